@@ -246,11 +246,11 @@ def whole(machine: "_Machine") -> _Situations:
 def typed(machine: "_Machine") -> _Situations:
     """Devices of four models in turn, each asked for by its type."""
     some = machine.devices[: len(_TYPES)]
-    wheres = [
+    constraints_list = [
         DeviceConstraints(models=frozenset({model_of(device)})) for device in some
     ]
-    yield "types", machine.churned(machine.drawn((0.25, 0.5, 1.0), *wheres))
-    yield "line of types", machine.rate(_queued(machine, wheres))
+    yield "types", machine.churned(machine.drawn((0.25, 0.5, 1.0), *constraints_list))
+    yield "line of types", machine.rate(_queued(machine, constraints_list))
 
 
 def linked(machine: "_Machine") -> _Situations:
@@ -315,11 +315,13 @@ class _Machine:
         )
         return Ledger(capacity, {_GPU: self.devices})
 
-    def drawn(self, amounts: Sequence[float], *wheres: DeviceConstraints) -> list[_Ask]:
+    def drawn(
+        self, amounts: Sequence[float], *constraints_list: DeviceConstraints
+    ) -> list[_Ask]:
         """Requests for random ones of the amounts, with each of the wishes in turn."""
         kinds: list[dict[float, _Ask]] = [
-            {amount: (request(num_gpus=amount), where) for amount in amounts}
-            for where in wheres or (ANYWHERE,)
+            {amount: (request(num_gpus=amount), constraints) for amount in amounts}
+            for constraints in constraints_list or (ANYWHERE,)
         ]
         some = some_asks(amounts, len(self.devices))
         return [kinds[turn % len(kinds)][amount] for turn, amount in enumerate(some)]
@@ -374,28 +376,30 @@ def _acquires(machine: _Machine, drawn: Sequence[_Ask]) -> float:
     return made / spent
 
 
-def _queued(machine: _Machine, wheres: Sequence[DeviceConstraints]) -> Block:
+def _queued(machine: _Machine, constraints_list: Sequence[DeviceConstraints]) -> Block:
     """Releases on a full machine: each serves one, and one more waits."""
     machine.empty()
     ledger = machine.ledger
     one, line = request(num_gpus=1), WaitQueue(ledger)
-    held: dict[DeviceConstraints, list[Lease]] = {where: [] for where in wheres}
-    for where in wheres:
-        while (lease := ledger.try_acquire(one, where)) is not None:
-            held[where].append(lease)
+    held: dict[DeviceConstraints, list[Lease]] = {
+        constraints: [] for constraints in constraints_list
+    }
+    for constraints in constraints_list:
+        while (lease := ledger.try_acquire(one, constraints)) is not None:
+            held[constraints].append(lease)
     for turn in range(_WAITERS):
-        line.enqueue("waiter", one, wheres[turn % len(wheres)])
+        line.enqueue("waiter", one, constraints_list[turn % len(constraints_list)])
     chance = random.Random(1)
 
     def block(count: int) -> None:
         for _ in range(count):
-            leases = held[chance.choice(wheres)]
+            leases = held[chance.choice(constraints_list)]
             place = chance.randrange(len(leases))
             ledger.release(leases[place])
             ((waiter, leases[place]),) = line.serve()
-            if line.try_at_once(one, waiter.where) is not None:
+            if line.try_at_once(one, waiter.constraints) is not None:
                 raise RuntimeError("a newcomer passed those who wait")
-            line.enqueue("waiter", one, waiter.where)
+            line.enqueue("waiter", one, waiter.constraints)
 
     return block
 

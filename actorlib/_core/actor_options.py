@@ -268,7 +268,7 @@ class ActorOptions:
         return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
 
     @property
-    def has_wishes(self) -> bool:
+    def has_device_constraints(self) -> bool:
         """Whether it matters which of the devices with room it gets."""
         return (
             self.accelerator_type is not None

@@ -104,7 +104,7 @@ class ActorTable:
             machine.inventory.kinds,
             options.capacity.amounts,
             self.loop,
-            titles=self._titles,
+            holder_names=self._holder_names,
             on_wait=self._make_room,
             may_wait=options.infeasible == "wait",
         )
@@ -215,7 +215,7 @@ class ActorTable:
         )
         removed = ""
         if options.group is not None:
-            removed = self.groups.join(options, actor, supervisor.evict)
+            removed = self.groups.add_member(options, actor, supervisor.evict)
         never = removed or None
         if not never and not self.placer.awaits_neighbours(options):
             never = self.placer.refusal(record)
@@ -242,7 +242,7 @@ class ActorTable:
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
-        definition = ActorDefinition(None, interface, options, demand.request)
+        definition = ActorDefinition(None, interface, options, demand.resources)
         self.create(actor, definition, arguments, is_nested=is_nested)
         return self.by_id[actor]
 
@@ -281,7 +281,7 @@ class ActorTable:
         """Whether a worker runs functions: actors that those make outlive it."""
         return self.refcount.who(session) in self.pool.workers.by_id
 
-    def _titles(self) -> dict[int, str]:
+    def _holder_names(self) -> dict[int, str]:
         """Names the holders of leases, by the ids of these objects."""
         found = {
             id(lease): supervisor.record.title
@@ -347,7 +347,7 @@ class ActorTable:
         """Forgets an actor that is dead, and what it had is back."""
         actor = supervisor.record.id
         self.placer.forget(supervisor.record)
-        self.groups.part(supervisor.record.options, actor)
+        self.groups.remove_member(supervisor.record.options, actor)
         self.actor_names.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)
         if supervisor.record.options.is_detached:

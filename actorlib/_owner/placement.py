@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, final
 from actorlib._core.ids import ActorId
 from actorlib._core.notifier import Notifier
 from actorlib._owner.actor_record import ActorState
-from actorlib._scheduler.scheduler import LeaseRequest
-from actorlib._scheduler.wait_queue import Priority
+from actorlib._scheduler.request import LeaseRequest, Priority
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -98,11 +97,11 @@ class ActorPlacement:
             self.pending = self._placer.acquire(self)
         return await self.pending
 
-    def queue_anew(self) -> bool:
+    def requeue(self) -> bool:
         """Goes to the end of the line; False if it does not stand in one."""
         if self.pending is None or self.pending.done():
             return False
-        self._scheduler.queue_anew(self.pending)
+        self._scheduler.requeue(self.pending)
         return True
 
     def take(self, lease: Lease) -> None:
@@ -214,7 +213,7 @@ class ActorPlacer:
             request = self._request(label, options)
         except ActorUnschedulableError as error:
             return str(error)
-        return self.scheduler.survey(request)
+        return self.scheduler.preview(request)
 
     def _wish_anew(self, placement: ActorPlacement) -> None:
         pending, record = placement.pending, placement.record
@@ -227,7 +226,7 @@ class ActorPlacer:
             pending.set_exception(error)
             return
         self._requests[record.id] = request
-        self.scheduler.wish_anew(pending, request)
+        self.scheduler.change_constraints(pending, request)
 
     def _settle(self, record: ActorRecord) -> LeaseRequest:
         """Settles what an actor asks for as things are now; it is kept.
@@ -274,13 +273,15 @@ class ActorPlacer:
             for share in lease.shares
         ]
         catalogue = self.scheduler.catalogue
-        resources, where = catalogue.demand(label, options, near=near, apart=apart)
+        resources, constraints = catalogue.demand(
+            label, options, near=near, apart=apart
+        )
         if options.group is not None:
             resources = catalogue.untyped(resources)
         return LeaseRequest(
             label=label,
             resources=resources,
-            where=where,
+            constraints=constraints,
             priority=priority,
             group=options.group,
             bundle_index=options.placement_group_bundle_index,

@@ -203,7 +203,7 @@ class ActorSupervisor:
             return asyncio.shield(self.ended)
         waiter = self._session_over.wait()
         if self._process is None:  # it has none yet, and will start afresh anyway
-            if self.placement.queue_anew():
+            if self.placement.requeue():
                 how = Exit(cause="restarted", reason=reason)
                 self.restarts.follows(how, self._now())
             self._session_over.happens()

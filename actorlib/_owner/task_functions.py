@@ -199,19 +199,21 @@ class FunctionTable:
         demand = scheduler.catalogue.demand(label, options.worker)
         slots: Slots
         if options.worker.group is not None:
-            demand = Demand(scheduler.catalogue.untyped(demand.request), demand.where)
+            demand = Demand(
+                scheduler.catalogue.untyped(demand.resources), demand.constraints
+            )
             index = options.placement_group_bundle_index
             spec = options.worker.group
             slots = GroupSlots(scheduler.groups, spec, label, demand, index)
         elif self._may_wait or scheduler.ledger.feasible(*demand):
             slots = MachineSlots(scheduler, demand)
         else:
-            unknown = scheduler.catalogue.refusal(label, demand.request)
+            unknown = scheduler.catalogue.refusal(label, demand.resources)
             raise ActorUnschedulableError(
                 unknown or refusal(scheduler.ledger, label, *demand)
             )
         pools = scheduler.ledger.pools
-        is_on_device = any(name in pools for name in demand.request.amounts)
+        is_on_device = any(name in pools for name in demand.resources.amounts)
         group = self._worker_groups[shape] = WorkerGroup(
             self._workers,
             slots,

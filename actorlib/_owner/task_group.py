@@ -85,8 +85,8 @@ class WorkerGroup:
         self.workers: dict[TaskWorker, None] = {}
         self.size = 0
         self._options = options
-        self._is_counted = bool(demand.request.amounts)
-        self._cpus = demand.request.amounts.get(CPU, 0)
+        self._is_counted = bool(demand.resources.amounts)
+        self._cpus = demand.resources.amounts.get(CPU, 0)
         self._usual = _Backlog(is_nested=False)
         self._nested = _Backlog(is_nested=True)
         self._in_slots: list[TaskWorker] = []

@@ -6,14 +6,12 @@ A slot is the share that a call holds while it runs.
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, final
 
 from actorlib._core.ids import ActorId
 from actorlib._core.resources import CPU, Resources
-from actorlib._scheduler.bundles import GroupWaiter
-from actorlib._scheduler.wait_queue import Priority
+from actorlib._scheduler.request import LeaseRequest, Priority
 from actorlib.exceptions import TaskPlacementGroupRemoved, TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -108,7 +106,7 @@ class MachineSlots:
     def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a slot; see Slots."""
         priority = Priority.NESTED if is_nested else Priority.USUAL
-        return self._admission.enter(label, *self._demand, priority)
+        return self._admission.acquire(label, *self._demand, priority)
 
     def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
         """Why there is no slot yet; see Slots."""
@@ -116,7 +114,7 @@ class MachineSlots:
 
     def occupy(self, lease: Lease) -> None:
         """A function begins to run with a lease; see Slots."""
-        self._ledger.note_passing(lease)
+        self._ledger.mark_transient(lease)
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
         """Gives up a place in line; see Slots."""
@@ -128,7 +126,7 @@ class MachineSlots:
 
     def lend(self, lease: Lease) -> Lease:
         """Takes the CPUs back; see Slots."""
-        return self._admission.lend(lease, CPU)
+        return self._admission.release_part(lease, CPU)
 
     def ask_back(
         self, label: str, cpus: int, lease: Lease | None
@@ -136,9 +134,9 @@ class MachineSlots:
         """Asks for the CPUs; see Slots."""
         del lease
         request = Resources.of({CPU: cpus})
-        if not self._ledger.could_come(request):
+        if not self._ledger.could_free_up(request):
             return None  # an actor has them, which may be who this one waited for
-        return self._admission.enter(label, request, priority=Priority.RESUMED)
+        return self._admission.acquire(label, request, priority=Priority.RESUMED)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
         """Makes one lease of two; see Slots."""
@@ -175,7 +173,7 @@ class GroupSlots:
         self._spec = spec
         self._demand = demand
         self._index = index
-        self._usual = self._seeker(label)
+        self._usual = self._request(label)
         self._members: dict[asyncio.Future[Lease], ActorId] = {}
         self._numbers = itertools.count(1)
 
@@ -191,15 +189,15 @@ class GroupSlots:
 
     def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a slot; see Slots."""
-        seeker = self._seeker(label)
+        request = self._request(label)
         return self._enter(
-            replace(seeker, priority=Priority.NESTED) if is_nested else seeker
+            request._replace(priority=Priority.NESTED) if is_nested else request
         )
 
-    def _enter(self, seeker: GroupWaiter) -> asyncio.Future[Lease]:
+    def _enter(self, request: LeaseRequest) -> asyncio.Future[Lease]:
         group = self._groups.alive(self._spec)
         assert group is not None  # else there is trouble
-        promise = group.enter(seeker)
+        promise = group.acquire(request)
         if promise.done():
             return promise
         member = ActorId(b"%x/%d" % (id(self), next(self._numbers)))
@@ -213,7 +211,7 @@ class GroupSlots:
         member = self._members.pop(promise, None)
         group = self._groups.find(self._spec.id)
         if member is not None and group is not None:
-            group.part(member)
+            group.remove_member(member)
 
     def leave(self, promise: asyncio.Future[Lease]) -> None:
         """Gives up a place in line; see Slots."""
@@ -231,7 +229,7 @@ class GroupSlots:
         del promise
         group = self._groups.alive(self._spec)
         assert group is not None  # else nobody would wait any more
-        return group.explain_member(self._seeker(label))
+        return group.explain_member(self._request(label))
 
     def occupy(self, lease: Lease) -> None:
         """Nothing: in a group what is nested waits for nobody else; see Slots."""
@@ -246,14 +244,13 @@ class GroupSlots:
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
         """Asks for the CPUs, in the same bundle; see Slots."""
-        seeker = GroupWaiter(
-            holder="",
+        request = LeaseRequest(
             label=label,
-            request=Resources.of({CPU: cpus}),
-            index=self._index if lease is None else self._groups.index_of(lease),
+            resources=Resources.of({CPU: cpus}),
+            bundle_index=self._index if lease is None else self._groups.index_of(lease),
             priority=Priority.RESUMED,
         )
-        return self._enter(seeker)
+        return self._enter(request)
 
     def merge(self, lease: Lease, cpus: Lease) -> Lease:
         """Makes one lease of two; see Slots."""
@@ -262,15 +259,14 @@ class GroupSlots:
     def others_wait(self, own: int) -> bool:
         """Whether more than so many seek a place in the group; see Slots."""
         group = self._groups.alive(self._spec)
-        return group is not None and group.seeking > own
+        return group is not None and group.waiting > own
 
-    def _seeker(self, label: str) -> GroupWaiter:
-        return GroupWaiter(
-            holder="",
+    def _request(self, label: str) -> LeaseRequest:
+        return LeaseRequest(
             label=label,
-            request=self._demand.request,
-            where=self._demand.where,
-            index=self._index,
+            resources=self._demand.resources,
+            constraints=self._demand.constraints,
+            bundle_index=self._index,
         )
 
 

@@ -317,7 +317,7 @@ class TaskWorkers:
         """What is known of each group."""
         return tuple(
             WorkerGroupInfo(
-                resources=str(group.demand.request),
+                resources=str(group.demand.resources),
                 waiting=group.size,
                 running=sum(bool(worker.tasks) for worker in group.workers),
                 blocked=sum(worker.is_waiting for worker in group.workers),

@@ -1,4 +1,4 @@
-"""Waits in line until the ledger can say yes."""
+"""Admits requests to the ledger: at once, or in the order of the queue."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import asyncio
 from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
-from actorlib._scheduler.explain import held_by, shortage, survey
-from actorlib._scheduler.long_waits import kept_by_shell
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
-from actorlib._scheduler.wait_queue import Priority, Waiter, WaitQueue
+from actorlib._scheduler.explain import held_by, preview, shortage
+from actorlib._scheduler.long_waits import shell_hint
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Priority
+from actorlib._scheduler.wait_queue import Waiter, WaitQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,20 +21,21 @@ if TYPE_CHECKING:
 
 @final
 class Admission:
-    """The door to a ledger: those for whom there is no room yet wait in line.
+    """Admits requests to a ledger; those for which there is no room yet wait.
 
-    Every lease of the ledger has to be asked for and given back here, on one event
-    loop: a release is what lets the line move.
+    Every lease of the ledger has to be acquired and released here, on one event loop:
+    a release is what lets the queue move.
 
     Args:
-        ledger: What is granted.
+        ledger: Grants the leases.
         loop: Where leases are waited for; None for the one that runs then.
-        titles: Says what the holders of leases are called, by the ids of these objects.
-        on_wait: Called when somebody has to wait.
+        holder_names: Returns what the holders of leases are called, by the ids of the
+            lease objects.
+        on_wait: Called when a request has to wait.
 
     Attributes:
         ledger: As given.
-        titles: As given.
+        holder_names: As given.
     """
 
     __slots__ = (
@@ -43,15 +44,15 @@ class Admission:
         "_pending",
         "_queue",
         "_waiters",
+        "holder_names",
         "ledger",
-        "titles",
     )
 
     def __init__(
         self,
         ledger: Ledger,
         loop: asyncio.AbstractEventLoop | None = None,
-        titles: Callable[[], Mapping[int, str]] = dict,
+        holder_names: Callable[[], Mapping[int, str]] = dict,
         on_wait: Callable[[], None] = lambda: None,
     ) -> None:
         self.ledger = ledger
@@ -59,29 +60,29 @@ class Admission:
         self._queue = WaitQueue(ledger)
         self._pending: dict[Waiter, asyncio.Future[Lease]] = {}
         self._waiters: dict[asyncio.Future[Lease], Waiter] = {}
-        self.titles = titles
+        self.holder_names = holder_names
         self._on_wait = on_wait
 
     def __len__(self) -> int:
-        """Counts those who wait."""
+        """Counts the requests that wait."""
         return len(self._waiters)
 
-    def enter(
+    def acquire(
         self,
         label: str,
-        request: Resources,
-        where: DeviceConstraints = ANYWHERE,
+        resources: Resources,
+        constraints: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> asyncio.Future[Lease]:
-        """Asks for a lease: granted at once if nobody has to wait for it, else in line.
+        """Requests a lease: granted at once if that delays no waiter, else queued.
 
         What can never be granted waits for ever and holds nobody up.
 
         Args:
-            label: Who asks, for messages.
-            request: What is asked.
-            where: What is wished of the devices.
-            priority: Who has to let it pass; see the line.
+            label: Who requests it, for messages.
+            resources: How much.
+            constraints: Of which devices.
+            priority: Which waiters it may pass.
 
         Returns:
             The lease, now or later. Whoever takes it gives it back to :meth:`release`;
@@ -89,21 +90,21 @@ class Admission:
         """
         loop = self._loop or asyncio.get_running_loop()
         pending: asyncio.Future[Lease] = loop.create_future()
-        lease = self._queue.try_at_once(request, where, priority)
+        lease = self._queue.try_at_once(resources, constraints, priority)
         if lease is not None:
             pending.set_result(lease)
         else:
-            waiter = self._queue.enqueue(label, request, where, priority)
+            waiter = self._queue.enqueue(label, resources, constraints, priority)
             self._pending[waiter] = pending
             self._waiters[pending] = waiter
             self._on_wait()
         return pending
 
     def leave(self, pending: asyncio.Future[Lease]) -> None:
-        """Leaves the line, or gives a lease back that was granted and never taken.
+        """Leaves the queue, or gives a lease back that was granted and never taken.
 
         Args:
-            pending: What ``enter`` gave.
+            pending: What ``acquire`` returned.
         """
         waiter = self._waiters.pop(pending, None)
         if waiter is not None and self._pending.pop(waiter, None) is not None:
@@ -112,41 +113,41 @@ class Admission:
         elif pending.done() and not pending.cancelled():
             self.release(pending.result())
 
-    def wish_anew(
-        self, pending: asyncio.Future[Lease], where: DeviceConstraints
+    def change_constraints(
+        self, pending: asyncio.Future[Lease], constraints: DeviceConstraints
     ) -> None:
-        """Wishes for other devices than before; the place in line stays the same.
+        """Changes the constraints of a request that waits; its turn stays the same.
 
         Args:
-            pending: What ``enter`` gave; nothing happens if its turn has come.
-            where: What is wished of the devices now.
+            pending: What ``acquire`` returned; nothing happens if its turn has come.
+            constraints: Of which devices it is to be from now on.
         """
         waiter = self._waiters.get(pending)
         if waiter is None or self._pending.pop(waiter, None) is None:
             return
-        waiter = self._queue.change_constraints(waiter, where)
+        waiter = self._queue.change_constraints(waiter, constraints)
         self._pending[waiter] = pending
         self._waiters[pending] = waiter
         self._serve()
 
-    def queue_anew(self, pending: asyncio.Future[Lease]) -> None:
-        """Goes to the end of the line; nothing happens if its turn has come.
+    def requeue(self, pending: asyncio.Future[Lease]) -> None:
+        """Moves a request to the end of the queue, unless its turn has come.
 
         Args:
-            pending: What ``enter`` gave.
+            pending: What ``acquire`` returned.
         """
         waiter = self._waiters.get(pending)
         if waiter is None or self._pending.pop(waiter, None) is None:
             return
         self._queue.remove(waiter)
-        asked = waiter.request, waiter.where, waiter.priority
+        asked = waiter.resources, waiter.constraints, waiter.priority
         waiter = self._queue.enqueue(waiter.label, *asked)
         self._pending[waiter] = pending
         self._waiters[pending] = waiter
         self._serve()
 
     def release(self, lease: Lease) -> None:
-        """Gives a lease back and lets everyone go who may go now.
+        """Gives a lease back and serves everyone who may be served now.
 
         Raises:
             LookupError: The lease is not held; nothing has changed.
@@ -154,12 +155,12 @@ class Admission:
         self.ledger.release(lease)
         self._serve()
 
-    def lend(self, lease: Lease, name: str) -> Lease:
-        """Takes back what a function does not need while it waits for a result.
+    def release_part(self, lease: Lease, name: str) -> Lease:
+        """Releases what a function does not need while it waits for a result.
 
         Args:
             lease: What it holds.
-            name: What of it others may have meanwhile.
+            name: The resource that others may have meanwhile.
 
         Returns:
             What it keeps.
@@ -167,13 +168,13 @@ class Admission:
         part, rest = self.ledger.split(lease, name)
         self.ledger.release(part)
         # Also where that was nothing: from now on the rest does not come back by
-        # itself, and those who wait for it hold up nobody who is nested.
+        # itself, and those who wait for it hold up no nested request.
         self._serve()
         return rest
 
     def waiting(self) -> list[tuple[str, Resources]]:
-        """Lists who waits for what, in order of arrival."""
-        return [(waiter.label, waiter.request) for waiter in self._queue]
+        """Lists who waits for what, by label, in order of arrival."""
+        return [(waiter.label, waiter.resources) for waiter in self._queue]
 
     def demands(self) -> list[tuple[Resources, int, bool]]:
         """Lists what is waited for, by how many, and whether it can ever be."""
@@ -181,83 +182,99 @@ class Admission:
             tuple[frozenset[tuple[str, int]], DeviceConstraints], list[Resources]
         ] = {}
         for waiter in self._queue:
-            shape = frozenset(waiter.request.amounts.items())
-            alike.setdefault((shape, waiter.where), []).append(waiter.request)
+            shape = frozenset(waiter.resources.amounts.items())
+            alike.setdefault((shape, waiter.constraints), []).append(waiter.resources)
         return [
-            (asked[0], len(asked), not self.ledger.never(asked[0], where))
-            for (_, where), asked in alike.items()
+            (
+                asked[0],
+                len(asked),
+                not self.ledger.infeasible_part(asked[0], constraints),
+            )
+            for (_, constraints), asked in alike.items()
         ]
 
     def explain(
         self,
         label: str,
-        request: Resources,
-        where: DeviceConstraints = ANYWHERE,
+        resources: Resources,
+        constraints: DeviceConstraints = ANYWHERE,
         pending: asyncio.Future[Lease] | None = None,
     ) -> str:
-        """Says why a request is not granted now, and who is ahead of it in line.
+        """Says why a request is not granted now, and who is ahead of it in the queue.
 
         Args:
-            label: Who asks, as given to :meth:`enter`.
-            request: What it asks.
-            where: What it wishes of the devices.
-            pending: What :meth:`enter` gave it; None for a newcomer.
+            label: Who requests it, as given to :meth:`acquire`.
+            resources: How much.
+            constraints: Of which devices.
+            pending: What :meth:`acquire` returned; None for a newcomer.
         """
-        reason = shortage(self.ledger, label, request, where)
-        held = self.held_by(request, where)
-        return f"{reason}{held}{self.ahead_of(request, where, pending)}"
+        reason = shortage(self.ledger, label, resources, constraints)
+        held = self.held_by(resources, constraints)
+        return f"{reason}{held}{self.ahead_of(resources, constraints, pending)}"
 
-    def survey(
-        self, label: str, request: Resources, where: DeviceConstraints = ANYWHERE
+    def preview(
+        self,
+        label: str,
+        resources: Resources,
+        constraints: DeviceConstraints = ANYWHERE,
     ) -> str:
         """Says where a newcomer's request would go, or what stands in its way.
 
         Args:
-            label: Who would ask.
-            request: What it would ask.
-            where: What it would wish of the devices.
+            label: Who would request it.
+            resources: How much.
+            constraints: Of which devices.
         """
-        lease = self._queue.try_at_once(request, where)
+        lease = self._queue.try_at_once(resources, constraints)
         if lease is not None:
             self.ledger.release(lease)
-            return survey(self.ledger, label, request, where, lease)
-        head, *lines = survey(self.ledger, label, request, where, None).splitlines()
-        held, ahead = self.held_by(request, where), self.ahead_of(request, where, None)
+            return preview(self.ledger, label, resources, constraints, lease)
+        head, *lines = preview(
+            self.ledger, label, resources, constraints, None
+        ).splitlines()
+        held, ahead = (
+            self.held_by(resources, constraints),
+            self.ahead_of(resources, constraints, None),
+        )
         return "\n".join([f"{head}{held}{ahead}", *lines])
 
-    def held_by(self, request: Resources, where: DeviceConstraints = ANYWHERE) -> str:
+    def held_by(
+        self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
+    ) -> str:
         """Says who holds what a request lacks now, to end a sentence."""
-        held = held_by(self.ledger, request, where, self.titles())
-        return f"{held}{kept_by_shell()}" if held else ""
+        held = held_by(self.ledger, resources, constraints, self.holder_names())
+        return f"{held}{shell_hint()}" if held else ""
 
     def ahead_of(
         self,
-        request: Resources,
-        where: DeviceConstraints,
+        resources: Resources,
+        constraints: DeviceConstraints,
         pending: asyncio.Future[Lease] | None,
     ) -> str:
-        """Says who is ahead in line and wants the same, to end a sentence."""
-        if self.ledger.never(request, where):
+        """Says who is ahead in the queue and competes, to end a sentence."""
+        if self.ledger.infeasible_part(resources, constraints):
             return ""
         place = None if pending is None else self._waiters.get(pending)
         earlier = takewhile(lambda waiter: waiter is not place, self._queue)
-        ahead = [w for w in earlier if self._competes(w, request, where)]
+        ahead = [w for w in earlier if self._competes(w, resources, constraints)]
         if not ahead:
             return ""
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
-        first = f"{ahead[0].label} ({ahead[0].request})"
+        first = f"{ahead[0].label} ({ahead[0].resources})"
         return f". Ahead of it in line: {first}{others}"
 
     def _competes(
-        self, waiter: Waiter, request: Resources, where: DeviceConstraints
+        self, waiter: Waiter, resources: Resources, constraints: DeviceConstraints
     ) -> bool:
-        both = waiter.request.amounts.keys() & request.amounts.keys()
+        both = waiter.resources.amounts.keys() & resources.amounts.keys()
         overlaps = any(
             name not in self.ledger.pools
-            or self.ledger.pools[name].could_meet(waiter.where, where)
+            or self.ledger.pools[name].resolver.may_overlap(
+                waiter.constraints, constraints
+            )
             for name in both
         )
-        return overlaps and self.ledger.feasible(waiter.request, waiter.where)
+        return overlaps and self.ledger.feasible(waiter.resources, waiter.constraints)
 
     def _serve(self) -> None:
         while granted := self._queue.serve():

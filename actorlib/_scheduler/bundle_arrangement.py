@@ -1,4 +1,4 @@
-"""Which devices the bundles of a gang get, all of them or none.
+"""Arranges the bundles of a gang on devices, all of them or none.
 
 What a strategy means on the devices of one machine, for each kind by itself:
 
@@ -13,7 +13,8 @@ What a strategy means on the devices of one machine, for each kind by itself:
 Bundles of several devices take theirs first, the others share what is left.
 
 Packing is a search with a bound. What is not found within it may be there all the
-same: then ``Arranged.is_certain`` is false, and nobody may be told that it never fits.
+same: then ``Arrangement.is_certain`` is false, and nobody may be told that it never
+fits.
 """
 
 from __future__ import annotations
@@ -21,32 +22,43 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, product
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.group_spec import PACK, STRICT_PACK, STRICT_SPREAD
 from actorlib._core.kinds import UNITS
+from actorlib._scheduler.backtracking import solutions
 from actorlib._scheduler.bundle_packing import BundleShare, Packing, SearchBudget
 from actorlib._scheduler.bundle_spreading import Spreading, match_devices
 from actorlib._scheduler.request import Gang, model_of
-from actorlib._scheduler.topology import neighbours, pieces
+from actorlib._scheduler.topology import components, neighbours
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Collection,
+        Hashable,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
-    from actorlib._core.kinds import Kind
+    from actorlib._scheduler.candidates import ConstraintResolver
     from actorlib._scheduler.request import DeviceModel
     from actorlib.accelerators.base import Device
 
 TRIES = 2_000
-"""How many sets of devices are tried at the most: that belong together, or of makes."""
+"""How many sets of devices are tried at the most."""
+
+_REMEMBERED = 64
+"""Of how many gangs it is kept where they would be if nothing were taken."""
 
 
 class Arrangement(NamedTuple):
-    """What a search has come to.
+    """The outcome of a search for the devices of a gang.
 
     Attributes:
         devices: Indices, ascending, for each bundle: none where it asks for none of the
-            kind. None if no way was found.
+            kind. None if no arrangement was found.
         is_certain: Whether there is none then.
     """
 
@@ -54,90 +66,97 @@ class Arrangement(NamedTuple):
     is_certain: bool = True
 
 
-class Pool(Protocol):
-    """The devices of one kind."""
-
-    kind: Kind
-    devices: tuple[Device, ...]
-
-    def of_makes(self, makes: Collection[DeviceModel] | None) -> frozenset[int] | None:
-        """The devices of some makes; None for every one."""
-        ...
-
-    def sets(self, count: int, free: Sequence[int]) -> Iterator[list[int]]:
-        """So many of the free devices, the best of each make and of each family."""
-        ...
-
-    def closest(self, count: int, devices: Sequence[Device]) -> Sequence[Device]:
-        """Of some devices, so many that belong together as far as can be."""
-        ...
-
-    def idle(self, gang: Gang) -> Arrangement:
-        """Where a gang would be if nothing were taken."""
-        ...
-
-
 Mixture = Counter["DeviceModel"]
-"""How many devices of which makes."""
+"""How many devices of which models."""
 
 _Found = dict[int, list[int]]
+"""The devices of each bundle, by its number."""
 
 
 class _Outcome(NamedTuple):
-    """The devices of each part by its place; if not found, whether there are none."""
+    """The devices of each bundle; if not found, whether there are none."""
 
     found: _Found | None
     is_certain: bool = True
 
 
 _NOWHERE = _Outcome(None)
-_OUT_OF_STEPS = _Outcome(None, is_certain=False)
+_GIVEN_UP = _Outcome(None, is_certain=False)
 
 
-def arrange(pool: Pool, gang: Gang, free: Mapping[int, int]) -> Arrangement:
-    """The devices of each bundle.
+@final
+class GangArranger:
+    """Arranges gangs on the devices of one kind.
 
     Args:
-        pool: All devices of the kind.
-        gang: The bundles, and how they are to lie.
-        free: What the devices that may be used have free, by index.
+        resolver: Those devices.
     """
-    amounts = gang.units(pool.kind.name)
-    if any(pool.kind.fault(units) for units in amounts):
-        return Arrangement(None)
-    parts = [
-        BundleShare(place, units, pool.of_makes(makes))
-        for place, (units, makes) in enumerate(zip(amounts, gang.models, strict=True))
-        if units
-    ]
-    if sum(amounts) > sum(free.values()):
-        return Arrangement(None)
-    if gang.strategy == STRICT_PACK:
-        found, is_certain = _strictly_packed(pool, gang, parts, free)
-    else:
-        share = _SHARES.get(gang.strategy, _spread)
-        found, is_certain = _placed(pool, parts, free, share, SearchBudget())
-    if found is None:
-        return Arrangement(None, is_certain)
-    return Arrangement([found.get(place, []) for place in range(len(amounts))])
+
+    __slots__ = ("_idle", "_resolver")
+
+    def __init__(self, resolver: ConstraintResolver) -> None:
+        self._resolver = resolver
+        self._idle: dict[Gang, Arrangement] = {}
+
+    def when_idle(self, gang: Gang) -> Arrangement:
+        """Arranges a gang as if nothing were taken; the outcome is remembered."""
+        known = self._idle.get(gang)
+        if known is None:
+            if len(self._idle) >= _REMEMBERED:
+                self._idle.clear()
+            every = dict.fromkeys(range(len(self._resolver.devices)), UNITS)
+            known = self._idle[gang] = self.arrange(gang, every)
+        return known
+
+    def arrange(self, gang: Gang, free: Mapping[int, int]) -> Arrangement:
+        """Finds the devices of each bundle.
+
+        Args:
+            gang: The bundles, and how they are to lie.
+            free: What the devices that may be used have free, by index.
+        """
+        resolver = self._resolver
+        amounts = gang.units(resolver.kind.name)
+        if any(resolver.kind.fault(units) for units in amounts):
+            return Arrangement(None)
+        parts = [
+            BundleShare(number, units, resolver.of_models(models))
+            for number, (units, models) in enumerate(
+                zip(amounts, gang.models, strict=True)
+            )
+            if units
+        ]
+        if sum(amounts) > sum(free.values()):
+            return Arrangement(None)
+        if gang.strategy == STRICT_PACK:
+            idle = self.when_idle(Gang(gang.bundles, PACK, gang.models))
+            found, is_certain = _pack_strictly(resolver, idle, parts, free)
+        else:
+            share = _SHARES.get(gang.strategy, _spread)
+            found, is_certain = _place(resolver, parts, free, share, SearchBudget())
+        if found is None:
+            return Arrangement(None, is_certain)
+        return Arrangement([found.get(number, []) for number in range(len(amounts))])
 
 
-def _placed(
-    pool: Pool,
+def _place(
+    resolver: ConstraintResolver,
     parts: Sequence[BundleShare],
     free: Mapping[int, int],
     share: _Share,
-    steps: SearchBudget,
+    budget: SearchBudget,
 ) -> _Outcome:
-    """Those of several devices first; the others share what is left."""
+    """Gives bundles of several devices theirs first; the others share what is left."""
     large = [part for part in parts if part.units > UNITS]
     small = [part for part in parts if part.units <= UNITS]
     is_certain = True
-    for tried, (chosen, left) in enumerate(_wholes(pool, large, free)):
+    for tried, chosen in enumerate(_choose_whole(resolver, large, free)):
         if tried >= TRIES:
-            return _OUT_OF_STEPS
+            return _GIVEN_UP
+        taken = {index for devices in chosen.values() for index in devices}
+        left = {index: free[index] for index in free if index not in taken}
         outcome = (
-            share(_SharedBundles(pool, small, left, chosen, steps))
+            share(_SharedBundles(resolver, small, left, taken, budget))
             if small
             else _Outcome({})
         )
@@ -150,100 +169,128 @@ def _placed(
 # Bundles of several devices.
 
 
-def _wholes(
-    pool: Pool, large: Sequence[BundleShare], free: Mapping[int, int]
-) -> Iterator[tuple[_Found, Mapping[int, int]]]:
-    """The ways to give them devices, and what is left: once for each mixture."""
+def _choose_whole(
+    resolver: ConstraintResolver,
+    large: Sequence[BundleShare],
+    free: Mapping[int, int],
+) -> Iterator[_Found]:
+    """Yields the devices of bundles, once for each mixture of models that is left."""
     if not large:
-        yield {}, free
+        yield {}
         return
-    order = sorted(large, key=lambda part: (-part.units, part.place))
-    left = {i for i in free if free[i] == UNITS and pool.devices[i].parent is None}
-    seen: set[object] = set()
-    # Not by recursion: a group may have more bundles than Python has frames.
-    ways, chosen = [_sets(pool, order[0], left)], list[list[int]]()
-    while ways:
-        if len(chosen) == len(ways):
-            left.update(chosen.pop())
-        devices = next(ways[-1], None)
-        if devices is None:
-            ways.pop()
-            continue
-        chosen.append(devices)
-        left.difference_update(devices)
-        state = len(chosen), frozenset(_makes(pool, left).items())
-        if state in seen:
-            continue
-        seen.add(state)
-        if len(chosen) < len(order):
-            ways.append(_sets(pool, order[len(chosen)], left))
-            continue
-        taken = {index for devices in chosen for index in devices}
-        found = {part.place: each for part, each in zip(order, chosen, strict=True)}
-        yield found, {index: free[index] for index in free if index not in taken}
+    choosing = _WholeDevices(resolver, large, free)
+    for chosen in solutions(choosing, set()):
+        yield {
+            part.number: devices
+            for part, devices in zip(choosing.order, chosen, strict=True)
+        }
 
 
-def _sets(pool: Pool, part: BundleShare, free: Collection[int]) -> Iterator[list[int]]:
-    """The devices that one of several may get: the best, then the other mixtures."""
-    usable = sorted(i for i in free if part.open_to is None or i in part.open_to)
+class _WholeDevices:
+    """Chooses the devices of one bundle after another; see Problem.
+
+    Attributes:
+        order: The bundles, the largest first.
+    """
+
+    def __init__(
+        self,
+        resolver: ConstraintResolver,
+        large: Sequence[BundleShare],
+        free: Mapping[int, int],
+    ) -> None:
+        self.order = sorted(large, key=lambda part: (-part.units, part.number))
+        self._resolver = resolver
+        devices = resolver.devices
+        self._left = {i for i in free if free[i] == UNITS and devices[i].parent is None}
+        self._chosen = 0
+
+    @property
+    def is_solved(self) -> bool:
+        return self._chosen == len(self.order)
+
+    @property
+    def is_given_up(self) -> bool:
+        return False  # whoever takes the solutions counts them
+
+    def state(self) -> Hashable:
+        models = _models_of(self._resolver, self._left)
+        return self._chosen, frozenset(models.items())
+
+    def choices(self) -> Iterator[list[int]]:
+        return _sets(self._resolver, self.order[self._chosen], self._left)
+
+    def make(self, choice: list[int]) -> None:
+        self._left.difference_update(choice)
+        self._chosen += 1
+
+    def undo(self, choice: list[int]) -> None:
+        self._left.update(choice)
+        self._chosen -= 1
+
+
+def _sets(
+    resolver: ConstraintResolver, part: BundleShare, free: Collection[int]
+) -> Iterator[list[int]]:
+    """Yields the devices that one may get: the best, then the other mixtures."""
+    usable = sorted(i for i in free if part.allowed is None or i in part.allowed)
     count, seen = part.units // UNITS, list[Mixture]()
-    for devices in pool.sets(count, usable):
-        seen.append(_makes(pool, devices))
+    for devices in resolver.sets(count, usable):
+        seen.append(_models_of(resolver, devices))
         yield devices
     families: dict[str, dict[DeviceModel, list[Device]]] = {}
     for index in usable:
-        device = pool.devices[index]
-        makes = families.setdefault(device.family, {})
-        makes.setdefault(model_of(device), []).append(device)
-    for makes in families.values():
-        if len(makes) == 1:
+        device = resolver.devices[index]
+        alike = families.setdefault(device.family, {})
+        alike.setdefault(model_of(device), []).append(device)
+    for alike in families.values():
+        if len(alike) == 1:
             continue
-        for counts in product(*(range(min(count, len(m)) + 1) for m in makes.values())):
-            mixture = Counter(dict(zip(makes, counts, strict=True)))
+        for counts in product(*(range(min(count, len(m)) + 1) for m in alike.values())):
+            mixture = Counter(dict(zip(alike, counts, strict=True)))
             if sum(counts) == count and mixture not in seen:
-                each = zip(counts, makes.values(), strict=True)
-                found = [d.index for n, m in each if n for d in pool.closest(n, m)]
+                each = zip(counts, alike.values(), strict=True)
+                found = [d.index for n, m in each if n for d in resolver.closest(n, m)]
                 yield sorted(found)
 
 
-def _makes(pool: Pool, indices: Iterable[int]) -> Mixture:
-    return Counter(model_of(pool.devices[index]) for index in indices)
+def _models_of(resolver: ConstraintResolver, indices: Iterable[int]) -> Mixture:
+    return Counter(resolver.model_of[index] for index in indices)
 
 
 # Bundles that may share a device.
 
 
 class _SharedBundles(NamedTuple):
-    """Bundles that may share devices, these, beside those that are taken."""
+    """Bundles that may share devices, and the devices that others have taken whole."""
 
-    pool: Pool
+    resolver: ConstraintResolver
     parts: Sequence[BundleShare]
     free: Mapping[int, int]
-    taken: _Found
-    steps: SearchBudget
+    taken: set[int]
+    budget: SearchBudget
 
     def packing(self) -> Packing:
-        """A search for as few devices as possible, that belong together."""
-        gone = {index for devices in self.taken.values() for index in devices}
-        near = _linked(self.pool, [*self.free, *gone])
+        """Returns a search for as few devices as possible, that belong together."""
+        near = _neighbours(self.resolver, [*self.free, *self.taken])
 
         def rank(index: int, used: set[int]) -> int:
-            return -len(near[index] & (used | gone)) if near else 0
+            return -len(near[index] & (used | self.taken)) if near else 0
 
-        return Packing(self.parts, self.free, rank, self.steps)
+        return Packing(self.parts, self.free, rank, self.budget)
 
 
 _Share = Callable[[_SharedBundles], _Outcome]
 
 
 def _fit(shared: _SharedBundles) -> _Outcome:
-    """Anywhere."""
+    """Places them anywhere."""
     packing = shared.packing()
     return _Outcome(packing.run(), packing.is_certain)
 
 
 def _pack(shared: _SharedBundles) -> _Outcome:
-    """On as few devices as possible."""
+    """Places them on as few devices as possible."""
     packing = shared.packing()
     first = packing.run()
     if first is None:
@@ -258,8 +305,8 @@ def _pack(shared: _SharedBundles) -> _Outcome:
 
 
 def _spread(shared: _SharedBundles) -> _Outcome:
-    """As few as possible on a device that another one is on."""
-    _, parts, free, _, _ = shared
+    """Places as few as possible on a device that another one is on."""
+    parts, free = shared.parts, shared.free
     found = match_devices(parts, free)
     if found is not None:
         return _Outcome(found)
@@ -275,40 +322,50 @@ def _spread(shared: _SharedBundles) -> _Outcome:
     return _Outcome(best)
 
 
-def _strictly_spread(shared: _SharedBundles) -> _Outcome:
-    """Each on a device of its own."""
+def _spread_strictly(shared: _SharedBundles) -> _Outcome:
+    """Places each on a device of its own."""
     return _Outcome(match_devices(shared.parts, shared.free))
 
 
-_SHARES: Mapping[str, _Share] = {PACK: _pack, STRICT_SPREAD: _strictly_spread}
+_SHARES: Mapping[str, _Share] = {PACK: _pack, STRICT_SPREAD: _spread_strictly}
 
 
 # All on one device, or on some that belong together.
 
 
-def _strictly_packed(
-    pool: Pool, gang: Gang, parts: Sequence[BundleShare], free: Mapping[int, int]
+def _pack_strictly(
+    resolver: ConstraintResolver,
+    idle: Arrangement,
+    parts: Sequence[BundleShare],
+    free: Mapping[int, int],
 ) -> _Outcome:
-    idle = pool.idle(Gang(gang.bundles, PACK, gang.models))
+    """Packs bundles on as few devices as they would need if nothing were taken.
+
+    Args:
+        resolver: All devices of the kind.
+        idle: How they would be packed then.
+        parts: The bundles.
+        free: What the devices that may be used have free, by index.
+    """
     if idle.devices is None:
         return _Outcome(None, idle.is_certain)
     count = len({index for devices in idle.devices for index in devices})
     if count == 1:
         return _on_one(parts, free)
-    steps = SearchBudget()
-    if all(len(piece) < count for piece in _pieces(pool, pool.devices)):
-        outcome = _placed(pool, parts, free, _pack, steps)
+    budget = SearchBudget()
+    if all(len(each) < count for each in _components(resolver, resolver.devices)):
+        outcome = _place(resolver, parts, free, _pack, budget)
         return outcome if len(_used(outcome.found or {})) == count else _NOWHERE
     asked, is_certain = sum(part.units for part in parts), True
     least = min(min(part.units, UNITS) for part in parts)
-    roomy = [pool.devices[index] for index in sorted(free) if free[index] >= least]
-    for tried, chosen in enumerate(_belonging(pool, count, roomy)):
+    roomy = [resolver.devices[index] for index in sorted(free) if free[index] >= least]
+    for tried, chosen in enumerate(_related(resolver, count, roomy)):
         if tried >= TRIES:
-            return _OUT_OF_STEPS
+            return _GIVEN_UP
         there = {device.index: free[device.index] for device in chosen}
-        if sum(there.values()) < asked or len(_pieces(pool, chosen)) > 1:
+        if sum(there.values()) < asked or len(_components(resolver, chosen)) > 1:
             continue
-        outcome = _placed(pool, parts, there, _fit, steps)
+        outcome = _place(resolver, parts, there, _fit, budget)
         if outcome.found is not None:
             return outcome
         is_certain &= outcome.is_certain
@@ -318,32 +375,36 @@ def _strictly_packed(
 def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> _Outcome:
     asked = sum(part.units for part in parts)
     for index in sorted(free, key=lambda index: (free[index], index)):
-        may = all(part.open_to is None or index in part.open_to for part in parts)
+        may = all(part.allowed is None or index in part.allowed for part in parts)
         if may and free[index] >= asked:
-            return _Outcome({part.place: [index] for part in parts})
+            return _Outcome({part.number: [index] for part in parts})
     return _NOWHERE
 
 
-def _belonging(
-    pool: Pool, count: int, devices: Sequence[Device]
+def _related(
+    resolver: ConstraintResolver, count: int, devices: Sequence[Device]
 ) -> Iterator[Sequence[Device]]:
-    """So many devices that may belong together, the closest first."""
-    for piece in _pieces(pool, devices):
-        if len(piece) >= count:
-            yield pool.closest(count, piece)
-            yield from combinations(piece, count)
+    """Yields so many devices that may belong together, the closest first."""
+    for component in _components(resolver, devices):
+        if len(component) >= count:
+            yield resolver.closest(count, component)
+            yield from combinations(component, count)
 
 
-def _pieces(pool: Pool, devices: Sequence[Device]) -> Sequence[Sequence[Device]]:
-    return pieces(devices, by_number=pool.kind.aligned)
+def _components(
+    resolver: ConstraintResolver, devices: Sequence[Device]
+) -> Sequence[Sequence[Device]]:
+    return components(devices, by_number=resolver.kind.aligned)
 
 
-def _linked(pool: Pool, indices: Iterable[int]) -> Mapping[int, set[int]]:
-    """By index, those that each device belongs to; nothing if none belongs to any."""
-    devices = [pool.devices[index] for index in sorted(indices)]
-    if not (pool.kind.aligned or any(device.peers for device in devices)):
+def _neighbours(
+    resolver: ConstraintResolver, indices: Iterable[int]
+) -> Mapping[int, set[int]]:
+    """Returns by index those that each device belongs to; empty if there are none."""
+    devices = [resolver.devices[index] for index in sorted(indices)]
+    if not (resolver.kind.aligned or any(device.peers for device in devices)):
         return {}
-    near = neighbours(devices, by_number=pool.kind.aligned)
+    near = neighbours(devices, by_number=resolver.kind.aligned)
     return {
         devices[place].index: {devices[other].index for other in others}
         for place, others in near.items()

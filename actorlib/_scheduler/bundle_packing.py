@@ -24,13 +24,20 @@ from itertools import accumulate, takewhile
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from actorlib._scheduler.backtracking import first_solution
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Hashable,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
 
 MAX_STEPS = 40_000
 """How many looks at a size of bundles all searches for one answer take at the most."""
-
-Scope = frozenset[int]
 
 
 @final
@@ -51,21 +58,21 @@ class BundleShare(NamedTuple):
     """What one bundle asks of a kind of devices.
 
     Attributes:
-        place: Which bundle.
+        number: Which bundle.
         units: How much.
-        open_to: The devices that it may be on, or None for every one.
+        allowed: The devices that it may be on, or None for every one.
     """
 
-    place: int
+    number: int
     units: int
-    open_to: Scope | None
+    allowed: frozenset[int] | None
 
 
 class _BundleSize(NamedTuple):
     """Bundles that are alike: so large, and open to these devices."""
 
     units: int
-    open_to: Scope | None
+    allowed: frozenset[int] | None
 
 
 class _EqualDevices(NamedTuple):
@@ -77,24 +84,6 @@ class _EqualDevices(NamedTuple):
 
 Filling = tuple[int, tuple[tuple[int, int], ...]]
 """A sort of device, and how many bundles of which size one of it takes."""
-
-
-@final
-class _PackingStep:
-    """One device on the way: what is tried with it.
-
-    Attributes:
-        state: What was there before it.
-        choices: What is left to try.
-        chosen: What it is filled with now, if anything.
-    """
-
-    __slots__ = ("choices", "chosen", "state")
-
-    def __init__(self, state: object, choices: Iterator[Filling]) -> None:
-        self.state = state
-        self.choices = choices
-        self.chosen: Filling | None = None
 
 
 @final
@@ -124,11 +113,11 @@ class Packing:
         # In the largest unit that divides all sizes, sums are fewer.
         self._unit = gcd(*(part.units for part in parts)) or 1
         self._parts: dict[_BundleSize, list[int]] = {}
-        for part in sorted(parts, key=lambda part: (-part.units, part.place)):
-            size = _BundleSize(part.units // self._unit, part.open_to)
-            self._parts.setdefault(size, []).append(part.place)
+        for part in sorted(parts, key=lambda part: (-part.units, part.number)):
+            size = _BundleSize(part.units // self._unit, part.allowed)
+            self._parts.setdefault(size, []).append(part.number)
         self._sizes = list(self._parts)
-        self._are_alike = len({size.open_to for size in self._sizes}) == 1
+        self._are_alike = len({size.allowed for size in self._sizes}) == 1
         self._devices: dict[_EqualDevices, list[int]] = {}
         sizes_of = self._sizes_by_scope()
         for index in sorted(free, key=lambda index: (free[index], index)):
@@ -140,23 +129,24 @@ class Packing:
         self._is_large = 3 * len(free) * len(self._sizes) > MAX_STEPS
         self._budget = steps
         self._steps = 0
-        self._bundles = [len(places) for places in self._parts.values()]
+        self._opens = 0
+        self._bundles = [len(numbers) for numbers in self._parts.values()]
         self._left = [len(indices) for indices in self._devices.values()]
-        self._failed: set[object] = set()
+        self._failed: set[Hashable] = set()
 
     def _sizes_by_scope(self) -> Callable[[int], tuple[int, ...]]:
         """What tells the sizes that a device is open to."""
-        scopes = list(dict.fromkeys(size.open_to for size in self._sizes))
+        scopes = list(dict.fromkeys(size.allowed for size in self._sizes))
         known: dict[tuple[bool, ...], tuple[int, ...]] = {}
 
         def sizes(index: int) -> tuple[int, ...]:
             within = tuple(scope is None or index in scope for scope in scopes)
             if within not in known:
-                open_to = {s for s, has in zip(scopes, within, strict=True) if has}
+                allowed = {s for s, has in zip(scopes, within, strict=True) if has}
                 known[within] = tuple(
                     number
                     for number, size in enumerate(self._sizes)
-                    if size.open_to in open_to
+                    if size.allowed in allowed
                 )
             return known[within]
 
@@ -178,10 +168,12 @@ class Packing:
         """
         if opens is None and self._is_large and (found := self._best_fit()):
             return found
-        self._steps, self.is_certain = self._budget.left, True
-        found = self._search(sum(self._left) if opens is None else opens)
+        self._steps = self._budget.left
+        self._opens = sum(self._left) if opens is None else opens
+        fillings = first_solution(self, self._failed)
+        self.is_certain = fillings is not None or not self.is_given_up
         self._budget.left = max(0, min(self._budget.left, self._steps))
-        return found
+        return None if fillings is None else self._placement(fillings)
 
     def _best_fit(self) -> dict[int, list[int]] | None:
         """Each bundle, the largest first, on the fullest device that has room.
@@ -191,59 +183,52 @@ class Packing:
         used: list[tuple[int, int]] = []
         unused = sorted((free, index) for index, free in self._free.items())
         found: dict[int, list[int]] = {}
-        for size, places in self._parts.items():
+        for size, numbers in self._parts.items():
             units = size.units * self._unit
-            for place in places:
+            for number in numbers:
                 for devices in (used, unused):
-                    at = _fullest(devices, units, size.open_to)
+                    at = _fullest(devices, units, size.allowed)
                     if at is not None:
                         free, index = devices.pop(at)
                         insort(used, (free - units, index))
-                        found[place] = [index]
+                        found[number] = [index]
                         break
                 else:
                     return None
         return found
 
-    def _search(self, opens: int) -> dict[int, list[int]] | None:
-        # Not by recursion: a machine may have more devices than Python has frames.
-        way: list[_PackingStep] = []
-        step: _PackingStep | None = self._step(opens)
-        while any(self._bundles):
-            if step is not None:
-                way.append(step)
-            elif not way:
-                return None
-            last = way[-1]
-            self._undo(last)
-            chosen = next(last.choices, None)
-            if self._steps < 0:
-                self.is_certain = False
-                self._unwind(way)
-                return None
-            if chosen is None:
-                self._failed.add(last.state)
-                way.pop()
-                step = None
-                continue
-            last.chosen = chosen
-            self._do(last.chosen, -1)
-            step = self._step(opens - len(way))
-        filled = [step.chosen for step in way if step.chosen is not None]
-        self._unwind(way)
-        return self._placement(filled)
+    # Problem.
 
-    def _unwind(self, way: Iterable[_PackingStep]) -> None:
-        for step in way:
-            self._undo(step)
+    @property
+    def is_solved(self) -> bool:
+        """Whether every bundle has a device; see Problem."""
+        return not any(self._bundles)
 
-    def _undo(self, step: _PackingStep) -> None:
-        if step.chosen is not None:
-            self._do(step.chosen, 1)
-            step.chosen = None
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the search has taken too many steps; see Problem."""
+        return self._steps < 0
 
-    def _do(self, filled: Filling, sign: int) -> None:
-        sort, sizes = filled
+    def state(self) -> Hashable:
+        """Returns which bundles and devices are left; see Problem."""
+        return (self._opens, *self._bundles, *self._left)
+
+    def choices(self) -> Iterator[Filling]:
+        """Yields what the next device may take; see Problem."""
+        return self._fillings() if self._may_fit(self._opens) else iter(())
+
+    def make(self, choice: Filling) -> None:
+        """Makes a choice; see Problem."""
+        self._opens -= 1
+        self._fill(choice, -1)
+
+    def undo(self, choice: Filling) -> None:
+        """Takes the last choice back; see Problem."""
+        self._opens += 1
+        self._fill(choice, 1)
+
+    def _fill(self, filling: Filling, sign: int) -> None:
+        sort, sizes = filling
         self._left[sort] += sign
         for size, count in sizes:
             self._bundles[size] += sign * count
@@ -251,17 +236,10 @@ class Packing:
     def _total(self) -> Iterator[int]:
         return (s.units * n for s, n in zip(self._sizes, self._bundles, strict=True))
 
-    def _step(self, opens: int) -> _PackingStep | None:
-        """What may be tried now; None if that has failed already, or cannot be."""
-        state = (opens, *self._bundles, *self._left)
-        if state in self._failed or not self._may_fit(opens):
-            return None
-        return _PackingStep(state, self._choices(opens))
-
     def _may_fit(self, opens: int) -> bool:
         """Whether the devices that are left could take all, as far as sums tell."""
         fills: list[tuple[int, int]] = []
-        of_scope: Counter[Scope | None] = Counter()
+        of_scope: Counter[frozenset[int] | None] = Counter()
         sums: dict[tuple[int, ...], int] = {}
         for number, sort in enumerate(self._sorts):
             if not self._left[number]:
@@ -270,12 +248,12 @@ class Packing:
                 sums[sort.sizes] = self._sums(sort.sizes)[0]
             best = (sums[sort.sizes] & ((2 << sort.free) - 1)).bit_length() - 1
             fills.append((best, self._left[number]))
-            scopes = {self._sizes[size].open_to for size in sort.sizes}
+            scopes = {self._sizes[size].allowed for size in sort.sizes}
             of_scope.update(dict.fromkeys(scopes, best * self._left[number]))
         room = _most_room(sorted(fills, reverse=True), opens)
-        asked: Counter[Scope | None] = Counter()
+        asked: Counter[frozenset[int] | None] = Counter()
         for size, total in zip(self._sizes, self._total(), strict=True):
-            asked[size.open_to] += total
+            asked[size.allowed] += total
         return room >= asked.total() and all(
             of_scope[scope] >= units for scope, units in asked.items()
         )
@@ -294,12 +272,12 @@ class Packing:
             found.append(bits)
         return found[::-1]
 
-    def _choices(self, opens: int) -> Iterator[Filling]:
-        """What the device of the largest bundle may be filled with, the best first."""
+    def _fillings(self) -> Iterator[Filling]:
+        """Yields what the device of the largest bundle may take, the best first."""
         first = next(size for size, count in enumerate(self._bundles) if count)
         largest = self._sizes[first]
         frees = [sort.free for sort in self._sorts]
-        room = _most_room(zip(frees[::-1], self._left[::-1], strict=True), opens)
+        room = _most_room(zip(frees[::-1], self._left[::-1], strict=True), self._opens)
         spare = room - sum(self._total())
         for number, sort in enumerate(self._sorts):
             if not self._left[number] or sort.free < largest.units:
@@ -340,20 +318,20 @@ class Packing:
         """The ways to make a sum, those with the largest bundles first."""
         ways: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, units, ())]
         while ways:
-            place, left, chosen = ways.pop()
+            number, left, chosen = ways.pop()
             self._steps -= 1
             if self._steps < 0:
                 return
             if not left:
                 yield chosen
                 continue
-            size = sizes[place]
+            size = sizes[number]
             each, most = self._sizes[size].units, there[size]
             for count in range(min(most, left // each) + 1):
                 rest = left - count * each
-                if sums[place + 1] >> rest & 1:
+                if sums[number + 1] >> rest & 1:
                     more = ((size, count),) if count else ()
-                    ways.append((place + 1, rest, (*chosen, *more)))
+                    ways.append((number + 1, rest, (*chosen, *more)))
 
     def _is_full(
         self,
@@ -370,7 +348,7 @@ class Packing:
         )
 
     def _placement(self, filled: Iterable[Filling]) -> dict[int, list[int]]:
-        places = {size: list(each) for size, each in self._parts.items()}
+        numbers = {size: list(each) for size, each in self._parts.items()}
         devices = {sort: list(each) for sort, each in self._devices.items()}
         used: set[int] = set()
         found: dict[int, list[int]] = {}
@@ -384,18 +362,18 @@ class Packing:
             indices.remove(index)
             used.add(index)
             for size, count in sizes:
-                mine = places[self._sizes[size]]
-                found.update((place, [index]) for place in mine[:count])
+                mine = numbers[self._sizes[size]]
+                found.update((number, [index]) for number in mine[:count])
                 del mine[:count]
         return found
 
 
 def _fullest(
-    devices: Sequence[tuple[int, int]], units: int, open_to: Scope | None
+    devices: Sequence[tuple[int, int]], units: int, allowed: frozenset[int] | None
 ) -> int | None:
     """Where the first device stands that has room; they are in order of that."""
     for at in range(bisect_left(devices, (units,)), len(devices)):
-        if open_to is None or devices[at][1] in open_to:
+        if allowed is None or devices[at][1] in allowed:
             return at
     return None
 

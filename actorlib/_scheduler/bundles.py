@@ -1,30 +1,28 @@
-"""The bundles of a group that has its shares: each a pool of its own.
+"""Lends the bundles of a reserved placement group to the actors and functions inside.
 
 Guarantees: what is in a bundle is free there or in exactly one member's lease, which is
 of the bundle's own devices; what a member gives back is free for other members and for
 nobody else. :meth:`Bundles.check` proves it.
 
-Among those who seek a place inside, the rule is the line's: someone later may pass
-someone who waits only if that delays nobody. Never for a kind of device in a bundle
-that the earlier one may get; of what is merely counted, and of a bundle's only device,
-if enough is left for both, or whatever lets the earlier one in lets it in all the same
-(``gaps``).
-What is nested passes whoever does not go on after a wait, as who holds something may
-wait for it.
+The order of requests is that of the wait queue: a later one may pass an earlier one
+only if that delays nobody. Never for a kind of device in a bundle that the earlier one
+may get; for what is merely counted, and for a bundle's only device, if enough is left
+for both, or the earlier one is served at the same release all the same
+(``overtaking``). Nested requests pass all but functions that resume after a wait, as
+who holds something may wait for them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.group_spec import ANY_BUNDLE
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import add
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
-from actorlib._scheduler.wait_queue import Priority, delays_nobody
+from actorlib._scheduler.overtaking import delays_nobody
+from actorlib._scheduler.request import Priority
 from actorlib.accelerators.base import Lease, Share
 
 if TYPE_CHECKING:
@@ -32,35 +30,19 @@ if TYPE_CHECKING:
 
     from actorlib._core.resources import Resources
     from actorlib._scheduler.device_pool import DevicePool
-    from actorlib._scheduler.request import Gang
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupWaiter:
-    """Who seeks a place in a group; two are never the same one.
-
-    Attributes:
-        holder: The id of the actor, in hex; empty for a function.
-        label: Who asks, for messages.
-        request: What is asked.
-        where: What is wished of the devices.
-        index: Which bundle, or -1 for any.
-        priority: Who has to let it pass; see the line.
-    """
-
-    holder: str
-    label: str
-    request: Resources
-    where: DeviceConstraints = ANYWHERE
-    index: int = ANY_BUNDLE
-    priority: Priority = Priority.USUAL
+    from actorlib._scheduler.request import Gang, LeaseRequest
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleMember:
-    """A member's lease, in which bundle, and whose it is."""
+    """A lease on a part of a bundle.
+
+    Attributes:
+        index: Which bundle.
+        holder: The id of the actor, in hex; empty for a function.
+        lease: The lease.
+    """
 
     index: int
     holder: str
@@ -68,8 +50,8 @@ class BundleMember:
 
 
 def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
-    """What each bundle has of the lease that a gang was granted as a whole."""
-    left = {name: _of_kind(lease, name) for name in lease.amounts}
+    """Divides the lease that a gang was granted as a whole among its bundles."""
+    left = {name: lease.of_kind(name) for name in lease.amounts}
     bundles: list[Lease] = []
     for bundle in gang.bundles:
         shares: list[Share] = []
@@ -83,14 +65,14 @@ def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
 
 @final
 class Bundles:
-    """What a group has, and who is inside.
+    """Lends what a group has to its members.
 
     Args:
         leases: What each bundle has.
         pools: The pools of the ledger that granted it.
     """
 
-    __slots__ = ("_free", "_held", "_left", "_pools", "leases")
+    __slots__ = ("_free", "_free_units", "_held", "_pools", "leases")
 
     def __init__(
         self, leases: Sequence[Lease], pools: Mapping[str, DevicePool]
@@ -99,52 +81,53 @@ class Bundles:
         self._pools = pools
         self._free = [dict(lease.amounts) for lease in leases]
         # By kind and index; a bundle has one share of a device at the most.
-        self._left = [_levels(lease) for lease in leases]
+        self._free_units = [_units_by_device(lease) for lease in leases]
         self._held: dict[int, BundleMember] = {}
 
     @property
-    def inside(self) -> list[BundleMember]:
-        """The members that hold something, in the order in which they came."""
+    def members(self) -> list[BundleMember]:
+        """The leases of the members, in the order in which they were granted."""
         return list(self._held.values())
 
     def free(self, index: int) -> Mapping[str, int]:
-        """What no member holds of a bundle, by resource name."""
+        """Returns what no member holds of a bundle, by resource name."""
         return self._free[index]
 
-    def serve(self, seekers: Iterable[GroupWaiter]) -> list[tuple[GroupWaiter, Lease]]:
-        """Lets everyone in who may.
+    def serve(self, requests: Sequence[LeaseRequest]) -> list[tuple[int, Lease]]:
+        """Grants every request that may be granted now.
 
         Args:
-            seekers: Those who wait, in order of arrival.
+            requests: Those that wait, in order of arrival.
 
         Returns:
-            Who got what, in order of arrival.
+            The places of those that were granted among them, and their leases.
         """
         usual, nested = _ReservedForWaiters(self), _ReservedForWaiters(self)
-        granted: list[tuple[GroupWaiter, Lease]] = []
-        for seeker in sorted(seekers, key=_has_not_begun):
-            aside = usual if seeker.priority is Priority.USUAL else nested
-            lease = self._grant(seeker, aside)
+        granted: list[tuple[int, Lease]] = []
+        resumed_first = sorted(enumerate(requests), key=_is_not_resumed)
+        for place, request in resumed_first:
+            reserved = usual if request.priority is Priority.USUAL else nested
+            lease = self._grant(request, reserved)
             if lease is not None:
-                granted.append((seeker, lease))
+                granted.append((place, lease))
                 continue
-            fitting = list(filter(partial(self._fits, seeker), self._open_to(seeker)))
-            usual.add(seeker.request, fitting)
-            if seeker.priority is Priority.RESUMED:
-                nested.add(seeker.request, fitting)
+            fits_in = [i for i in self._bundles_of(request) if self._fits(request, i)]
+            usual.add(request.resources, fits_in)
+            if request.priority is Priority.RESUMED:
+                nested.add(request.resources, fits_in)
         return granted
 
     def index_of(self, lease: Lease) -> int:
-        """In which bundle a member's lease is."""
+        """Tells in which bundle a member's lease is."""
         return self._held[id(lease)].index
 
-    def could_fit(self, seeker: GroupWaiter) -> bool:
-        """Whether it would be let in if nobody else were inside."""
-        return any(self._fits(seeker, index) for index in self._open_to(seeker))
+    def could_fit(self, request: LeaseRequest) -> bool:
+        """Whether a request would be granted if there were no other members."""
+        return any(self._fits(request, index) for index in self._bundles_of(request))
 
     def held(self, index: int, name: str) -> Counter[int]:
-        """How many members have how much of a resource of a bundle, by amount."""
-        leases = (member.lease for member in self.inside if member.index == index)
+        """Counts the members that have so much of a resource of a bundle, by amount."""
+        leases = (member.lease for member in self.members if member.index == index)
         return Counter(lease.amounts[name] for lease in leases if name in lease.amounts)
 
     def is_counted(self, index: int, name: str) -> bool:
@@ -152,7 +135,7 @@ class Bundles:
         shares = self.leases[index].shares
         return sum(share.device.kind == name for share in shares) <= 1
 
-    def give(self, lease: Lease) -> None:
+    def give_back(self, lease: Lease) -> None:
         """Takes a member's lease back.
 
         Raises:
@@ -162,12 +145,12 @@ class Bundles:
         if member is None:
             raise LookupError(f"{lease} is not held by a member of this group")
         self._free[member.index] = add(self._free[member.index], lease.amounts)
-        left = self._left[member.index]
+        left = self._free_units[member.index]
         for share in lease.shares:
             left[share.device.kind, share.device.index] += share.units
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Makes two leases of a member's: what it has of a counted one, and the rest.
+        """Splits a member's lease: what it has of a counted resource, and the rest.
 
         Raises:
             LookupError: It is none of a member. Nothing has changed.
@@ -181,7 +164,7 @@ class Bundles:
         return parts
 
     def merge(self, lease: Lease, other: Lease) -> Lease:
-        """Makes one lease of two of a member's in one bundle.
+        """Merges two leases of a member in one bundle.
 
         Raises:
             LookupError: One is none of a member.
@@ -196,34 +179,36 @@ class Bundles:
         """Raises AssertionError unless free and held make up each bundle."""
         for index, whole in enumerate(self.leases):
             held = [m.lease for m in self._held.values() if m.index == index]
-            there, levels = dict(self._free[index]), dict(self._left[index])
-            if min([0, *there.values(), *levels.values()]) < 0:
+            there, units = dict(self._free[index]), dict(self._free_units[index])
+            if min([0, *there.values(), *units.values()]) < 0:
                 raise AssertionError(f"bundle {index} gave more than it has")
             for lease in held:
                 there = add(there, lease.amounts)
                 for share in lease.shares:
-                    levels[share.device.kind, share.device.index] += share.units
-            if there != dict(whole.amounts) or levels != _levels(whole):
+                    units[share.device.kind, share.device.index] += share.units
+            if there != dict(whole.amounts) or units != _units_by_device(whole):
                 raise AssertionError(f"bundle {index} does not add up: {there}")
 
-    def _fits(self, seeker: GroupWaiter, index: int) -> bool:
+    def _fits(self, request: LeaseRequest, index: int) -> bool:
         whole = self.leases[index]
-        return self._chosen(seeker, whole.amounts, _levels(whole)) is not None
+        return self._chosen(request, whole.amounts, _units_by_device(whole)) is not None
 
-    def _open_to(self, seeker: GroupWaiter) -> Iterable[int]:
+    def _bundles_of(self, request: LeaseRequest) -> Iterable[int]:
         every = range(len(self.leases))
-        return every if seeker.index == ANY_BUNDLE else (seeker.index,)
+        return every if request.bundle_index == ANY_BUNDLE else (request.bundle_index,)
 
-    def _grant(self, seeker: GroupWaiter, aside: _ReservedForWaiters) -> Lease | None:
-        """A lease of the bundle that is left with the least of what is asked."""
-        names = seeker.request.amounts
+    def _grant(
+        self, request: LeaseRequest, reserved: _ReservedForWaiters
+    ) -> Lease | None:
+        """Grants a lease in the bundle that is left with the least of what is asked."""
+        names = request.resources.amounts
         best: tuple[int, int, tuple[Share, ...]] | None = None
-        for index in self._open_to(seeker):
-            if not aside.leaves(index, seeker.request):
+        for index in self._bundles_of(request):
+            if not reserved.leaves(index, request.resources):
                 continue
             free = self._free[index]
-            shares = self._chosen(seeker, free, self._left[index])
-            left = sum(free.get(name, 0) - aside.sum(index, name) for name in names)
+            shares = self._chosen(request, free, self._free_units[index])
+            left = sum(free.get(name, 0) - reserved.sum(index, name) for name in names)
             if shares is not None and (best is None or left < best[0]):
                 best = left, index, shares
         if best is None:
@@ -234,29 +219,29 @@ class Bundles:
             self._free[index][name] -= amount
         for share in shares:
             key = share.device.kind, share.device.index
-            self._left[index][key] -= share.units
-        inside = BundleMember(index=index, holder=seeker.holder, lease=lease)
-        self._held[id(lease)] = inside
+            self._free_units[index][key] -= share.units
+        member = BundleMember(index=index, holder=request.holder, lease=lease)
+        self._held[id(lease)] = member
         return lease
 
     def _chosen(
         self,
-        seeker: GroupWaiter,
+        request: LeaseRequest,
         free: Mapping[str, int],
         left: Mapping[tuple[str, int], int],
     ) -> tuple[Share, ...] | None:
-        """The shares of a bundle that it would get; None if there is no room."""
+        """Returns the shares of a bundle that it would get; None if without room."""
         shares: tuple[Share, ...] = ()
-        for name, amount in seeker.request.amounts.items():
+        for name, amount in request.resources.amounts.items():
             if free.get(name, 0) < amount:
                 return None
             pool = self._pools.get(name)
             if pool is None:
                 continue
-            levels = {
+            units = {
                 index: level for (kind, index), level in left.items() if kind == name
             }
-            chosen = pool.choose_within(amount, levels, seeker.where)
+            chosen = pool.choose_within(amount, units, request.constraints)
             if chosen is None:
                 return None
             each = min(amount, UNITS)
@@ -265,65 +250,61 @@ class Bundles:
 
 
 class _ReservedForWaiters:
-    """What those ask who stay outside, and what they leave to those behind.
+    """Reserves what waiters may get of bundles, and tells what they leave to others.
 
     Args:
-        bundles: What they ask it of.
+        bundles: What they wait for.
     """
 
     def __init__(self, bundles: Bundles) -> None:
         self._bundles = bundles
-        self._closed: set[tuple[int, str]] = set()
+        self._exhausted: set[tuple[int, str]] = set()
         self._waiting: dict[tuple[int, str], Counter[int]] = {}
-        # Asked by those who may get in elsewhere: where, nobody can foretell.
-        self._loose: set[tuple[int, str]] = set()
+        # For waiters that may get in elsewhere: where, nobody can foretell.
+        self._floating: set[tuple[int, str]] = set()
 
-    def add(self, request: Resources, indices: Sequence[int]) -> None:
-        """Someone stays outside who may get into these bundles."""
+    def add(self, resources: Resources, indices: Sequence[int]) -> None:
+        """Adds a waiter that may get into these bundles."""
         for index in indices:
-            for name, amount in request.amounts.items():
+            for name, amount in resources.amounts.items():
                 key = index, name
                 if not self._bundles.is_counted(index, name):
-                    self._closed.add(key)
+                    self._exhausted.add(key)
                     continue
                 self._waiting.setdefault(key, Counter())[amount] += 1
                 if len(indices) > 1:
-                    self._loose.add(key)
+                    self._floating.add(key)
 
     def sum(self, index: int, name: str) -> int:
-        """What they ask together of what is counted in a bundle."""
+        """Sums up what they request of a counted resource of a bundle."""
         waiting = self._waiting.get((index, name))
         return sum(a * count for a, count in waiting.items()) if waiting else 0
 
-    def leaves(self, index: int, request: Resources) -> bool:
-        """Whether someone may have so much of a bundle."""
+    def leaves(self, index: int, resources: Resources) -> bool:
+        """Whether a request may have so much of a bundle."""
         return all(
             self._leaves((index, name), amount)
-            for name, amount in request.amounts.items()
+            for name, amount in resources.amounts.items()
         )
 
     def _leaves(self, key: tuple[int, str], amount: int) -> bool:
-        if key in self._closed:
+        if key in self._exhausted:
             return False
         if key not in self._waiting:
             return True
         free = self._bundles.free(key[0]).get(key[1], 0)
         if amount <= free - self.sum(*key):
             return True
-        if key in self._loose:
+        if key in self._floating:
             return False
         total = self._bundles.leases[key[0]].amounts[key[1]]
         held = self._bundles.held(*key)
         return delays_nobody(total, held, self._waiting[key], amount)
 
 
-def _has_not_begun(seeker: GroupWaiter) -> bool:
-    return seeker.priority is not Priority.RESUMED
+def _is_not_resumed(each: tuple[int, LeaseRequest]) -> bool:
+    return each[1].priority is not Priority.RESUMED
 
 
-def _levels(lease: Lease) -> dict[tuple[str, int], int]:
+def _units_by_device(lease: Lease) -> dict[tuple[str, int], int]:
     return {(s.device.kind, s.device.index): s.units for s in lease.shares}
-
-
-def _of_kind(lease: Lease, name: str) -> list[Share]:
-    return [share for share in lease.shares if share.device.kind == name]

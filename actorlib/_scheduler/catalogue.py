@@ -1,7 +1,7 @@
-"""An actor's options become a demand: what is asked, and which devices are wished for.
+"""Resolves what the user wrote to what a request says: resources and constraints.
 
-The user names types, devices and other actors; the machine knows makes and devices.
-What a name means is settled here, once, before anybody stands in line.
+The user names types, devices and other actors; a request names models and devices of
+this machine. What a name means is settled here, once, before anything is queued.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.resources import Resources, add
 from actorlib._core.validation import closest
-from actorlib._scheduler.explain import models
+from actorlib._scheduler.explain import describe_devices
 from actorlib._scheduler.request import (
     ANYWHERE,
     DeviceConstraints,
@@ -36,19 +36,19 @@ _TYPE_UNITS = 10
 
 
 class Demand(NamedTuple):
-    """What an actor asks of this machine.
+    """The resources and constraints of a request.
 
     Attributes:
-        request: How much.
-        where: Of which devices.
+        resources: How much.
+        constraints: Of which devices.
     """
 
-    request: Resources
-    where: DeviceConstraints
+    resources: Resources
+    constraints: DeviceConstraints
 
 
 def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
-    """The resources that stand for the types of these devices.
+    """Names the resources that stand for the types of these devices.
 
     Args:
         devices: What a machine has, by kind.
@@ -59,7 +59,7 @@ def type_names(devices: Mapping[str, Sequence[Device]]) -> list[str]:
 
 @final
 class Catalogue:
-    """What the types and devices of a machine are called.
+    """Knows what the types and devices of a machine are called.
 
     Args:
         devices: What the machine has, by kind.
@@ -70,16 +70,16 @@ class Catalogue:
         self, devices: Mapping[str, Sequence[Device]], declared: Iterable[str]
     ) -> None:
         self._devices = devices
-        self._makes: dict[DeviceModel, Device] = {}
+        self._models: dict[DeviceModel, Device] = {}
         for listed in devices.values():
             for device in listed:
-                self._makes.setdefault(model_of(device), device)
+                self._models.setdefault(model_of(device), device)
         self._declared = [
             name.removeprefix(TYPE_PREFIX)
             for name in declared
             if name.startswith(TYPE_PREFIX)
         ]
-        self._meanings: dict[str, tuple[str, frozenset[DeviceModel]]] = {}
+        self._types: dict[str, tuple[str, frozenset[DeviceModel]]] = {}
 
     def demand(
         self,
@@ -89,13 +89,13 @@ class Catalogue:
         near: Iterable[Device] | None = None,
         apart: Iterable[Device] = (),
     ) -> Demand:
-        """What an actor with these options asks of the machine.
+        """Returns what an actor with these options requests of the machine.
 
-        A type that is not here is asked for all the same: no machine without it grants
+        A type that is not here is requested all the same: no machine without it grants
         that, and :meth:`refusal` says why.
 
         Args:
-            label: Who asks, for messages.
+            label: Who requests it, for messages.
             options: The options.
             near: The devices of the actor that it has to be near to, if there is one.
             apart: The devices of the actors that it has to be apart from.
@@ -104,15 +104,15 @@ class Catalogue:
             ActorUnschedulableError: It names a device that is not here, or an actor
                 that holds none of the kind. The message says what there is.
         """
-        if not options.has_wishes:
+        if not options.has_device_constraints:
             return Demand(options.request, ANYWHERE)
-        request, makes = options.request, frozenset[DeviceModel]()
-        kinds = [kind for kind in request.amounts if kind in self._devices]
+        resources, models = options.request, frozenset[DeviceModel]()
+        kinds = [kind for kind in resources.amounts if kind in self._devices]
         if options.accelerator_type is not None:
-            name, makes = self._meaning(options.accelerator_type)
-            amounts = {**request.amounts, f"{TYPE_PREFIX}{name}": _TYPE_UNITS}
-            request = Resources.of(amounts)
-            _check_kinds(label, name, options, {make.kind for make in makes}, kinds)
+            name, models = self._type_of(options.accelerator_type)
+            amounts = {**resources.amounts, f"{TYPE_PREFIX}{name}": _TYPE_UNITS}
+            resources = Resources.of(amounts)
+            _check_kinds(label, name, options, {model.kind for model in models}, kinds)
         only = [self._device(label, name, kinds) for name in options.devices]
         if len({device.parent is None for device in only}) > 1:
             # CUDA's mask is of one kind, and ends where the other begins.
@@ -127,57 +127,60 @@ class Catalogue:
                     f"{label} is to be near an actor that holds no "
                     f"{' or '.join(kinds) or 'device'}: leave near out"
                 )
-        where = DeviceConstraints(
+        constraints = DeviceConstraints(
             spread=options.placement == "spread",
-            models=makes or None,  # a type that is merely declared is of no device
+            models=models or None,  # a type that is merely declared is of no device
             only=frozenset(only) or None,
             near=near,
             apart=frozenset(apart),
         )
-        return Demand(request, where)
+        return Demand(resources, constraints)
 
     def demand_of_group(self, bundles: Sequence[Resources], strategy: str) -> Demand:
-        """What a placement group asks of the machine: its bundles, all or none.
+        """Returns what a placement group requests: its bundles, all or none.
 
         A bundle may name a type of its devices, as a machine's resource is called.
 
         Args:
-            bundles: What each asks for.
+            bundles: What each requests.
             strategy: How they are to lie.
         """
         named: list[Resources] = []
-        makes: list[frozenset[DeviceModel] | None] = []
+        models: list[frozenset[DeviceModel] | None] = []
         for bundle in bundles:
-            wished, amounts = frozenset[DeviceModel](), dict[str, int]()
+            models_of_type, amounts = frozenset[DeviceModel](), dict[str, int]()
             for name, amount in bundle.amounts.items():
                 known = name
                 if name.startswith(TYPE_PREFIX):
-                    type_, meant = self._meaning(name.removeprefix(TYPE_PREFIX))
-                    known, wished = f"{TYPE_PREFIX}{type_}", wished | meant
+                    type_, found = self._type_of(name.removeprefix(TYPE_PREFIX))
+                    known, models_of_type = (
+                        f"{TYPE_PREFIX}{type_}",
+                        models_of_type | found,
+                    )
                 amounts[known] = amount
             named.append(Resources.of(amounts))
-            makes.append(wished or None)
+            models.append(models_of_type or None)
         total: dict[str, int] = {}
         for bundle in named:
             total = add(total, bundle.amounts)
         return Demand(
-            Resources.of(total), DeviceConstraints(gang=Gang(named, strategy, makes))
+            Resources.of(total), DeviceConstraints(gang=Gang(named, strategy, models))
         )
 
-    def refusal(self, label: str, request: Resources) -> str | None:
-        """Why no machine like this grants a request for a type that is not here.
+    def refusal(self, label: str, resources: Resources) -> str | None:
+        """Says why no machine like this grants a request for a type that is not here.
 
         Args:
-            label: Who asks, for messages.
-            request: What is asked.
+            label: Who requests it, for messages.
+            resources: What is requested.
 
         Returns:
-            None if no such type is asked for.
+            None if no such type is requested.
         """
-        here = {*self._declared, *(make.type for make in self._makes)}
+        here = {*self._declared, *(model.type for model in self._models)}
         asked = [
             name.removeprefix(TYPE_PREFIX)
-            for name in request.amounts
+            for name in resources.amounts
             if name.startswith(TYPE_PREFIX)
             and name.removeprefix(TYPE_PREFIX) not in here
         ]
@@ -199,32 +202,32 @@ class Catalogue:
         return f"{said}; this machine has {there}.{hint}"
 
     @staticmethod
-    def untyped(request: Resources) -> Resources:
-        """A request without what stands for the types of its devices.
+    def untyped(resources: Resources) -> Resources:
+        """Removes what stands for the types of devices.
 
         Args:
-            request: What is asked inside a bundle, whose devices have their types.
+            resources: What is requested inside a bundle, whose devices have types.
         """
-        if not any(name.startswith(TYPE_PREFIX) for name in request.amounts):
-            return request
-        rest = request.amounts.items()
+        if not any(name.startswith(TYPE_PREFIX) for name in resources.amounts):
+            return resources
+        rest = resources.amounts.items()
         return Resources.of({n: a for n, a in rest if not n.startswith(TYPE_PREFIX)})
 
-    def _meaning(self, asked: str) -> tuple[str, frozenset[DeviceModel]]:
-        """The type that a user means, and the makes that are of it.
+    def _type_of(self, asked: str) -> tuple[str, frozenset[DeviceModel]]:
+        """Returns the type that a user means, and the models that are of it.
 
-        What is merely declared is of no make; what is not here keeps its name.
+        What is merely declared has no model; what is not here keeps its name.
         """
-        if asked not in self._meanings:
+        if asked not in self._types:
             is_meant = matcher(asked)
-            makes = [make for make, one in self._makes.items() if is_meant(one)]
-            names = [make.type for make in makes if make.type]
+            models = [model for model, one in self._models.items() if is_meant(one)]
+            names = [model.type for model in models if model.type]
             name = names[0] if names else canonical(asked, self._declared) or asked
-            self._meanings[asked] = name, frozenset(makes)
-        return self._meanings[asked]
+            self._types[asked] = name, frozenset(models)
+        return self._types[asked]
 
     def _device(self, label: str, name: str, kinds: Sequence[str]) -> Device:
-        """The device that is meant by an id, a UUID or its beginning, or an address."""
+        """Finds a device by an id, a UUID or its beginning, or a PCI address."""
         every = [device for kind in kinds for device in self._devices[kind]]
         # nvidia-smi writes an address in capitals and with a longer domain.
         pci = name.lower()[-len("0000:00:00.0") :] if ":" in name else None
@@ -242,7 +245,9 @@ class Catalogue:
         if len(found) == 1:
             return found[0]
         what = "means several devices" if found else "is no device of this machine"
-        those = models(found or every) or f"no {' or '.join(kinds) or 'device'}"
+        those = (
+            describe_devices(found or every) or f"no {' or '.join(kinds) or 'device'}"
+        )
         hint = ": name it by its UUID or PCI address" if exact[1:] else ""
         raise ActorUnschedulableError(
             f"{label} asks device={name!r}, which {what}{hint}; there is {those}"

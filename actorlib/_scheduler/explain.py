@@ -1,8 +1,7 @@
-"""Why a request is granted, waits, or never will be, in sentences for the user.
+"""Explains why a request is granted, waits, or never will be: sentences for the user.
 
-Every sentence names what was asked, what there is, and what to do about it.
-
-Why a placement group waits or never will be, and why an actor in one does.
+Every sentence names what was requested, what there is, and what to do about it. That
+goes for actors, for placement groups, and for actors inside of one.
 """
 
 from __future__ import annotations
@@ -30,27 +29,30 @@ from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from actorlib._scheduler.bundles import Bundles, GroupWaiter
+    from actorlib._scheduler.bundles import Bundles
     from actorlib._scheduler.device_pool import DevicePool
     from actorlib._scheduler.ledger import Ledger
-    from actorlib._scheduler.request import Gang
+    from actorlib._scheduler.request import Gang, LeaseRequest
     from actorlib.accelerators.base import Device, Lease
 
 
 def refusal(
-    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints = ANYWHERE
+    ledger: Ledger,
+    label: str,
+    resources: Resources,
+    constraints: DeviceConstraints = ANYWHERE,
 ) -> str:
-    """Why a request that is not feasible never will be, and what to do about it.
+    """Says why a request can never be granted, and what to do about it.
 
     Args:
-        ledger: What it was asked of.
-        label: Who asks, for example the name of a class.
-        request: What is asked.
-        where: What is wished of the devices.
+        ledger: What it was requested of.
+        label: Who requests it, for example the name of a class.
+        resources: How much.
+        constraints: Of which devices.
     """
-    lacking = ledger.never(request, where)
-    if len(lacking) > len(ledger.never(request)):
-        return _why_excluded(ledger, label, lacking, where)
+    lacking = ledger.infeasible_part(resources, constraints)
+    if len(lacking) > len(ledger.infeasible_part(resources)):
+        return _why_excluded(ledger, label, lacking, constraints)
     amounts = ledger.capacity.amounts
     for name, amount in lacking.items():
         fault = ledger.pools[name].kind.fault(amount) if name in ledger.pools else ""
@@ -77,85 +79,94 @@ def refusal(
 
 
 def shortage(
-    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints = ANYWHERE
+    ledger: Ledger,
+    label: str,
+    resources: Resources,
+    constraints: DeviceConstraints = ANYWHERE,
 ) -> str:
-    """Why a request is not granted now: what it lacks, and what is free.
+    """Says why a request is not granted now: what it lacks, and what is free.
 
     Args:
-        ledger: What it is asked of.
-        label: Who asks, for example the name of a class.
-        request: What is asked.
-        where: What is wished of the devices.
+        ledger: What it is requested of.
+        label: Who requests it, for example the name of a class.
+        resources: How much.
+        constraints: Of which devices.
     """
-    if not ledger.feasible(request, where):
-        return refusal(ledger, label, request, where)
-    lacking = ledger.lacking(request, where)
+    if not ledger.feasible(resources, constraints):
+        return refusal(ledger, label, resources, constraints)
+    lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        return f"{label} asks {request}{_wish(where)}; that is free"
-    each = ", ".join(_short(ledger, n, amount, where) for n, amount in lacking.items())
-    return f"{label} asks {Resources(lacking)}{_wish(where)}; {each}"
+        return f"{label} asks {resources}{_describe(constraints)}; that is free"
+    each = ", ".join(
+        _short(ledger, n, amount, constraints) for n, amount in lacking.items()
+    )
+    return f"{label} asks {Resources(lacking)}{_describe(constraints)}; {each}"
 
 
 def held_by(
     ledger: Ledger,
-    request: Resources,
-    where: DeviceConstraints,
-    titles: Mapping[int, str],
+    resources: Resources,
+    constraints: DeviceConstraints,
+    holder_names: Mapping[int, str],
 ) -> str:
-    """Who holds what a request lacks now, to end a sentence; or nothing.
+    """Says who holds what a request lacks now, to end a sentence; else is empty.
 
     Args:
-        ledger: What it is asked of.
-        request: What is asked.
-        where: What is wished of the devices.
-        titles: What the holders of leases are called, by the ids of these objects.
+        ledger: What it is requested of.
+        resources: How much.
+        constraints: Of which devices.
+        holder_names: What the holders of leases are called, by the leases' object ids.
     """
-    if ledger.never(request, where):
+    if ledger.infeasible_part(resources, constraints):
         return ""
-    lacking = ledger.lacking(request, where)
-    scopes = {n: ledger.pools[n].scope(where) for n in lacking if n in ledger.pools}
+    lacking = ledger.lacking(resources, constraints)
+    allowed_by_kind = {
+        n: ledger.pools[n].resolver.allowed(constraints)
+        for n in lacking
+        if n in ledger.pools
+    }
     held: list[tuple[str, Mapping[str, int]]] = []
     for lease in ledger.leases:
-        mine = {n: _amount_of(lease, n, scopes) for n in lacking}
-        if any(mine.values()) and id(lease) in titles:
-            held.append((titles[id(lease)], mine))
+        mine = {n: _amount_of(lease, n, allowed_by_kind) for n in lacking}
+        if any(mine.values()) and id(lease) in holder_names:
+            held.append((holder_names[id(lease)], mine))
     return describe_holders(held)
 
 
 def describe_holders(held: Sequence[tuple[str, Mapping[str, int]]]) -> str:
-    """Who holds how much, those with the most first, to end a sentence; or nothing."""
+    """Says who holds how much, the most first, to end a sentence; else is empty."""
     most_first = sorted(held, key=lambda each: -sum(each[1].values()))
     told = (f"{Resources.of(amounts)} by {who}" for who, amounts in most_first)
     return f". Held: {listed(told, len(held))}" if held else ""
 
 
 def _amount_of(
-    lease: Lease, name: str, scopes: Mapping[str, Collection[int] | None]
+    lease: Lease, name: str, allowed_by_kind: Mapping[str, Collection[int] | None]
 ) -> int:
-    if name not in scopes:
+    if name not in allowed_by_kind:
         return lease.amounts.get(name, 0)
-    scope = scopes[name]
+    allowed = allowed_by_kind[name]
     return sum(
         share.units
         for share in lease.of_kind(name)
-        if scope is None or share.device.index in scope
+        if allowed is None or share.device.index in allowed
     )
 
 
-def survey(
+def preview(
     ledger: Ledger,
     label: str,
-    request: Resources,
-    where: DeviceConstraints,
+    resources: Resources,
+    constraints: DeviceConstraints,
     lease: Lease | None,
 ) -> str:
-    """Where a request would go now, or what stands in its way, device by device.
+    """Says where a request would go now, or what stands in its way, by device.
 
     Args:
-        ledger: What it would be asked of.
-        label: Who would ask, for example the name of a class.
-        request: What would be asked.
-        where: What would be wished of the devices.
+        ledger: What it would be requested of.
+        label: Who would request it, for example the name of a class.
+        resources: How much.
+        constraints: Of which devices.
         lease: What it would get now (and does not hold), or None if it would wait.
 
     Returns:
@@ -163,69 +174,69 @@ def survey(
     """
     chosen = [share.device for share in lease.shares] if lease is not None else []
     if lease is not None:
-        there = f"go to {named(chosen)}" if chosen else "be placed now"
-        head = f"{label} asks {request}{_wish(where)}; it would {there}"
+        there = f"go to {name_devices(chosen)}" if chosen else "be placed now"
+        head = f"{label} asks {resources}{_describe(constraints)}; it would {there}"
     else:
-        head = shortage(ledger, label, request, where)
+        head = shortage(ledger, label, resources, constraints)
     lines = [
         line
-        for name, amount in request.amounts.items()
+        for name, amount in resources.amounts.items()
         if name in ledger.pools
-        for line in _verdicts(ledger.pools[name], amount, where, chosen)
+        for line in _verdicts(ledger.pools[name], amount, constraints, chosen)
     ]
     return "\n".join([head, *lines])
 
 
-def named(devices: Iterable[Device]) -> str:
-    """Devices as the user knows them: ``GPU 0 and GPU 1``."""
+def name_devices(devices: Iterable[Device]) -> str:
+    """Names devices as the user knows them: ``GPU 0 and GPU 1``."""
     ordered = sorted(devices, key=lambda device: (device.kind, device.index))
     return " and ".join(f"{device.kind} {device.id}" for device in ordered)
 
 
-def models(devices: Collection[Device]) -> str:
-    """Devices by id with their models: ``0: NVIDIA H100, 1: logical``."""
+def describe_devices(devices: Collection[Device]) -> str:
+    """Lists devices by id with their models: ``0: NVIDIA H100, 1: logical``."""
     return listed(
         (f"{device.id}: {_model(device)}" for device in devices), len(devices)
     )
 
 
 def _why_excluded(
-    ledger: Ledger, label: str, lacking: dict[str, int], where: DeviceConstraints
+    ledger: Ledger, label: str, lacking: dict[str, int], constraints: DeviceConstraints
 ) -> str:
-    anyway = ledger.never(Resources(lacking))
+    anyway = ledger.infeasible_part(Resources(lacking))
     kind = next(name for name in lacking if name not in anyway)
     pool = ledger.pools[kind]
-    scope = pool.scope(where)
-    left = [d for d in pool.devices if scope is None or d.index in scope]
-    those = models(left) if left else "no device"
+    allowed = pool.resolver.allowed(constraints)
+    left = [d for d in pool.devices if allowed is None or d.index in allowed]
+    those = describe_devices(left) if left else "no device"
     return (
-        f"{label} asks {Resources(lacking)}{_wish(where)}; of this machine's "
+        f"{label} asks {Resources(lacking)}{_describe(constraints)}; of this machine's "
         f"{_inventory(ledger, kind)} that leaves {those}. Ask for less, or wish for "
         "other devices."
     )
 
 
-def _wish(where: DeviceConstraints) -> str:
-    wishes: list[str] = []
-    if where.models is not None:
+def _describe(constraints: DeviceConstraints) -> str:
+    parts: list[str] = []
+    if constraints.models is not None:
         types = sorted(
-            {make.type or make.model or make.family for make in where.models}
+            {model.type or model.model or model.family for model in constraints.models}
         )
-        wishes.append(f"of type {' or '.join(types)}")
-    if where.only is not None:
-        wishes.append(f"on {named(where.only)}")
-    if where.near is not None:
-        wishes.append(f"near {named(where.near)}")
-    if where.apart:
-        wishes.append(f"apart from {named(where.apart)}")
-    return f" {', '.join(wishes)}" if wishes else ""
+        parts.append(f"of type {' or '.join(types)}")
+    if constraints.only is not None:
+        parts.append(f"on {name_devices(constraints.only)}")
+    if constraints.near is not None:
+        parts.append(f"near {name_devices(constraints.near)}")
+    if constraints.apart:
+        parts.append(f"apart from {name_devices(constraints.apart)}")
+    return f" {', '.join(parts)}" if parts else ""
 
 
 def _inventory(ledger: Ledger, name: str) -> str:
     amounts = ledger.capacity.amounts
     if name in amounts:
         devices = ledger.pools[name].devices if name in ledger.pools else ()
-        shown = f" ({models(devices)})" if devices else ""
+        shown = f" ({describe_devices(devices)})" if devices else ""
         return f"{format_named(name, amounts[name])}{shown}"
     rest = (
         listed((format_named(n, a) for n, a in amounts.items()), len(amounts))
@@ -234,27 +245,29 @@ def _inventory(ledger: Ledger, name: str) -> str:
     return f"no {name}" if name in OWN_KEYWORDS else f"no {name}, only {rest}"
 
 
-def _short(ledger: Ledger, name: str, amount: int, where: DeviceConstraints) -> str:
+def _short(
+    ledger: Ledger, name: str, amount: int, constraints: DeviceConstraints
+) -> str:
     total = format_amount(name, ledger.capacity.amounts[name])
     pool, free = ledger.pools.get(name), ledger.free(name)
     if not free:
         return f"all of {name}={total} is taken"
     if pool is None:
         return f"{format_named(name, free)} of {total} is free"
-    scope = pool.scope(where)
-    open_to = [d for d in pool.devices if scope is None or d.index in scope]
+    allowed = pool.resolver.allowed(constraints)
+    usable = [d for d in pool.devices if allowed is None or d.index in allowed]
     if amount > UNITS:
         whole = max(
             Counter(
                 device.family
-                for device in open_to
+                for device in usable
                 if pool.free(device) == UNITS
-                and (device.parent is None or where.only is not None)
+                and (device.parent is None or constraints.only is not None)
             ).values(),
             default=0,
         )
         return f"{name}={whole} is wholly free (free: {pool.state()})"
-    most = max(open_to, key=lambda device: (pool.free(device), -device.index))
+    most = max(usable, key=lambda device: (pool.free(device), -device.index))
     if not pool.free(most):
         return f"nothing of that is free (free: {pool.state()})"
     where_it_is = f"{format_named(name, pool.free(most))} on device {most.id}"
@@ -262,16 +275,19 @@ def _short(ledger: Ledger, name: str, amount: int, where: DeviceConstraints) -> 
 
 
 def _verdicts(
-    pool: DevicePool, amount: int, where: DeviceConstraints, chosen: Collection[Device]
+    pool: DevicePool,
+    amount: int,
+    constraints: DeviceConstraints,
+    chosen: Collection[Device],
 ) -> Iterator[str]:
-    scope = pool.scope(where)
+    allowed = pool.resolver.allowed(constraints)
     need = min(amount, UNITS)
     for device in pool.devices[:LISTED]:
         free = pool.free(device)
         said = f"{format_amount(device.kind, free)} free"
         if device in chosen:
             verdict = "chosen"
-        elif scope is not None and device.index not in scope:
+        elif allowed is not None and device.index not in allowed:
             verdict = "not wished for"
         elif free < need:
             verdict = "too little"
@@ -307,25 +323,25 @@ _INSTEAD = {STRICT_SPREAD: SPREAD}
 
 
 def group_refusal(
-    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints
+    ledger: Ledger, label: str, resources: Resources, constraints: DeviceConstraints
 ) -> str | None:
-    """Why a group can never be reserved, and what to do about it.
+    """Says why a group can never be reserved, and what to do about it.
 
     Args:
-        ledger: What it was asked of.
+        ledger: What it was requested of.
         label: How the group is called.
-        request: All bundles together.
-        where: With its gang.
+        resources: All bundles together.
+        constraints: With its gang.
 
     Returns:
         None if it can.
     """
-    lacking = ledger.never(request, where)
-    if not lacking or where.gang is None:
+    lacking = ledger.infeasible_part(resources, constraints)
+    if not lacking or constraints.gang is None:
         return None
     amounts = ledger.capacity.amounts
     short = {n: a for n, a in lacking.items() if a > amounts.get(n, 0)}
-    head = f"{label} asks {_asked(where.gang)}"
+    head = f"{label} asks {_list_bundles(constraints.gang)}"
     if short:
         there = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
@@ -333,8 +349,9 @@ def group_refusal(
             "less, or give init() more."
         )
     name = next(iter(lacking))
-    has = f"{format_named(name, amounts[name])} ({models(ledger.pools[name].devices)})"
-    strategy = where.gang.strategy
+    devices = describe_devices(ledger.pools[name].devices)
+    has = f"{format_named(name, amounts[name])} ({devices})"
+    strategy = constraints.gang.strategy
     instead = _INSTEAD.get(strategy)
     advice = f"strategy={instead!r} is content with less" if instead else "Ask for less"
     return (
@@ -344,16 +361,17 @@ def group_refusal(
 
 
 def group_shortage(
-    ledger: Ledger, label: str, request: Resources, where: DeviceConstraints
+    ledger: Ledger, label: str, resources: Resources, constraints: DeviceConstraints
 ) -> str:
-    """Why a group is not reserved now: what it lacks, and what is free."""
-    never = group_refusal(ledger, label, request, where)
-    if never is not None or where.gang is None:
+    """Says why a group is not reserved now: what it lacks, and what is free."""
+    never = group_refusal(ledger, label, resources, constraints)
+    gang = constraints.gang
+    if never is not None or gang is None:
         return never or label
-    lacking = ledger.lacking(request, where)
+    lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        return f"{label} asks {_asked(where.gang)}; that is free"
-    unsure = "" if ledger.feasible(request, where) else _UNSURE
+        return f"{label} asks {_list_bundles(gang)}; that is free"
+    unsure = "" if ledger.feasible(resources, constraints) else _UNSURE
     each: list[str] = []
     for name in lacking:
         pool = ledger.pools.get(name)
@@ -361,59 +379,63 @@ def group_shortage(
         devices = f" ({pool.state()})" if pool is not None else ""
         each.append(f"{format_named(name, ledger.free(name))} of {total}{devices}")
     return (
-        f"{label} asks {_asked(where.gang)} with strategy {where.gang.strategy}; free "
+        f"{label} asks {_list_bundles(gang)} with strategy {gang.strategy}; free "
         f"is {', '.join(each)}{unsure}"
     )
 
 
 def member_shortage(
-    label: str, bundles: Bundles, seeker: GroupWaiter, titles: Mapping[int, str]
+    label: str, bundles: Bundles, request: LeaseRequest, holder_names: Mapping[int, str]
 ) -> str:
-    """Why an actor is not let into its group now, and who has what it asks.
+    """Says why a request inside a group is not granted now, and who has what it asks.
 
     Args:
         label: How the group is called.
         bundles: What the group has.
-        seeker: Who asks.
-        titles: What the holders of leases are called, by the ids of these objects.
+        request: What is requested.
+        holder_names: What the holders of leases are called, by the leases' object ids.
     """
     every = range(len(bundles.leases))
-    open_to = every if seeker.index == ANY_BUNDLE else (seeker.index,)
-    asked = seeker.request.amounts
+    usable = every if request.bundle_index == ANY_BUNDLE else (request.bundle_index,)
+    asked = request.resources.amounts
     each: list[str] = []
-    for index in open_to:
+    for index in usable:
         free = bundles.free(index)
         left = Resources({name: free.get(name, 0) for name in asked})
         each.append(f"bundle {index}: {left}")
     there = listed(each, len(each))
     held = [
-        (titles[id(member.lease)], mine)
-        for member in bundles.inside
-        if member.index in open_to
-        and id(member.lease) in titles
+        (holder_names[id(member.lease)], mine)
+        for member in bundles.members
+        if member.index in usable
+        and id(member.lease) in holder_names
         and (mine := {n: a for n, a in member.lease.amounts.items() if n in asked})
     ]
     return (
-        f"{seeker.label} asks {seeker.request} inside {label}; free there is {there}"
-        f"{describe_holders(held)}"
+        f"{request.label} asks {request.resources} inside {label}; free there is "
+        f"{there}{describe_holders(held)}"
     )
 
 
-def member_refusal(label: str, seeker: GroupWaiter) -> str:
-    """Why an actor can never be let into its group.
+def member_refusal(label: str, request: LeaseRequest) -> str:
+    """Says why a request inside a group can never be granted.
 
     Args:
         label: How the group is called.
-        seeker: Who asks.
+        request: What is requested.
     """
-    which = "its bundles" if seeker.index == ANY_BUNDLE else f"bundle {seeker.index}"
+    which = (
+        "its bundles"
+        if request.bundle_index == ANY_BUNDLE
+        else f"bundle {request.bundle_index}"
+    )
     return (
-        f"{seeker.label} asks {seeker.request} and wishes for devices that are not "
+        f"{request.label} asks {request.resources} and wishes for devices that are not "
         f"among those of {which} in {label}. Wish for others, or for none"
     )
 
 
-def _asked(gang: Gang) -> str:
+def _list_bundles(gang: Gang) -> str:
     shown = "; ".join(map(str, gang.bundles[:LISTED]))
     more = len(gang.bundles) - LISTED
     return f"[{shown}{f' and {more} more' if more > 0 else ''}]"

@@ -1,10 +1,10 @@
-"""Who holds what: every unit and byte of the machine is free or in exactly one lease.
+"""Keeps the books: every unit and byte is free or in exactly one lease.
 
 Guarantees: a request is granted whole or not at all; amounts are exact, so a million
 grants and releases leave what there was; :meth:`Ledger.check` proves both.
 
-The ledger only says *yes, these devices* or *not now*. Who may ask first is the
-business of the line; which device is best is that of the placement.
+The ledger only says *yes, these devices* or *not now*. The order of requests is the
+business of the queue; which device is best, of the device pools.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from actorlib._core.resources import (
     format_amount,
     format_named,
 )
-from actorlib._scheduler.device_pool import NOBODY, DevicePool
+from actorlib._scheduler.candidates import NONE_RESERVED
+from actorlib._scheduler.device_pool import DevicePool
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
 from actorlib.accelerators.base import Lease, Share
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 @final
 class Ledger:
-    """What the machine has, and the leases it has given on it.
+    """Grants leases of what a machine has, and takes them back.
 
     Args:
         capacity: What there is. Kinds of devices may be left out.
@@ -48,7 +49,7 @@ class Ledger:
         ValueError: The capacity counts other devices than those given.
     """
 
-    __slots__ = ("_free", "_leases", "_passing", "capacity", "pools")
+    __slots__ = ("_free", "_leases", "_transient", "capacity", "pools")
 
     def __init__(
         self,
@@ -69,47 +70,49 @@ class Ledger:
         self._free = {n: a for n, a in amounts.items() if n not in self.pools}
         # By identity: two leases can be equal, and the reference keeps the id taken.
         self._leases: dict[int, Lease] = {}
-        self._passing: set[int] = set()
+        self._transient: set[int] = set()
 
     def __repr__(self) -> str:
-        """The whole state in one line: free of all there is, and how many have some."""
-        state = " ".join(map(self._state, self.capacity.amounts)) or "nothing"
+        """Tells the whole state in one line: what is free of all, and the leases."""
+        state = " ".join(map(self._state_of, self.capacity.amounts)) or "nothing"
         count = len(self._leases)
         return f"<Ledger {state}, {count} {'lease' if count == 1 else 'leases'}>"
 
     def free(self, name: str) -> int:
-        """What is in no lease: bytes of ``"memory"``, units of any other name."""
+        """Returns what is in no lease: bytes of ``"memory"``, units of other names."""
         pool = self.pools.get(name)
         return self._free.get(name, 0) if pool is None else pool.free_units
 
     def try_acquire(
         self,
-        request: Resources,
-        where: DeviceConstraints = ANYWHERE,
-        barred: Mapping[str, Collection[int]] | None = None,
+        resources: Resources,
+        constraints: DeviceConstraints = ANYWHERE,
+        reserved: Mapping[str, Collection[int]] | None = None,
     ) -> Lease | None:
         """Grants a request if all of it is free, and nothing of it otherwise.
 
         Args:
-            request: What is asked.
-            where: What is wished of the devices.
-            barred: By kind, the indices of devices that are spoken for, if any are.
+            resources: How much.
+            constraints: Of which devices.
+            reserved: By kind, the indices of devices that are reserved for others.
 
         Returns:
-            A lease on exactly the amounts asked, the shares of a kind in index order;
-            None if it has to wait, or can never be granted.
+            A lease on exactly the amounts requested, the shares of a kind in index
+            order; None if it has to wait, or can never be granted.
         """
-        pools, free, amounts = self.pools, self._free, request.amounts
+        pools, free, amounts = self.pools, self._free, resources.amounts
         for name, amount in amounts.items():
             if name not in pools and amount > free.get(name, 0):
                 return None
         shares: tuple[Share, ...] = ()
         for name, amount in amounts.items():
             if name in pools:
-                gone = barred.get(name, NOBODY) if barred else NOBODY
-                taken = pools[name].take(amount, where, gone)
+                of_kind = (
+                    reserved.get(name, NONE_RESERVED) if reserved else NONE_RESERVED
+                )
+                taken = pools[name].take(amount, constraints, of_kind)
                 if taken is None:
-                    self._give(shares)
+                    self._give_back_shares(shares)
                     return None
                 shares += taken
         for name, amount in amounts.items():
@@ -131,109 +134,111 @@ class Ledger:
                 f"the lease on {Resources(lease.amounts)} is not held: it was given "
                 "back already, or another ledger granted it"
             )
-        self._passing.discard(id(lease))
+        self._transient.discard(id(lease))
         for name, amount in lease.amounts.items():
             if name not in self.pools:
                 self._free[name] += amount
-        self._give(lease.shares)
+        self._give_back_shares(lease.shares)
 
-    def note_passing(self, lease: Lease) -> None:
-        """Notes that a lease comes back by itself: a function that runs holds it."""
-        self._passing.add(id(lease))
+    def mark_transient(self, lease: Lease) -> None:
+        """Marks a lease that comes back by itself: a function that runs holds it."""
+        self._transient.add(id(lease))
 
-    def could_come(
-        self, request: Resources, where: DeviceConstraints = ANYWHERE
+    def could_free_up(
+        self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> bool:
         """Whether a request can be granted as soon as the functions that run are done.
 
         What actors hold, and functions that wait for others, may never come back.
         """
-        kept = [
-            lease for key, lease in self._leases.items() if key not in self._passing
+        lasting = [
+            lease for key, lease in self._leases.items() if key not in self._transient
         ]
         amounts = Counter[str]()
-        for lease in kept:
+        for lease in lasting:
             amounts.update(lease.amounts)
         has = self.capacity.amounts
-        for name, amount in request.amounts.items():
+        for name, amount in resources.amounts.items():
             pool = self.pools.get(name)
             if pool is None:
                 if amount > has.get(name, 0) - amounts[name]:
                     return False
                 continue
             free = {device.index: UNITS for device in pool.devices}
-            for lease in kept:
+            for lease in lasting:
                 for share in lease.of_kind(name):
                     free[share.device.index] -= share.units
-            if not pool.could_fit_within(amount, free, where):
+            if not pool.could_fit_within(amount, free, constraints):
                 return False
         return True
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Makes two leases of one: what it has of a counted resource, and the rest.
+        """Splits a lease in two: what it has of a counted resource, and the rest.
 
         Raises:
             LookupError: This very lease is not held. Nothing has changed.
         """
-        self._forget(lease)
+        self._remove(lease)
         parts = lease.split(name)
         self._leases.update((id(part), part) for part in parts)
         return parts
 
     def merge(self, lease: Lease, other: Lease) -> Lease:
-        """Makes one lease of two; see ``Lease.joined``.
+        """Merges two leases into one; see ``Lease.joined``.
 
         Raises:
             LookupError: One is not held.
         """
-        self._forget(lease)
-        self._forget(other)
+        self._remove(lease)
+        self._remove(other)
         joined = lease.joined(other)
         self._leases[id(joined)] = joined
         return joined
 
-    def _forget(self, lease: Lease) -> None:
+    def _remove(self, lease: Lease) -> None:
         if self._leases.pop(id(lease), None) is None:
             raise LookupError(f"the lease on {Resources(lease.amounts)} is not held")
-        self._passing.discard(id(lease))
+        self._transient.discard(id(lease))
 
-    def feasible(self, request: Resources, where: DeviceConstraints = ANYWHERE) -> bool:
+    def feasible(
+        self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
+    ) -> bool:
         """Whether it is certain that a request could be granted if nothing else were.
 
         The bundles of a gang may fit where no way to pack them was found: then this is
-        false, and :meth:`never` has nothing to say either.
+        false, and :meth:`infeasible_part` has nothing to say either.
         """
         return all(
-            self.pools[name].could_fit(amount, where)
+            self.pools[name].could_fit(amount, constraints)
             if name in self.pools
             else amount <= self.capacity.amounts.get(name, 0)
-            for name, amount in request.amounts.items()
+            for name, amount in resources.amounts.items()
         )
 
-    def never(
-        self, request: Resources, where: DeviceConstraints = ANYWHERE
+    def infeasible_part(
+        self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> dict[str, int]:
-        """What of a request surely could not be granted, even if nothing else were."""
+        """Returns what of a request could never be granted, as far as is certain."""
         has = self.capacity.amounts
         return {
             name: amount
-            for name, amount in request.amounts.items()
+            for name, amount in resources.amounts.items()
             if (
-                self.pools[name].never_fits(amount, where)
+                self.pools[name].never_fits(amount, constraints)
                 if name in self.pools
                 else amount > has.get(name, 0)
             )
         }
 
     def lacking(
-        self, request: Resources, where: DeviceConstraints = ANYWHERE
+        self, resources: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> dict[str, int]:
-        """What of a request is not free now."""
+        """Returns what of a request is not free now."""
         return {
             name: amount
-            for name, amount in request.amounts.items()
+            for name, amount in resources.amounts.items()
             if (
-                self.pools[name].choose(amount, where) is None
+                self.pools[name].choose(amount, constraints) is None
                 if name in self.pools
                 else amount > self._free.get(name, 0)
             )
@@ -241,20 +246,20 @@ class Ledger:
 
     @property
     def leases(self) -> Iterable[Lease]:
-        """Those that are held, in the order in which they were granted."""
+        """The leases that are held, in the order in which they were granted."""
         return self._leases.values()
 
     def held(self, name: str) -> Counter[int]:
-        """How many leases have how much of a resource, by amount."""
+        """Counts the leases that have so much of a resource, by amount."""
         each = (lease.amounts.get(name, 0) for lease in self._leases.values())
         return Counter(amount for amount in each if amount)
 
     def available(self) -> dict[str, float]:
-        """What is free, as a user counts: ``{"GPU": 1.5}``, memory in whole bytes."""
+        """Returns what is free as a user counts: ``{"GPU": 1.5}``, memory in bytes."""
         return counted({name: self.free(name) for name in self.capacity.amounts})
 
     def total(self) -> dict[str, float]:
-        """What there is, as a user counts: ``{"GPU": 2.0}``, memory in whole bytes."""
+        """Returns what there is as a user counts: ``{"GPU": 2.0}``, memory in bytes."""
         return counted(self.capacity.amounts)
 
     def check(self) -> None:
@@ -274,11 +279,11 @@ class Ledger:
                 if pool.free(device) + shared[kind, device.index] != UNITS:
                     raise AssertionError(f"{device} does not add up: {self!r}")
 
-    def _give(self, shares: Sequence[Share]) -> None:
+    def _give_back_shares(self, shares: Sequence[Share]) -> None:
         for share in shares:
-            self.pools[share.device.kind].give((share,))
+            self.pools[share.device.kind].give_back((share,))
 
-    def _state(self, name: str) -> str:
+    def _state_of(self, name: str) -> str:
         total = format_amount(name, self.capacity.amounts[name])
         each = f" [{self.pools[name].state()}]" if name in self.pools else ""
         return f"{format_named(name, self.free(name))}/{total}{each}"

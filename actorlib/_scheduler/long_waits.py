@@ -1,8 +1,8 @@
-"""Says in the log, once, who has waited for a share for long, and who has it.
+"""Logs once who has waited for a lease for long, and who holds what it needs.
 
 An actor that waits looks like one that hangs, and nothing else tells them apart. There
-is one timer for all of a runtime, and it is set only while somebody waits. Those who
-ask for the same are told of together, and not again while the first of them waits.
+is one timer for all of a runtime, and it is set only while somebody waits. Requests of
+one shape are reported together, and not again while the first of them waits.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 LONG = 5.0
-"""Seconds in line after which it is said."""
+"""Seconds in the queue after which a wait is reported."""
 
 
 class _Wait(NamedTuple):
-    """A place in line.
+    """A wait for a lease.
 
     Attributes:
-        due: When it is to be told of.
-        promise: What is waited for.
-        kind: What those have in common who ask for the same.
-        tell: Says why it waits; None if that is nothing to speak of.
+        due: When it is to be reported.
+        pending: The lease.
+        shape: Equal for requests that are reported together.
+        explain: Says why it waits; None if that is nothing to speak of.
     """
 
     due: float
-    promise: asyncio.Future[Lease]
-    kind: Hashable
-    tell: Callable[[], str | None]
+    pending: asyncio.Future[Lease]
+    shape: Hashable
+    explain: Callable[[], str | None]
 
 
 @final
 class LongWaits:
-    """Those who wait for a share in one runtime.
+    """Reports the long waits of one runtime.
 
     Args:
         loop: The owner's loop.
@@ -51,55 +51,61 @@ class LongWaits:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waits: deque[_Wait] = deque()
-        self._told: dict[Hashable, asyncio.Future[Lease]] = {}
+        self._waiting: deque[_Wait] = deque()
+        self._reported: dict[Hashable, asyncio.Future[Lease]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def add(
         self,
-        promise: asyncio.Future[Lease],
-        kind: Hashable,
-        tell: Callable[[], str | None],
+        pending: asyncio.Future[Lease],
+        shape: Hashable,
+        explain: Callable[[], str | None],
     ) -> None:
-        """Somebody stands in line.
+        """Adds a request that waits from now on.
 
         Args:
-            promise: What is waited for.
-            kind: What those have in common who ask for the same.
-            tell: Says why it waits; None if that is nothing to speak of.
+            pending: The lease that it waits for.
+            shape: Equal for requests that are reported together.
+            explain: Says why it waits; None if that is nothing to speak of.
         """
         due = self._loop.time() + LONG
-        self._waits.append(_Wait(due, promise, kind, tell))
+        self._waiting.append(_Wait(due, pending, shape, explain))
         if self._timer is None:
-            self._timer = self._loop.call_at(due, self._look)
+            self._timer = self._loop.call_at(due, self._report_due)
 
     def close(self) -> None:
-        """Says nothing any more."""
-        self._waits.clear()
+        """Reports nothing any more."""
+        self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _report_due(self) -> None:
         self._timer = None
-        now, waits = self._loop.time(), self._waits
-        self._told = {k: first for k, first in self._told.items() if not first.done()}
+        now, waiting = self._loop.time(), self._waiting
+        self._reported = {
+            k: first for k, first in self._reported.items() if not first.done()
+        }
         alike: dict[Hashable, list[_Wait]] = {}
-        while waits and (waits[0].promise.done() or waits[0].due <= now):
-            wait = waits.popleft()
-            if not (wait.promise.done() or wait.kind in self._told):
-                alike.setdefault(wait.kind, []).append(wait)
-        if waits:
-            self._timer = self._loop.call_at(waits[0].due, self._look)
-        for kind, each in alike.items():
-            self._say(kind, each)
+        while waiting and (waiting[0].pending.done() or waiting[0].due <= now):
+            wait = waiting.popleft()
+            if not (wait.pending.done() or wait.shape in self._reported):
+                alike.setdefault(wait.shape, []).append(wait)
+        if waiting:
+            self._timer = self._loop.call_at(waiting[0].due, self._report_due)
+        for shape, each in alike.items():
+            self._report(shape, each)
 
-    def _say(self, kind: Hashable, waits: Sequence[_Wait]) -> None:
-        reason = waits[0].tell()
+    def _report(self, shape: Hashable, waiting: Sequence[_Wait]) -> None:
+        reason = waiting[0].explain()
         if reason is None:
             return
-        self._told[kind] = waits[0].promise
-        more = f", as have {len(waits) - 1} more that ask the same" if waits[1:] else ""
+        self._reported[shape] = waiting[0].pending
+        more = (
+            f", as have {len(waiting) - 1} more that ask the same"
+            if waiting[1:]
+            else ""
+        )
         with suppress(Exception):  # a handler of the user's may raise
             warn(
                 "%s. It has waited in line for %g s%s; runtime.explain() and "
@@ -110,8 +116,8 @@ class LongWaits:
             )
 
 
-def kept_by_shell() -> str:
-    """What keeps handles that nobody seems to hold, where code is typed in; or nothing.
+def shell_hint() -> str:
+    """Says what keeps handles that nobody seems to hold in a shell; else is empty.
 
     A notebook keeps what each cell has shown, and a shell what was shown last.
     """

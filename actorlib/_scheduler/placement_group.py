@@ -1,15 +1,12 @@
-"""One placement group: reserved as one, lived in, given back as one.
+"""Placement groups: reserved as one, lent to the actors inside, given back as one.
 
-It is one request to the admission, and one lease; what is in it is lent on to the
-actors inside by its bundles. It is given back when it is removed and the last process
-inside is gone.
-
-Every placement group of a runtime, and which lease is of which.
+A group is one request to the admission, and one lease; its bundles lend that on to the
+actors and functions inside (``bundles``). It is given back when the group is removed
+and the last process inside is gone.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.ids import ActorId, maker_of
@@ -17,14 +14,14 @@ from actorlib._core.kinds import UNITS
 from actorlib._core.notifier import Notifier
 from actorlib._core.resources import counted
 from actorlib._core.snapshot import BundleInfo, GroupInfo
-from actorlib._scheduler.bundles import Bundles, GroupWaiter, divide_lease
+from actorlib._scheduler.bundles import Bundles, divide_lease
 from actorlib._scheduler.explain import (
     group_refusal,
     group_shortage,
     member_refusal,
     member_shortage,
 )
-from actorlib._scheduler.wait_queue import Priority
+from actorlib._scheduler.request import Priority
 from actorlib.exceptions import (
     ActorUnschedulableError,
     PlacementGroupAlreadyExistsError,
@@ -39,11 +36,10 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.group_spec import GroupId, GroupSpec
-    from actorlib._core.resources import Resources
     from actorlib._scheduler.admission import Admission
     from actorlib._scheduler.catalogue import Catalogue
     from actorlib._scheduler.long_waits import LongWaits
-    from actorlib._scheduler.request import DeviceConstraints
+    from actorlib._scheduler.request import DeviceConstraints, LeaseRequest
     from actorlib.accelerators.base import Lease
 
 
@@ -53,15 +49,15 @@ class Group:
 
     Args:
         spec: What it is.
-        catalogue: What types and devices are called.
+        catalogue: Tells what types and devices are called.
         admission: Grants what it reserves.
         loop: The owner's loop.
-        table: Every group of the runtime, this one too.
+        table: All groups of the runtime, this one too.
         may_wait: Whether what can never be reserved waits for ever.
 
     Attributes:
         spec: As given.
-        removed: Why it was removed, or the empty string.
+        removal: Why it was removed, or the empty string.
         members: How to end each actor that is to be inside, by id.
     """
 
@@ -76,269 +72,265 @@ class Group:
         may_wait: bool,
     ) -> None:
         self.spec = spec
-        self.removed = ""
+        self.removal = ""
         self.members: dict[ActorId, Callable[[str], None]] = {}
         self._catalogue = catalogue
         self._admission = admission
         self._loop = loop
         self._table = table
         self._ready = Notifier(loop)
-        self._gone = Notifier(loop)
-        self._seekers: dict[asyncio.Future[Lease], GroupWaiter] = {}
+        self._removed = Notifier(loop)
+        self._waiting: dict[asyncio.Future[Lease], LeaseRequest] = {}
         self._bundles: Bundles | None = None
-        self._promise: asyncio.Future[Lease] | None = None
+        self._pending: asyncio.Future[Lease] | None = None
         self._demand = catalogue.demand_of_group(spec.amounts, spec.strategy)
         refusal = self._refusal()
         self.infeasible = "" if may_wait else refusal
 
     def _refusal(self) -> str:
-        label, (request, where) = self.spec.label, self._demand
-        unknown = self._catalogue.refusal(label, request)
+        label, (resources, constraints) = self.spec.label, self._demand
+        unknown = self._catalogue.refusal(label, resources)
         ledger = self._admission.ledger
-        return unknown or group_refusal(ledger, label, request, where) or ""
+        return unknown or group_refusal(ledger, label, resources, constraints) or ""
 
     def begin(self, priority: Priority) -> None:
-        """Gets in line, unless it can never be reserved.
+        """Requests its lease, unless it can never be reserved.
 
         Args:
-            priority: Who has to let it pass; see the line.
+            priority: Which waiters it may pass.
         """
         if self.infeasible:
             return
-        promise = self._promise = self._admission.enter(
+        pending = self._pending = self._admission.acquire(
             self.spec.label, *self._demand, priority
         )
-        if promise.done():
-            self._created(promise)
+        if pending.done():
+            self._created(pending)
         else:
-            promise.add_done_callback(self._created)
-            self._table.waits(promise, self)
+            pending.add_done_callback(self._created)
+            self._table.watch_wait(pending, self)
 
-    def _created(self, promise: asyncio.Future[Lease]) -> None:
-        if self.removed or promise.cancelled() or self._demand.where.gang is None:
+    def _created(self, pending: asyncio.Future[Lease]) -> None:
+        if self.removal or pending.cancelled() or self._demand.constraints.gang is None:
             return
-        leases = divide_lease(self._demand.where.gang, promise.result())
+        leases = divide_lease(self._demand.constraints.gang, pending.result())
         bundles = self._bundles = Bundles(leases, self._admission.ledger.pools)
         self._ready.happens()
-        for seeking in list(self._seekers):
-            self._refuse(seeking)
+        for waiting in list(self._waiting):
+            self._fail_if_never(waiting)
         self._serve(bundles)
 
     @property
     def lease(self) -> Lease | None:
-        """What it has, once it is reserved."""
-        return self._promise.result() if self._promise and self._bundles else None
+        """The lease of all its bundles, once it is reserved."""
+        return self._pending.result() if self._pending and self._bundles else None
 
     @property
     def state(self) -> str:
-        """Where it is, in Ray's words."""
-        if self.removed:
+        """Its state, in Ray's words."""
+        if self.removal:
             return "REMOVED"
         if self.infeasible:
             return "INFEASIBLE"
         return "PENDING" if self._bundles is None else "CREATED"
 
     @property
-    def trouble(self) -> Exception | None:
-        """Why it never will be there, or is there no more."""
-        if self.removed:
-            why = f"{self.spec.label} was removed: {self.removed}"
+    def error(self) -> Exception | None:
+        """The error for whoever waits for it, if it never will be there again."""
+        if self.removal:
+            why = f"{self.spec.label} was removed: {self.removal}"
             return PlacementGroupRemovedError(why)
         if self.infeasible:
             return PlacementGroupUnschedulableError(self.infeasible)
         return None
 
     def ready(self) -> asyncio.Future[None]:
-        """Done when its bundles are reserved, or with why they never will be."""
+        """Returns what is done when its bundles are reserved, or never will be."""
         waiter = self._ready.wait()
-        if self._bundles is not None and not self.removed:
+        if self._bundles is not None and not self.removal:
             self._ready.happens()
         else:
-            self._say_trouble()
+            self._fail_waiters()
         return waiter
 
-    def _say_trouble(self) -> None:
-        error = self.trouble
+    def _fail_waiters(self) -> None:
+        error = self.error
         if error is not None:
             self._ready.happens(lambda: type(error)(str(error)))
 
     # Those inside.
 
-    def enter(self, seeker: GroupWaiter) -> asyncio.Future[Lease]:
-        """Asks for a part of a bundle: done at once, or when its turn has come."""
-        promise: asyncio.Future[Lease] = self._loop.create_future()
+    def acquire(self, request: LeaseRequest) -> asyncio.Future[Lease]:
+        """Requests a part of a bundle: granted at once, or when its turn has come."""
+        pending: asyncio.Future[Lease] = self._loop.create_future()
         if self.infeasible:
-            promise.set_exception(ActorUnschedulableError(self.infeasible))
-            return promise
-        self._seekers[promise] = seeker
-        if self._bundles is not None and not self.removed:
-            self._refuse(promise)
+            pending.set_exception(ActorUnschedulableError(self.infeasible))
+            return pending
+        self._waiting[pending] = request
+        if self._bundles is not None and not self.removal:
+            self._fail_if_never(pending)
             self._serve(self._bundles)
-            if not promise.done():
+            if not pending.done():
                 self._table.on_wait()
-        return promise
+        return pending
 
     @property
-    def seeking(self) -> int:
-        """How many wait for a place inside."""
-        return len(self._seekers)
+    def waiting(self) -> int:
+        """How many requests wait for a part of a bundle."""
+        return len(self._waiting)
 
-    def wish_anew(
-        self, promise: asyncio.Future[Lease], where: DeviceConstraints
+    def change_constraints(
+        self, pending: asyncio.Future[Lease], constraints: DeviceConstraints
     ) -> None:
-        """Lets someone who waits wish for other devices; its turn stays the same."""
-        if promise in self._seekers and self._bundles is not None:
-            self._seekers[promise] = replace(self._seekers[promise], where=where)
-            self._refuse(promise)
+        """Changes the constraints of a request that waits; its turn stays the same."""
+        if pending in self._waiting and self._bundles is not None:
+            request = self._waiting[pending]
+            self._waiting[pending] = request._replace(constraints=constraints)
+            self._fail_if_never(pending)
             self._serve(self._bundles)
 
-    def queue_anew(self, promise: asyncio.Future[Lease]) -> bool:
-        """Goes behind all others who wait to get in; False if it is none of them."""
-        seeker = self._seekers.pop(promise, None)
-        if seeker is None:
+    def requeue(self, pending: asyncio.Future[Lease]) -> bool:
+        """Moves a request behind all others that wait; False if it is none of them."""
+        request = self._waiting.pop(pending, None)
+        if request is None:
             return False
-        self._seekers[promise] = seeker
+        self._waiting[pending] = request
         if self._bundles is not None:
             self._serve(self._bundles)
         return True
 
-    def leave(self, promise: asyncio.Future[Lease]) -> bool:
-        """Gives up a place among those who wait to get in; False if it has none."""
-        if self._seekers.pop(promise, None) is None:
+    def leave(self, pending: asyncio.Future[Lease]) -> bool:
+        """Gives up a request that waits; False if it does not."""
+        if self._waiting.pop(pending, None) is None:
             return False
         if self._bundles is not None:
             self._serve(self._bundles)
         return True
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Makes two leases of a member's: what it has of a resource, and the rest."""
+        """Splits a member's lease: what it has of a resource, and the rest."""
         assert self._bundles is not None  # it has given a lease
         return self._bundles.split(lease, name)
 
     def merge(self, lease: Lease, other: Lease) -> Lease:
-        """Makes one lease of two of a member's."""
+        """Merges two leases of a member."""
         assert self._bundles is not None  # it has given them
         return self._bundles.merge(lease, other)
 
     def index_of(self, lease: Lease) -> int:
-        """In which bundle a member is."""
+        """Tells in which bundle a member is."""
         assert self._bundles is not None  # it has given the lease
         return self._bundles.index_of(lease)
 
     def release(self, lease: Lease) -> None:
-        """Takes back what a member had: it is free for others inside."""
+        """Takes a member's lease back: it is free for others inside."""
         assert self._bundles is not None  # it has given a lease
-        self._bundles.give(lease)
+        self._bundles.give_back(lease)
         self._serve(self._bundles)
         self._give_back()
 
-    def part(self, actor: ActorId) -> None:
-        """An actor that was to be inside is dead and has given everything back."""
+    def remove_member(self, actor: ActorId) -> None:
+        """Removes an actor that is dead and has given everything back."""
         self.members.pop(actor, None)
         self._give_back()
 
-    def survey(
-        self, label: str, request: Resources, where: DeviceConstraints, index: int
-    ) -> str:
-        """Whether an actor would be let in now, or what stands in its way."""
-        asked = GroupWaiter(
-            holder="", label=label, request=request, where=where, index=index
-        )
-        reason = self.explain_member(asked)
-        return self.refusal_of(asked) or reason
+    def preview(self, request: LeaseRequest) -> str:
+        """Says whether a request would be granted now, or what stands in its way."""
+        return self.refusal_of(request) or self.explain_member(request)
 
-    def explain_member(self, seeker: GroupWaiter) -> str:
-        """Why an actor is not let in now."""
+    def explain_member(self, request: LeaseRequest) -> str:
+        """Says why a request is not granted now."""
         if self._bundles is None:
-            return f"{seeker.label} waits for its group: {self.explain()}"
-        titles = self._admission.titles()
-        reason = member_shortage(self.spec.label, self._bundles, seeker, titles)
-        names = seeker.request.amounts.keys()
+            return f"{request.label} waits for its group: {self.explain()}"
+        holder_names = self._admission.holder_names()
+        reason = member_shortage(self.spec.label, self._bundles, request, holder_names)
+        names = request.resources.amounts.keys()
         ahead = [
             other.label
-            for other in self._seekers.values()
-            if other.holder != seeker.holder and names & other.request.amounts.keys()
+            for other in self._waiting.values()
+            if other.holder != request.holder and names & other.resources.amounts.keys()
         ]
         others = f" and {len(ahead) - 1} more" if ahead[1:] else ""
         return f"{reason}. Waiting there too: {ahead[0]}{others}" if ahead else reason
 
-    def refusal_of(self, seeker: GroupWaiter) -> str:
-        """Why someone can never be let in, as far as that is known; else nothing."""
-        if self._bundles is None or self._bundles.could_fit(seeker):
+    def refusal_of(self, request: LeaseRequest) -> str:
+        """Says why a request can never be granted, as far as known; else is empty."""
+        if self._bundles is None or self._bundles.could_fit(request):
             return ""
-        return member_refusal(self.spec.label, seeker)
+        return member_refusal(self.spec.label, request)
 
-    def _refuse(self, promise: asyncio.Future[Lease]) -> None:
-        """Tells someone who can never be let in."""
-        never = self.refusal_of(self._seekers[promise])
+    def _fail_if_never(self, pending: asyncio.Future[Lease]) -> None:
+        """Fails a request that can never be granted."""
+        never = self.refusal_of(self._waiting[pending])
         if never:
-            del self._seekers[promise]
-            if not promise.done():
-                promise.set_exception(ActorUnschedulableError(never))
+            del self._waiting[pending]
+            if not pending.done():
+                pending.set_exception(ActorUnschedulableError(never))
 
     def _serve(self, bundles: Bundles) -> None:
-        """Lets everyone in who may."""
-        if self.removed:
+        """Grants every request that may be granted now."""
+        if self.removal:
             return
-        # Who was ended has not woken yet to leave: its promise is cancelled.
-        waiting = {s: p for p, s in self._seekers.items() if not p.done()}
-        for seeker, lease in bundles.serve(waiting):
-            promise = waiting[seeker]
-            del self._seekers[promise]
-            self._table.lent(lease, self)
-            promise.set_result(lease)
+        # Who was ended has not woken yet to leave: its future is cancelled.
+        waiting = [pending for pending in self._waiting if not pending.done()]
+        granted = bundles.serve([self._waiting[pending] for pending in waiting])
+        for place, lease in granted:
+            pending = waiting[place]
+            del self._waiting[pending]
+            self._table.note_lease(lease, self)
+            pending.set_result(lease)
 
     # Its end.
 
     def give_up(self, reason: str) -> None:
-        """Tells those who wait for it that the runtime ends."""
+        """Fails those who wait until it is reserved: the runtime ends."""
         why = f"{self.spec.label} is no more: {reason}"
         self._ready.happens(lambda: PlacementGroupRemovedError(why))
 
     def remove(self, reason: str) -> asyncio.Future[None]:
         """Ends the actors inside, and then itself; see Reservations."""
-        gone = self._gone.wait()
-        if not self.removed:
-            self.removed = reason
-            self._say_trouble()
-            for evict in list(self.members.values()):
-                evict(f"its placement group was removed: {reason}")
+        removed = self._removed.wait()
+        if not self.removal:
+            self.removal = reason
+            self._fail_waiters()
+            for end in list(self.members.values()):
+                end(f"its placement group was removed: {reason}")
         self._give_back()
-        return gone
+        return removed
 
     def _give_back(self) -> None:
-        """Gives everything back, if it is removed and nobody is inside any more."""
-        if not self.removed or (self._bundles and self._bundles.inside):
+        """Gives its lease back, if it is removed and nobody is inside any more."""
+        if not self.removal or (self._bundles and self._bundles.members):
             return
-        promise, self._promise = self._promise, None
-        if promise is not None:
-            self._admission.leave(promise)
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._admission.leave(pending)
         if self.members:
             return  # they waited, and are about to end
         self._table.forget(self)
-        self._gone.happens()
+        self._removed.happens()
 
     # Inspection.
 
     def explain(self) -> str:
-        """Why it is not reserved yet, or where it is."""
+        """Says why it is not reserved yet, or where it is."""
         label, demand = self.spec.label, self._demand
         if self.state == "PENDING":
             admission, ledger = self._admission, self._admission.ledger
-            ahead = admission.ahead_of(*demand, self._promise)
+            ahead = admission.ahead_of(*demand, self._pending)
             short = group_shortage(ledger, label, *demand)
             return self._refusal() or f"{short}{admission.held_by(*demand)}{ahead}"
-        if self.trouble is not None:
-            return str(self.trouble)
-        where = "; ".join(
+        if self.error is not None:
+            return str(self.error)
+        devices = "; ".join(
             ", ".join(f"{s.device.kind} {s.device.id}" for s in lease.shares)
             or "no device"
             for lease in (self._bundles.leases if self._bundles else ())
         )
-        return f"{label} is reserved; its bundles are on {where}"
+        return f"{label} is reserved; its bundles are on {devices}"
 
     def info(self) -> GroupInfo:
-        """What is known of it; see GroupInfo."""
+        """Returns what is known of it; see GroupInfo."""
         spec, bundles = self.spec, self._bundles
         return GroupInfo(
             group_id=spec.id.hex(),
@@ -355,7 +347,7 @@ class Group:
                     },
                     actors=tuple(
                         member.holder
-                        for member in (bundles.inside if bundles else ())
+                        for member in (bundles.members if bundles else ())
                         if member.index == place and member.holder
                     ),
                 )
@@ -367,15 +359,15 @@ class Group:
 
 @final
 class GroupTable:
-    """Every placement group of one runtime, and which lease is of which.
+    """Keeps the placement groups of a runtime, and which lease is of which.
 
     Args:
-        catalogue: What types and devices are called.
+        catalogue: Tells what types and devices are called.
         admission: Grants what they reserve.
         loop: The owner's loop.
         may_wait: Whether what can never be reserved waits for ever.
-        long_waits: Says who waits for long.
-        on_wait: Called when somebody has to wait for a place in a group.
+        long_waits: Reports who waits for long.
+        on_wait: Called when a request has to wait for a part of a group.
 
     Attributes:
         on_wait: As given.
@@ -400,17 +392,17 @@ class GroupTable:
         self._by_id: dict[GroupId, Group] = {}
         self._names: dict[str, Group] = {}
         self._made_by: dict[int, set[GroupId]] = {}
-        self._inside: dict[int, Group] = {}
+        self._group_of_lease: dict[int, Group] = {}
 
     def __iter__(self) -> Iterator[Group]:
         return iter(list(self._by_id.values()))
 
     def find(self, group: GroupId) -> Group | None:
-        """A group by its id; None if it was removed and forgotten."""
+        """Finds a group by its id; None if it was removed and forgotten."""
         return self._by_id.get(group)
 
     def named(self, name: str) -> Group:
-        """A group by its name.
+        """Finds a group by its name.
 
         Raises:
             PlacementGroupNotFoundError: None has it.
@@ -463,52 +455,52 @@ class GroupTable:
         return group.remove(reason)
 
     def orphan(self, maker: int) -> None:
-        """A worker is gone: the groups that it made go with it."""
+        """Removes the groups that a worker made that is gone."""
         for number in self._made_by.pop(maker, ()):
             group = self._by_id.get(number)
             if group is not None:
                 self.remove(group, "the actor that made it ended")
 
     def close(self) -> None:
-        """The runtime ends: who waits for a group is told."""
+        """Fails those who wait for a group: the runtime ends."""
         for group in self:
             group.give_up("the runtime was shut down")
 
     def forget(self, group: Group) -> None:
-        """A group is removed, and everything it had is back."""
+        """Forgets a group that is removed and has given everything back."""
         number = group.spec.id
         self._by_id.pop(number, None)
         maker = maker_of(number)
         self._made_by.get(maker, set()).discard(number)
 
-    def waits(self, promise: asyncio.Future[Lease], group: Group) -> None:
-        """A group stands in line."""
-        self._long_waits.add(promise, group.spec.id, group.explain)
+    def watch_wait(self, pending: asyncio.Future[Lease], group: Group) -> None:
+        """Watches a group that waits, to report it after a while."""
+        self._long_waits.add(pending, group.spec.id, group.explain)
 
-    def lent(self, lease: Lease, group: Group) -> None:
-        """A group has let somebody in."""
-        self._inside[id(lease)] = group
+    def note_lease(self, lease: Lease, group: Group) -> None:
+        """Notes of which group a lease is."""
+        self._group_of_lease[id(lease)] = group
 
     # The actors inside.
 
     def of(self, options: ActorOptions) -> Group | None:
-        """The group that an actor is in; None for none, or if it was removed."""
+        """Returns the group that an actor is in; None also if it was removed."""
         return None if options.group is None else self.alive(options.group)
 
     def alive(self, spec: GroupSpec) -> Group | None:
-        """A group; None if it was removed."""
+        """Returns a group; None if it was removed."""
         group = self._by_id.get(spec.id)
-        return None if group is None or group.removed else group
+        return None if group is None or group.removal else group
 
-    def join(
-        self, options: ActorOptions, actor: ActorId, evict: Callable[[str], None]
+    def add_member(
+        self, options: ActorOptions, actor: ActorId, end: Callable[[str], None]
     ) -> str:
-        """An actor is to be inside, if its options say so.
+        """Adds an actor to its group, if its options name one.
 
         Args:
-            options: They.
+            options: Its options.
             actor: Its id.
-            evict: Ends it, if the group is removed.
+            end: Ends it, if the group is removed.
 
         Returns:
             Why it cannot be: its group was removed. Else the empty string.
@@ -519,60 +511,60 @@ class GroupTable:
         group = self.of(options)
         if group is None:
             return f"its placement group was removed before ({spec.label})"
-        group.members[actor] = evict
+        group.members[actor] = end
         return ""
 
-    def part(self, options: ActorOptions, actor: ActorId) -> None:
-        """An actor is dead, and has given everything back."""
+    def remove_member(self, options: ActorOptions, actor: ActorId) -> None:
+        """Removes a dead actor that has given everything back from its group."""
         spec = options.group
         group = None if spec is None else self._by_id.get(spec.id)
         if group is not None:
-            group.part(actor)
+            group.remove_member(actor)
 
-    def leave(self, promise: asyncio.Future[Lease]) -> bool:
-        """Gives up a place among those who seek one, or a part that was not taken.
+    def leave(self, pending: asyncio.Future[Lease]) -> bool:
+        """Gives up a request that waits, or a lease that was not taken.
 
         Returns:
             Whether it was one of a group.
         """
-        if promise.done() and not promise.cancelled():
-            return self.release(promise.result())
-        return any(group.leave(promise) for group in self)
+        if pending.done() and not pending.cancelled():
+            return self.release(pending.result())
+        return any(group.leave(pending) for group in self)
 
     def release(self, lease: Lease) -> bool:
-        """Takes back what a member had.
+        """Takes a member's lease back.
 
         Returns:
             Whether it was one of a group.
         """
-        group = self._inside.pop(id(lease), None)
+        group = self._group_of_lease.pop(id(lease), None)
         if group is not None:
             group.release(lease)
         return group is not None
 
     def split(self, lease: Lease, name: str) -> tuple[Lease, Lease]:
-        """Makes two leases of a member's: what it has of a resource, and the rest.
+        """Splits a member's lease: what it has of a resource, and the rest.
 
         Raises:
             LookupError: It is none of a member.
         """
-        group = self._inside.pop(id(lease))
+        group = self._group_of_lease.pop(id(lease))
         parts = group.split(lease, name)
-        self._inside.update((id(part), group) for part in parts)
+        self._group_of_lease.update((id(part), group) for part in parts)
         return parts
 
     def index_of(self, lease: Lease) -> int:
-        """In which bundle of its group a member is."""
-        return self._inside[id(lease)].index_of(lease)
+        """Tells in which bundle of its group a member is."""
+        return self._group_of_lease[id(lease)].index_of(lease)
 
     def merge(self, lease: Lease, other: Lease) -> Lease:
-        """Makes one lease of two of a member's.
+        """Merges two leases of a member.
 
         Raises:
             LookupError: One is none of a member.
         """
-        group = self._inside.pop(id(lease))
-        del self._inside[id(other)]
-        joined = group.merge(lease, other)
-        self._inside[id(joined)] = group
-        return joined
+        group = self._group_of_lease.pop(id(lease))
+        del self._group_of_lease[id(other)]
+        merged = group.merge(lease, other)
+        self._group_of_lease[id(merged)] = group
+        return merged

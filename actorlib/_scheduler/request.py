@@ -1,27 +1,31 @@
-"""What a request wishes of its devices, beyond their number.
+"""A request for a lease: how much, of which devices, for whom, and with which priority.
 
-A wish is resolved before it is asked: names of types and devices, and the actors that
-it is to be near to or apart from, have become makes and devices of this machine.
+A request names devices and models of this machine: the catalogue has resolved what the
+user wrote, types and names and other actors, before it is made.
 
-A placement group asks for all its bundles as one request, of the sum; how that is
-divided, and how the parts lie, is a wish too: its *gang*. So it is granted whole or not
-at all, stands in the same line as actors, and is given back as one.
+A placement group requests all its bundles as one, their sum; its constraints carry the
+*gang*, which says how that is divided and how the parts lie. So a group is granted
+whole or not at all, waits in the same queue as actors, and is given back as one.
 """
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
+
+from actorlib._core.group_spec import ANY_BUNDLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actorlib._core.group_spec import GroupSpec
     from actorlib._core.resources import Resources
     from actorlib.accelerators.base import Device
 
 
 class DeviceModel(NamedTuple):
-    """What devices are alike in.
+    """What interchangeable devices have in common.
 
     Attributes:
         kind: The resource they count as.
@@ -42,7 +46,7 @@ class DeviceModel(NamedTuple):
 
 
 def model_of(device: Device) -> DeviceModel:
-    """The make of a device."""
+    """Returns the model of a device."""
     return DeviceModel(
         device.kind,
         device.family,
@@ -55,17 +59,17 @@ def model_of(device: Device) -> DeviceModel:
 
 @final
 class Gang:
-    """Bundles that are reserved together; equal if they ask for the same.
+    """Bundles that are reserved together; equal if they request the same.
 
     Args:
-        bundles: What each asks for.
+        bundles: What each requests.
         strategy: How they lie on devices.
-        makes: By bundle, the makes of the type that it asks for, or None for all.
+        models: By bundle, the models of the type that it requests, or None for all.
 
     Attributes:
         bundles: As given.
         strategy: As given.
-        makes: As given.
+        models: As given.
     """
 
     __slots__ = ("_key", "bundles", "models", "strategy")
@@ -83,7 +87,7 @@ class Gang:
         self._key = (strategy, each, self.models)
 
     def units(self, name: str) -> list[int]:
-        """What each bundle asks of one resource; 0 where it asks nothing."""
+        """Lists what each bundle requests of one resource; 0 where that is nothing."""
         return [bundle.amounts.get(name, 0) for bundle in self.bundles]
 
     def __eq__(self, other: object) -> bool:
@@ -99,15 +103,15 @@ class Gang:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConstraints:
-    """Which of the devices with room a request wishes for.
+    """What a request says of its devices beyond their number.
 
     Attributes:
         spread: Whether the device with the most free is best, and not the fullest.
-        makes: The makes of the type that was asked for, or None for all.
+        models: The models of the requested type, or None for all.
         only: The devices that were named, or None for all.
         near: The devices of the actor that it is to be near to, or None: it gets one
             of these, or one that is linked to one of them.
-        apart: The devices of the actor that it is to be apart from.
+        apart: The devices of the actors that it is to be apart from.
         gang: The bundles that a group's request is made of, or None for an actor's.
     """
 
@@ -120,3 +124,36 @@ class DeviceConstraints:
 
 
 ANYWHERE = DeviceConstraints()
+
+
+class Priority(enum.Enum):
+    """Which waiters a request may pass; the rules are those of ``wait_queue``."""
+
+    RESUMED = "resumed"
+    """A function that has what it waited for, and requests its CPUs again."""
+    NESTED = "nested"
+    """What code of a worker requests."""
+    USUAL = "usual"
+    """Everybody else."""
+
+
+class LeaseRequest(NamedTuple):
+    """What one actor or function requests of the machine, or of a placement group.
+
+    Attributes:
+        label: Who requests it, for messages.
+        resources: How much.
+        constraints: Of which devices.
+        priority: Which waiters it may pass.
+        group: The placement group that it is to be inside, or None.
+        bundle_index: In which bundle of that, or ANY_BUNDLE.
+        holder: The actor's id in hex; empty for a worker of functions.
+    """
+
+    label: str
+    resources: Resources
+    constraints: DeviceConstraints = ANYWHERE
+    priority: Priority = Priority.USUAL
+    group: GroupSpec | None = None
+    bundle_index: int = ANY_BUNDLE
+    holder: str = ""

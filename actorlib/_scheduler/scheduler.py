@@ -1,69 +1,32 @@
-"""The one door to placement: a request goes in, a lease comes out, and is given back.
+"""Schedules: a request goes in, a lease comes out, and is given back in the end.
 
-What is asked (``catalogue``) waits in line (``admission``, ``wait_queue``) for devices
-(``device_pool``) until the ledger grants a lease; inside a placement group it waits for
-a part of the group's own lease.
+This is the one door to placement. A request is admitted at once or in the order of the
+queue (``admission``, ``wait_queue``); the ledger grants it devices (``device_pool``).
+Inside a placement group it waits for a part of the group's own lease.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import TYPE_CHECKING, final
 
-from actorlib._core.group_spec import ANY_BUNDLE
 from actorlib._core.resources import counted
 from actorlib._core.snapshot import DemandInfo
 from actorlib._scheduler.admission import Admission
-from actorlib._scheduler.bundles import GroupWaiter
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.explain import refusal
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.long_waits import LongWaits
 from actorlib._scheduler.placement_group import GroupTable
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
-from actorlib._scheduler.wait_queue import Priority
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from actorlib._core.group_spec import GroupSpec
     from actorlib._core.kinds import Kind
     from actorlib._core.resources import Resources
     from actorlib._scheduler.placement_group import Group
+    from actorlib._scheduler.request import LeaseRequest
     from actorlib.accelerators.base import Device, Lease
-
-
-class LeaseRequest(NamedTuple):
-    """What one actor asks of the machine, or of a placement group.
-
-    Attributes:
-        label: Who asks, for messages.
-        resources: How much.
-        where: Of which devices.
-        priority: Who has to let it pass; see ``wait_queue``.
-        group: The placement group that it is to be inside, or None.
-        bundle_index: In which bundle of that, or ANY_BUNDLE.
-        holder: The actor's id in hex; empty for a worker of functions.
-    """
-
-    label: str
-    resources: Resources
-    where: DeviceConstraints = ANYWHERE
-    priority: Priority = Priority.USUAL
-    group: GroupSpec | None = None
-    bundle_index: int = ANY_BUNDLE
-    holder: str = ""
-
-    def inside(self) -> GroupWaiter:
-        """Gives the same as it is asked of a group."""
-        return GroupWaiter(
-            holder=self.holder,
-            label=self.label,
-            request=self.resources,
-            where=self.where,
-            index=self.bundle_index,
-            priority=self.priority,
-        )
 
 
 @final
@@ -76,8 +39,9 @@ class Scheduler:
         kinds: Those kinds, by name.
         declared: The names of what the user says there is.
         loop: The owner's loop.
-        titles: Says what the holders of leases are called, by the ids of these objects.
-        on_wait: Called when somebody has to wait.
+        holder_names: Returns what the holders of leases are called, by the ids of the
+            lease objects.
+        on_wait: Called when a request has to wait.
         may_wait: Whether what can never be granted waits for ever.
 
     Attributes:
@@ -97,14 +61,14 @@ class Scheduler:
         declared: Collection[str],
         loop: asyncio.AbstractEventLoop,
         *,
-        titles: Callable[[], Mapping[int, str]] = dict,
+        holder_names: Callable[[], Mapping[int, str]] = dict,
         on_wait: Callable[[], None] = lambda: None,
         may_wait: bool = False,
     ) -> None:
         self.loop = loop
         self.catalogue = Catalogue(devices, declared)
         self.ledger = Ledger(capacity, devices, kinds)
-        self.admission = Admission(self.ledger, loop, titles, on_wait)
+        self.admission = Admission(self.ledger, loop, holder_names, on_wait)
         self.long_waits = LongWaits(loop)
         self.groups = GroupTable(
             self.catalogue,
@@ -117,7 +81,7 @@ class Scheduler:
         self._may_wait = may_wait
 
     def acquire(self, request: LeaseRequest) -> asyncio.Future[Lease]:
-        """Asks for a lease: granted at once, or in line from now on.
+        """Requests a lease: granted at once, or queued from now on.
 
         Returns:
             The lease, now or later. Whoever takes it gives it to :meth:`release`;
@@ -125,17 +89,17 @@ class Scheduler:
             ActorUnschedulableError if the group can never give it; what the machine
             can never give waits for ever and holds nobody up (see :meth:`refusal`).
         """
-        label, resources, where, priority, *_ = request
+        label, resources, constraints, priority, *_ = request
         if request.group is None:
-            return self.admission.enter(label, resources, where, priority)
+            return self.admission.acquire(label, resources, constraints, priority)
         group = self._group_of(request)
         if group is None:
             # It was removed while this one waited for another: it is being ended.
             return self.loop.create_future()
-        return group.enter(request.inside())
+        return group.acquire(request)
 
     def release(self, lease: Lease) -> None:
-        """Gives a lease back and lets everyone go who may go now.
+        """Gives a lease back and serves everyone who may be served now.
 
         Raises:
             LookupError: The lease is not held; nothing has changed.
@@ -144,45 +108,48 @@ class Scheduler:
             self.admission.release(lease)
 
     def leave(self, pending: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line, or a lease that was granted and never taken.
+        """Gives up a request, or a lease that was granted and never taken.
 
         Args:
-            pending: What :meth:`acquire` gave.
+            pending: What :meth:`acquire` returned.
         """
         if pending.done() and not pending.cancelled() and pending.exception():
             return
         if not self.groups.leave(pending):
             self.admission.leave(pending)
 
-    def wish_anew(self, pending: asyncio.Future[Lease], request: LeaseRequest) -> None:
-        """Wishes for other devices than before; the place in line stays the same.
+    def change_constraints(
+        self, pending: asyncio.Future[Lease], request: LeaseRequest
+    ) -> None:
+        """Changes the constraints of a request that waits; its turn stays the same.
 
         Args:
-            pending: What :meth:`acquire` gave; nothing happens if its turn has come.
-            request: What is asked now.
+            pending: What :meth:`acquire` returned; nothing happens if its turn has
+                come.
+            request: What is requested now.
         """
-        line = self._group_of(request) or self.admission
-        line.wish_anew(pending, request.where)
+        queue = self._group_of(request) or self.admission
+        queue.change_constraints(pending, request.constraints)
 
-    def queue_anew(self, pending: asyncio.Future[Lease]) -> None:
-        """Goes to the end of the line; nothing happens if its turn has come.
+    def requeue(self, pending: asyncio.Future[Lease]) -> None:
+        """Moves a request to the end of its queue, unless its turn has come.
 
         Args:
-            pending: What :meth:`acquire` gave.
+            pending: What :meth:`acquire` returned.
         """
-        if not any(group.queue_anew(pending) for group in self.groups):
-            self.admission.queue_anew(pending)
+        if not any(group.requeue(pending) for group in self.groups):
+            self.admission.requeue(pending)
 
     def refusal(self, request: LeaseRequest) -> str | None:
         """Says why a request can never be granted; None if it can, or may wait."""
         group = self._group_of(request)
         if group is not None:
             return group.infeasible or None
-        label, resources, where, *_ = request
-        if self._may_wait or self.ledger.feasible(resources, where):
+        label, resources, constraints, *_ = request
+        if self._may_wait or self.ledger.feasible(resources, constraints):
             return None
         unknown = self.catalogue.refusal(label, resources)
-        return unknown or refusal(self.ledger, label, resources, where)
+        return unknown or refusal(self.ledger, label, resources, constraints)
 
     def explain(
         self, request: LeaseRequest, pending: asyncio.Future[Lease] | None
@@ -190,32 +157,34 @@ class Scheduler:
         """Says why a request is not granted now, and who is ahead of it.
 
         Args:
-            request: What is asked.
-            pending: What :meth:`acquire` gave for it; None for a newcomer.
+            request: What is requested.
+            pending: What :meth:`acquire` returned for it; None for a newcomer.
         """
         group = self._group_of(request)
         if group is not None:
-            return group.explain_member(request.inside())
-        label, resources, where, *_ = request
+            return group.explain_member(request)
+        label, resources, constraints, *_ = request
         unknown = self.catalogue.refusal(label, resources)
-        return unknown or self.admission.explain(label, resources, where, pending)
+        return unknown or self.admission.explain(label, resources, constraints, pending)
 
-    def survey(self, request: LeaseRequest) -> str:
+    def preview(self, request: LeaseRequest) -> str:
         """Says where a newcomer's request would go, or what stands in its way."""
-        label, resources, where, *_ = request
+        label, resources, constraints, *_ = request
         group = self._group_of(request)
         if group is not None:
-            return group.survey(label, resources, where, request.bundle_index)
+            return group.preview(request)
         unknown = self.catalogue.refusal(label, resources)
-        return unknown or self.admission.survey(label, resources, where)
+        return unknown or self.admission.preview(label, resources, constraints)
 
     def demands(self) -> list[DemandInfo]:
-        """Lists what those in line ask for, equal requests together."""
+        """Lists what is waited for, equal requests together."""
         return [
             DemandInfo(
-                resources=counted(request.amounts), count=count, is_infeasible=not may
+                resources=counted(resources.amounts),
+                count=count,
+                is_infeasible=not may,
             )
-            for request, count, may in self.admission.demands()
+            for resources, count, may in self.admission.demands()
         ]
 
     def _group_of(self, request: LeaseRequest) -> Group | None:

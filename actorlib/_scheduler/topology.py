@@ -1,9 +1,9 @@
-"""Which devices belong together: linked ones, and aligned runs of numbers.
+"""Finds devices that belong together: linked ones, and aligned runs of numbers.
 
 Several devices of one actor talk to each other. Where some of them are linked (NVLink,
 XGMI) the ones with the most links among them are chosen; where a kind shares things by
 number (the cores of a Neuron device, Gaudi's groups of two and four, the rows of a TPU
-board) an aligned run is. Both are wishes: if there is no such set, any will do.
+board) an aligned run is. Both are preferences: if there is no such set, any will do.
 
 To choose the best of all sets would take time that grows with their number. A set is
 grown device by device instead, from each of the first free ones, which finds the
@@ -20,32 +20,34 @@ if TYPE_CHECKING:
 
     from actorlib.accelerators.base import Device
 
-LOOK = 64
+MAX_CONSIDERED = 64
 """How many free devices are considered, so that a decision has an end."""
 
 
 def linked(count: int, free: Sequence[Device]) -> list[Device]:
-    """Of the free devices, some that have the most links among them.
+    """Returns free devices that have the most links among them.
 
     Args:
         count: How many; at most as many as there are free ones.
         free: In index order.
 
     Returns:
-        They in index order; the lowest ones where several sets are as good.
+        So many, in index order; the lowest ones where several sets are as good.
     """
     most = count * (count - 1) // 2
     places = {device.key: place for place, device in enumerate(free)}
-    reached = [{places[key] for key in device.peers & places.keys()} for device in free]
-    reached_by: list[list[int]] = [[] for _ in free]
-    for place, others in enumerate(reached):
+    linked_to = [
+        {places[key] for key in device.peers & places.keys()} for device in free
+    ]
+    linked_by: list[list[int]] = [[] for _ in free]
+    for place, others in enumerate(linked_to):
         for other in others:
-            reached_by[other].append(place)
+            linked_by[other].append(place)
     best: tuple[int, list[int]] | None = None
     # Of two, looking ahead finds nothing more.
     passes = (False, True) if count > 2 else (False,)
-    for ahead, start in product(passes, range(len(free))):
-        grown = _grown(count, start, reached, reached_by, ahead=ahead)
+    for looks_ahead, start in product(passes, range(len(free))):
+        grown = _grow(count, start, linked_to, linked_by, looks_ahead=looks_ahead)
         if best is None or grown[0] > best[0]:
             best = grown
         if best[0] == most:
@@ -55,7 +57,7 @@ def linked(count: int, free: Sequence[Device]) -> list[Device]:
 
 
 def aligned(count: int, free: Sequence[Device]) -> list[Device]:
-    """Of the free devices, an aligned run by number, or what comes nearest to it.
+    """Returns an aligned run of free devices by number, or what comes nearest to it.
 
     One device is taken where its neighbours are taken already, so that runs stay whole.
 
@@ -64,52 +66,52 @@ def aligned(count: int, free: Sequence[Device]) -> list[Device]:
         free: In index order.
 
     Returns:
-        They in index order.
+        So many, in index order.
     """
     by_number = {_number(device): device for device in free}
     if len(by_number) < len(free):
         return list(free[:count])
     numbers = sorted(by_number)
     if count == 1:
-        return [by_number[min(numbers, key=lambda n: (*_company(n, by_number), n))]]
+        return [by_number[min(numbers, key=lambda n: (*_free_nearby(n, by_number), n))]]
     size = 1 << (count - 1).bit_length()
     runs = [n for n in numbers if all(n + step in by_number for step in range(count))]
     starts = [n for n in runs if not n % size] or runs
-    start = min(starts, key=lambda n: (*_company(n, by_number), n), default=None)
+    start = min(starts, key=lambda n: (*_free_nearby(n, by_number), n), default=None)
     chosen = numbers[:count] if start is None else range(start, start + count)
     return sorted((by_number[number] for number in chosen), key=_index)
 
 
-def pieces(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
-    """The devices in pieces: those of one belong together, if only by way of others.
+def components(devices: Sequence[Device], *, by_number: bool) -> list[list[Device]]:
+    """Splits devices into components: linked ones, if only by way of others.
 
     Args:
         devices: In index order.
         by_number: Whether neighbours by number belong together, and not linked ones.
 
     Returns:
-        Each piece in index order; a device that belongs to no other is one by itself.
+        Each component in index order; a device without neighbours is one by itself.
     """
     near = neighbours(devices, by_number=by_number)
     left = set(near)
     found: list[list[Device]] = []
     for start in near:
-        piece, edge = set[int](), {start} & left
+        component, edge = set[int](), {start} & left
         while edge:
-            piece |= edge
+            component |= edge
             left -= edge
             edge = set[int]().union(*(near[place] for place in edge)) & left
-        if piece:
-            found.append([devices[place] for place in sorted(piece)])
+        if component:
+            found.append([devices[place] for place in sorted(component)])
     return found
 
 
 def neighbours(devices: Sequence[Device], *, by_number: bool) -> dict[int, set[int]]:
-    """Which devices each one belongs to, all of them by their places.
+    """Returns the neighbours of each device, all of them by their places.
 
     Args:
         devices: In index order.
-        by_number: As for :func:`pieces`.
+        by_number: As for :func:`components`.
     """
     near: dict[int, set[int]] = {place: set() for place in range(len(devices))}
     names: dict[tuple[str, str | int], int] = {
@@ -126,38 +128,38 @@ def neighbours(devices: Sequence[Device], *, by_number: bool) -> dict[int, set[i
     return near
 
 
-def _grown(
+def _grow(
     count: int,
     start: int,
-    reached: Sequence[set[int]],
-    reached_by: Sequence[Sequence[int]],
+    linked_to: Sequence[set[int]],
+    linked_by: Sequence[Sequence[int]],
     *,
-    ahead: bool,
+    looks_ahead: bool,
 ) -> tuple[int, list[int]]:
-    """A set grown from one place: how many links it has, and the places."""
+    """Grows a set from one place; returns how many links it has, and the places."""
     chosen, links, added = [start], 0, start
-    reach: dict[int, int] = {}
+    links_to: dict[int, int] = {}
     while len(chosen) < count:
-        for place in reached_by[added]:
+        for place in linked_by[added]:
             if place not in chosen:
-                reach[place] = reach.get(place, 0) + 1
-        most = max(reach.values(), default=0)
-        best = [place for place, ties in reach.items() if ties == most]
+                links_to[place] = links_to.get(place, 0) + 1
+        most = max(links_to.values(), default=0)
+        best = [place for place, ties in links_to.items() if ties == most]
         if not best:
-            left = (place for place in range(len(reached)) if place not in chosen)
-            best = list(left) if ahead else [next(left)]
-        if ahead:
-            added = max(best, key=lambda p: (len(reached[p].difference(chosen)), -p))
+            left = (place for place in range(len(linked_to)) if place not in chosen)
+            best = list(left) if looks_ahead else [next(left)]
+        if looks_ahead:
+            added = max(best, key=lambda p: (len(linked_to[p].difference(chosen)), -p))
         else:
             added = min(best)
-        reach.pop(added, None)
+        links_to.pop(added, None)
         links += most
         chosen.append(added)
     return links, chosen
 
 
-def _company(number: int, free: Collection[int]) -> tuple[int, ...]:
-    """How many are free in the aligned blocks of 2, 4 and 8 around a number."""
+def _free_nearby(number: int, free: Collection[int]) -> tuple[int, ...]:
+    """Counts the free ones in the aligned blocks of 2, 4 and 8 around a number."""
     return tuple(
         sum(block + step in free for step in range(size))
         for size in (2, 4, 8)

@@ -1,433 +1,395 @@
-"""Who may go next: first come, first served, where it makes a difference.
+"""A queue of requests: first come, first served, where that makes a difference.
 
-The rule: someone later may pass someone who waits only if that delays nobody.
+The rule: a later request may pass an earlier one only if that delays nobody.
 
-* Devices: never of those that the earlier one may get. Which of them becomes free next
-  is not known, so any share that a later one takes may be the one that was waited for.
-  Who waits for an H100 holds nobody up who can do with an A100.
-* What is merely counted (CPU, memory, custom, and the shares of an only device): if it
-  is enough for both, that is, after setting aside all that those earlier in line ask of
-  it; or if whatever releases let them in would let them in all the same (``gaps``).
-* Who asks for what the machine can never give waits beside the line and delays nobody.
-  Who asks for bundles of which it is not known whether they can be packed delays nobody
-  either, or one group could stop everyone for ever; it is tried whenever others are.
+* Devices: never if the earlier one may get them. Which of them becomes free next is
+  not known, so any share that a later one takes may be the one that was waited for. A
+  request for an H100 holds nobody up who can do with an A100.
+* What is merely counted (CPU, memory, custom resources, and the shares of an only
+  device): if it is enough for both, after all that earlier requests ask of it was set
+  aside; or if the earlier ones are served at the same release all the same
+  (``overtaking``).
+* A request for what the machine can never give waits outside the order and delays
+  nobody. Nor does a request for bundles of which it is not known whether they can be
+  packed: else one group could stop everyone for ever. It is tried whenever others are.
 
-So nobody starves, and a waiting giant does not stop those who need nothing of his.
+So nobody starves, and a giant that waits does not stop those who need nothing of his.
 
-Two kinds of requests are not like the others, as somebody who holds something waits for
-them. What he holds may be the very thing that those at the front wait for.
+Two priorities differ, as somebody who holds something waits for such a request, and
+what he holds may be the very thing that the requests at the front wait for.
 
-* A function that waited for a result and *goes on* asks its CPUs back. It is held up
-  only by others that do.
-* What is asked for by code of a worker is *nested*. It is held up only by those at the
-  fronts of their lanes that wait for nothing but what running functions hold, as that
-  comes back by itself; and in particular not by one who waits for what is held by an
-  actor, or by a function that waits itself. When all functions wait nobody is left who
-  holds it up, so functions that wait for one another's results always end. Nobody
-  starves of this either: who gets all but what running functions hold is passed by
-  nobody any more.
+* ``RESUMED``, a function that waited for a result and requests its CPUs again, is held
+  up by others of that priority alone.
+* ``NESTED``, what code of a worker requests, is held up only by the first of equal
+  requests that wait for nothing but what running functions hold, as that comes back by
+  itself; and in particular not by one that waits for what is held by an actor, or by a
+  function that waits itself. When all functions wait nobody is left who holds it up, so
+  functions that wait for one another's results always end. Nobody starves of this
+  either: who gets all but what running functions hold is passed by nobody any more.
 
-Those who ask for the same, and wish for the same devices, stand in one *lane*. If its
-head has to wait, so have all behind it: one look at the head of each lane tells what
-100 000 waiters may do. Lanes are looked at in the order in which their heads came,
-until those who stay leave nothing of what anyone asks for. Assumption: whoever may go
-has gone, which holds as :meth:`Line.serve` is called after every release and departure;
-so a newcomer needs no walk at all, only what those in line ask and the devices that
-they may get.
-
-Whether a share delays those who wait, whenever others give theirs back.
-
-Someone who waits for 0.7 of what there is 3 of is let in by the release that leaves 0.7
-free. Which one that is nobody knows, but what may be free at all is known: the whole,
-less the sum of some of those who hold or wait. If no such amount is at least 0.7 and
-below 1, then whatever lets the 0.7 in lets it in with 0.3 taken as well, and whoever
-asks for 0.3 may pass.
-
-That stays true when several have passed: each was asked about those before it, with all
-who held and waited then, and they only become fewer. So who waits is served at the same
-release as if nobody had passed.
+Equal requests (of one priority, for the same amounts under the same constraints) share
+a *subqueue*. If its head has to wait, so have all behind it, so a look at each head
+tells what 100 000 waiters may do. Heads are looked at in the order of arrival, until
+those who stay leave nothing of what anyone requests. Assumption: whoever may go has
+gone, which holds as :meth:`WaitQueue.serve` is called after every release and
+departure. So a newcomer needs no walk at all, only the sums of what is waited for and
+the devices that waiters may get.
 """
 
 from __future__ import annotations
 
-import enum
 import itertools
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush, merge
-from math import gcd
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
+from actorlib._scheduler.overtaking import MAX_AMOUNTS, delays_nobody
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Priority
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from actorlib._core.resources import Resources
-    from actorlib._scheduler.device_pool import Candidates, Reserved
+    from actorlib._scheduler.candidates import Candidates, Reserved
     from actorlib._scheduler.ledger import Ledger
     from actorlib.accelerators.base import Lease
 
 
-MAX_AMOUNTS = 32
-"""How many different amounts are considered; where there are more, nobody passes."""
-
-_MAX_SUMS = 100_000
-"""How many sums are told apart at the most."""
-
-
-def delays_nobody(
-    total: int, held: Mapping[int, int], waiting: Mapping[int, int], amount: int
-) -> bool:
-    """Whether someone may hold an amount as long as it likes and delay nobody.
-
-    Args:
-        total: What there is.
-        held: How many hold how much, by amount.
-        waiting: How many wait for how much, by amount.
-        amount: What is asked.
-
-    Returns:
-        False also where that is not known, as too many different amounts are in play.
-    """
-    counts = dict(held)
-    for each, count in waiting.items():
-        counts[each] = counts.get(each, 0) + count
-    step = gcd(*counts) or 1
-    if (
-        len(counts) > MAX_AMOUNTS
-        or len(waiting) > MAX_AMOUNTS // 2
-        or total // step > _MAX_SUMS
-    ):
-        return False
-    for wanted in waiting:
-        counts[wanted] -= 1
-        sums = _sums(counts, step, total // step)
-        counts[wanted] += 1
-        # What others may have if what they leave is enough for it, but not for both.
-        least = max(0, (total - wanted - amount) // step + 1)
-        most = (total - wanted) // step
-        if sums >> least & ((1 << max(0, most - least + 1)) - 1):
-            return False
-    return True
-
-
-def _sums(counts: Mapping[int, int], step: int, most: int) -> int:
-    """The sums of all choices, as bits, none above a limit."""
-    sums, within = 1, (2 << most) - 1
-    for amount, count in counts.items():
-        times = 1
-        while count > 0 and sums != within:
-            sums |= sums << (amount // step * min(times, count)) & within
-            count -= times  # noqa: PLW2901  # in powers of two: few steps for thousands
-            times *= 2
-    return sums
-
-
 _arrival = attrgetter("number")
 
-Asked = frozenset[tuple[str, int]]
+Amounts = frozenset[tuple[str, int]]
 """The amounts of a request, by name."""
-
-
-class Priority(enum.Enum):
-    """Who has to let whom pass; see above."""
-
-    RESUMED = "goes on"
-    """A function that has what it waited for, and asks for its CPUs."""
-    NESTED = "nested"
-    """What code of a worker asks for."""
-    USUAL = "usual"
-    """Everybody else."""
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Waiter:
-    """A place in line; two are never the same place.
+    """A request in the queue; no two are equal.
 
     Attributes:
         number: The order of arrival.
-        label: Who asks, for messages.
-        request: What is asked.
-        where: What is wished of the devices.
-        priority: Who has to let it pass.
+        label: Who requests, for messages.
+        resources: How much.
+        constraints: Of which devices.
+        priority: Which waiters it may pass.
     """
 
     number: int
     label: str
-    request: Resources
-    where: DeviceConstraints = ANYWHERE
+    resources: Resources
+    constraints: DeviceConstraints = ANYWHERE
     priority: Priority = Priority.USUAL
 
 
 @final
 class WaitQueue:
-    """Those who wait for one ledger, in order of arrival.
+    """Keeps the requests that wait for one ledger, and serves them in order.
 
     Args:
-        ledger: What they wait for; it is asked for leases and never given one back.
+        ledger: Grants the leases; they are given back to it by others.
     """
 
-    __slots__ = ("_beside", "_heads", "_lanes", "_ledger", "_numbers", "_wishes")
+    __slots__ = (
+        "_classes",
+        "_heads",
+        "_infeasible",
+        "_ledger",
+        "_numbers",
+        "_subqueues",
+    )
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._numbers = itertools.count()
-        self._lanes: dict[
-            tuple[Asked, DeviceConstraints, Priority], _EqualRequests
+        self._subqueues: dict[
+            tuple[Amounts, DeviceConstraints, Priority], _Subqueue
         ] = {}
-        self._wishes: dict[
+        self._classes: dict[
             tuple[frozenset[str], DeviceConstraints, Priority], _RequestClass
         ] = {}
-        # Who came first in each lane, in order; apart, those of functions that go on.
-        self._heads: dict[bool, list[tuple[int, _EqualRequests]]] = {
+        # The head of each subqueue, in order; by whether its priority is RESUMED.
+        self._heads: dict[bool, list[tuple[int, _Subqueue]]] = {
             True: [],
             False: [],
         }
-        self._beside: OrderedDict[int, Waiter] = OrderedDict()
+        self._infeasible: OrderedDict[int, Waiter] = OrderedDict()
 
     def __iter__(self) -> Iterator[Waiter]:
-        """Everyone who waits, in order of arrival."""
-        lanes = (iter(lane) for lane in self._lanes.values())
-        return merge(*lanes, self._beside.values(), key=_arrival)
+        """Iterates over the waiters, in order of arrival."""
+        subqueues = (iter(subqueue) for subqueue in self._subqueues.values())
+        return merge(*subqueues, self._infeasible.values(), key=_arrival)
 
     def try_at_once(
         self,
-        request: Resources,
-        where: DeviceConstraints = ANYWHERE,
+        resources: Resources,
+        constraints: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> Lease | None:
-        """Grants a newcomer's request, if it need not stand in line.
+        """Grants a newcomer's request, if it need not wait.
 
         Returns:
-            The lease, or None if it would delay someone or too little is free.
+            The lease, or None if it would delay a waiter or too little is free.
         """
-        if not self._lanes:
-            return self._ledger.try_acquire(request, where)
+        if not self._subqueues:
+            return self._ledger.try_acquire(resources, constraints)
         ahead = _WaitersAhead(self._ledger)
-        for wish in self._wishes.values():
+        for request_class in self._classes.values():
             if priority is Priority.USUAL:
-                if wish.is_sure:
-                    ahead.add_all(wish)
-            elif wish.priority is Priority.RESUMED:
-                ahead.add_all(wish)
+                if request_class.is_feasible:
+                    ahead.add_all(request_class)
+            elif request_class.priority is Priority.RESUMED:
+                ahead.add_all(request_class)
             elif priority is Priority.NESTED:
-                front = min(wish.lanes, key=_head)
-                self._hold_up(ahead, front, 0)
-        return ahead.lease(request, where)
+                front = min(request_class.subqueues, key=_head)
+                self._block_nested(ahead, front, 0)
+        return ahead.lease(resources, constraints)
 
     def enqueue(
         self,
         label: str,
-        request: Resources,
-        where: DeviceConstraints = ANYWHERE,
+        resources: Resources,
+        constraints: DeviceConstraints = ANYWHERE,
         priority: Priority = Priority.USUAL,
     ) -> Waiter:
-        """Puts a request at the end: one that :meth:`pass_by` has just not granted."""
+        """Appends a request: one that :meth:`try_at_once` has just not granted."""
         waiter = Waiter(
             number=next(self._numbers),
             label=label,
-            request=request,
-            where=where,
+            resources=resources,
+            constraints=constraints,
             priority=priority,
         )
         self._insert(waiter)
         return waiter
 
-    def change_constraints(self, waiter: Waiter, where: DeviceConstraints) -> Waiter:
-        """Lets someone wish for other devices; the order of arrival is the same.
+    def change_constraints(
+        self, waiter: Waiter, constraints: DeviceConstraints
+    ) -> Waiter:
+        """Changes the constraints of a waiter, which keeps its order of arrival.
+
+        Returns:
+            The waiter that stands for it from now on.
 
         Raises:
-            LookupError: It is not in line. Nothing has changed.
+            LookupError: It is not in the queue. Nothing has changed.
         """
         self.remove(waiter)
-        waiter = replace(waiter, where=where)
+        waiter = replace(waiter, constraints=constraints)
         self._insert(waiter)
         return waiter
 
     def remove(self, waiter: Waiter) -> None:
-        """Takes someone out; whoever stood behind may then go.
+        """Removes a waiter; those behind it may be served then.
 
         Raises:
-            LookupError: It is not in line. Nothing has changed.
+            LookupError: It is not in the queue. Nothing has changed.
         """
-        if self._beside.pop(waiter.number, None) is not None:
+        if self._infeasible.pop(waiter.number, None) is not None:
             return
-        asked = frozenset(waiter.request.amounts.items())
-        key = asked, waiter.where, waiter.priority
-        lane = self._lanes[key]
-        head = lane.head
-        lane.remove(waiter)
+        requested = frozenset(waiter.resources.amounts.items())
+        key = requested, waiter.constraints, waiter.priority
+        subqueue = self._subqueues[key]
+        head = subqueue.head
+        subqueue.remove(waiter)
         if waiter.number == head:
-            heads = self._heads[lane.wish.goes_on]
+            heads = self._heads[subqueue.request_class.is_resumed]
             del heads[bisect_left(heads, (head,))]
-            if lane:
-                insort(heads, (lane.head, lane))
-        if not lane:
-            del self._lanes[key]
-            self._forget(lane)
+            if subqueue:
+                insort(heads, (subqueue.head, subqueue))
+        if not subqueue:
+            del self._subqueues[key]
+            self._drop(subqueue)
 
     def serve(self) -> list[tuple[Waiter, Lease]]:
-        """Lets everyone go who may.
+        """Grants every request that may be granted now.
 
         Returns:
-            Who got what, in order of arrival; they are in line no more.
+            Who got what, in order of arrival; they are in the queue no more.
         """
-        granted = list(self._walk())
+        granted = list(self._grants())
         for waiter, _ in granted:
             self.remove(waiter)
         return granted
 
     def _insert(self, waiter: Waiter) -> None:
-        """Puts someone where it belongs by its number."""
-        request, where = waiter.request, waiter.where
-        if self._ledger.never(request, where):
-            self._beside[waiter.number] = waiter
-            numbers = list(self._beside)
-            if numbers[-1:] < numbers[-2:-1]:  # it wished anew, and came before others
+        """Inserts a waiter by its number."""
+        resources, constraints = waiter.resources, waiter.constraints
+        if self._ledger.infeasible_part(resources, constraints):
+            self._infeasible[waiter.number] = waiter
+            numbers = list(self._infeasible)
+            if (
+                numbers[-1:] < numbers[-2:-1]
+            ):  # its constraints changed: others came later
                 for number in sorted(numbers):
-                    self._beside.move_to_end(number)
+                    self._infeasible.move_to_end(number)
             return
-        key = frozenset(request.amounts.items()), where, waiter.priority
-        lane = self._lanes.get(key) or self._lane(*key, request)
-        head = lane.head if lane else None
-        lane.add(waiter)
-        if lane.head != head:
-            heads = self._heads[lane.wish.goes_on]
+        key = frozenset(resources.amounts.items()), constraints, waiter.priority
+        subqueue = self._subqueues.get(key) or self._new_subqueue(*key, resources)
+        head = subqueue.head if subqueue else None
+        subqueue.add(waiter)
+        if subqueue.head != head:
+            heads = self._heads[subqueue.request_class.is_resumed]
             if head is not None:
                 del heads[bisect_left(heads, (head,))]
-            insort(heads, (lane.head, lane))
+            insort(heads, (subqueue.head, subqueue))
 
-    def _lane(
+    def _new_subqueue(
         self,
-        asked: Asked,
-        where: DeviceConstraints,
+        requested: Amounts,
+        constraints: DeviceConstraints,
         priority: Priority,
-        request: Resources,
-    ) -> _EqualRequests:
-        key = frozenset(request.amounts), where, priority
-        wish = self._wishes.get(key)
-        if wish is None:
-            is_sure = self._ledger.feasible(request, where)
-            wish = self._wishes[key] = _RequestClass(
-                self._ledger, *key, is_sure=is_sure
+        resources: Resources,
+    ) -> _Subqueue:
+        key = frozenset(resources.amounts), constraints, priority
+        request_class = self._classes.get(key)
+        if request_class is None:
+            is_feasible = self._ledger.feasible(resources, constraints)
+            request_class = self._classes[key] = _RequestClass(
+                self._ledger, *key, is_feasible=is_feasible
             )
-        lane = self._lanes[asked, where, priority] = _EqualRequests(wish, request)
-        wish.lanes[lane] = None
-        return lane
+        subqueue = self._subqueues[requested, constraints, priority] = _Subqueue(
+            request_class, resources
+        )
+        request_class.subqueues[subqueue] = None
+        return subqueue
 
-    def _forget(self, lane: _EqualRequests) -> None:
-        wish = lane.wish
-        del wish.lanes[lane]
-        if not wish.lanes:
-            del self._wishes[wish.names, wish.where, wish.priority]
+    def _drop(self, subqueue: _Subqueue) -> None:
+        request_class = subqueue.request_class
+        del request_class.subqueues[subqueue]
+        if not request_class.subqueues:
+            del self._classes[
+                request_class.names, request_class.constraints, request_class.priority
+            ]
 
-    def _walk(self) -> Iterator[tuple[Waiter, Lease]]:
-        # What holds up those who are nested, and what holds up everybody else.
+    def _grants(self) -> Iterator[tuple[Waiter, Lease]]:
+        # Who is ahead of nested requests, and who is ahead of everybody else.
         nested = usual = _WaitersAhead(self._ledger)
-        wishes = [wish for wish in self._wishes.values() if not wish.goes_on]
-        if any(wish.priority is Priority.NESTED for wish in wishes):
+        classes = [
+            request_class
+            for request_class in self._classes.values()
+            if not request_class.is_resumed
+        ]
+        if any(request_class.priority is Priority.NESTED for request_class in classes):
             nested = _WaitersAhead(self._ledger)
-        staying: set[_EqualRequests] = set()
-        for waiter, lane, place in _in_order(self._heads[True], staying):
+        staying: set[_Subqueue] = set()
+        for waiter, subqueue, position in _in_order(self._heads[True], staying):
             lease = nested.grant(waiter)
             if lease is not None:
                 yield waiter, lease
                 continue
-            staying.add(lane)
+            staying.add(subqueue)
             for ahead in {nested, usual}:
-                ahead.add(lane, place)
-        of = {wish: usual if wish.is_usual else nested for wish in wishes}
+                ahead.add(subqueue, position)
+        of = {
+            request_class: usual if request_class.is_usual else nested
+            for request_class in classes
+        }
         fronts: set[_RequestClass] = set()
-        for waiter, lane, place in _in_order(self._heads[False], staying):
-            wish, ahead = lane.wish, of[lane.wish]
-            if not ahead.closes(wish):
+        for waiter, subqueue, position in _in_order(self._heads[False], staying):
+            request_class, ahead = subqueue.request_class, of[subqueue.request_class]
+            if not ahead.leaves_nothing_for(request_class):
                 lease = ahead.grant(waiter)
                 if lease is not None:
                     yield waiter, lease
                     continue
-            elif all(of[each].closes(each) for each in wishes):
+            elif all(of[each].leaves_nothing_for(each) for each in classes):
                 return
-            staying.add(lane)
-            if not wish.is_sure:
+            staying.add(subqueue)
+            if not request_class.is_feasible:
                 continue
-            usual.add(lane, place)
-            if nested is not usual and wish not in fronts:
-                fronts.add(wish)
-                self._hold_up(nested, lane, place)
+            usual.add(subqueue, position)
+            if nested is not usual and request_class not in fronts:
+                fronts.add(request_class)
+                self._block_nested(nested, subqueue, position)
 
-    def _hold_up(self, ahead: _WaitersAhead, lane: _EqualRequests, place: int) -> None:
-        """Lets someone who stays in line hold up those who are nested, if he may.
+    def _block_nested(
+        self, ahead: _WaitersAhead, subqueue: _Subqueue, position: int
+    ) -> None:
+        """Puts a waiter ahead of nested ones, if what it lacks comes back by itself.
 
-        Who is not kept waiting by what is free now waits because of somebody else.
+        One that lacks nothing of what is free waits because of somebody else.
         """
-        ledger, asked = self._ledger, (lane.request, lane.wish.where)
-        if lane.wish.is_sure and ledger.lacking(*asked) and ledger.could_come(*asked):
-            ahead.add(lane, place, most=1)
+        ledger, requested = (
+            self._ledger,
+            (subqueue.resources, subqueue.request_class.constraints),
+        )
+        if (
+            subqueue.request_class.is_feasible
+            and ledger.lacking(*requested)
+            and ledger.could_free_up(*requested)
+        ):
+            ahead.add(subqueue, position, most=1)
 
 
 class _RequestClass:
-    """Those who ask for the same resources and wish for the same devices.
+    """Groups the waiters that request the same resources under the same constraints.
 
     Attributes:
         names: The resources.
-        where: The wish.
-        priority: Whom they have to let pass, and who them.
-        is_sure: Whether it can be granted at all; if that is not known, they delay
-            nobody.
-        reaches: By kind of device, those that they may get.
-        lanes: Where they stand, by what they ask.
+        constraints: The constraints.
+        priority: The priority of all of them.
+        is_feasible: Whether it is certain that they can be granted at all; else they
+            delay nobody.
+        candidates: By kind of device, those that they may get.
+        subqueues: The waiters, a subqueue for each amount.
     """
 
-    __slots__ = ("is_sure", "lanes", "names", "priority", "reaches", "where")
+    __slots__ = (
+        "candidates",
+        "constraints",
+        "is_feasible",
+        "names",
+        "priority",
+        "subqueues",
+    )
 
     def __init__(
         self,
         ledger: Ledger,
         names: frozenset[str],
-        where: DeviceConstraints,
+        constraints: DeviceConstraints,
         priority: Priority,
         *,
-        is_sure: bool,
+        is_feasible: bool,
     ) -> None:
         self.names = names
-        self.where = where
+        self.constraints = constraints
         self.priority = priority
-        self.is_sure = is_sure
-        self.reaches = {
-            name: ledger.pools[name].scopes.candidates(where)
+        self.is_feasible = is_feasible
+        self.candidates = {
+            name: ledger.pools[name].resolver.candidates(constraints)
             for name in names
             if not _is_counted(ledger, name)
         }
-        self.lanes: dict[_EqualRequests, None] = {}
+        self.subqueues: dict[_Subqueue, None] = {}
 
     @property
     def is_usual(self) -> bool:
-        """Whether nothing is particular about them."""
+        """Whether no rule of its own is about their priority."""
         return self.priority is Priority.USUAL
 
     @property
-    def goes_on(self) -> bool:
-        """Whether they are functions that have what they waited for."""
+    def is_resumed(self) -> bool:
+        """Whether they are functions that request their CPUs again."""
         return self.priority is Priority.RESUMED
 
 
-class _EqualRequests:
-    """Those who ask for the same amounts and wish for the same devices, in order.
+class _Subqueue:
+    """Keeps equal requests in order of arrival.
 
     Attributes:
-        wish: What they wish for.
-        request: What each asks.
+        request_class: What they have in common with others of other amounts.
+        resources: What each requests.
     """
 
-    __slots__ = ("_first", "_numbers", "_waiters", "request", "wish")
+    __slots__ = ("_first", "_numbers", "_waiters", "request_class", "resources")
 
-    def __init__(self, wish: _RequestClass, request: Resources) -> None:
-        self.wish = wish
-        self.request = request
+    def __init__(self, request_class: _RequestClass, resources: Resources) -> None:
+        self.request_class = request_class
+        self.resources = resources
         # Ascending; the first few have left. A list that is emptied from its front
         # would move all others each time.
         self._numbers: list[int] = []
@@ -442,15 +404,15 @@ class _EqualRequests:
 
     @property
     def head(self) -> int:
-        """The number of whoever came first."""
+        """The number of the first waiter."""
         return self._numbers[self._first]
 
-    def nth(self, place: int) -> Waiter:
-        """Whoever has so many before it."""
-        return self._waiters[self._numbers[self._first + place]]
+    def at(self, position: int) -> Waiter:
+        """Returns the waiter at a position; the head's is 0."""
+        return self._waiters[self._numbers[self._first + position]]
 
     def before(self, number: int | None, start: int = 0) -> int:
-        """How many came before somebody, those at the start apart; None for all."""
+        """Counts the waiters with lower numbers, after the first few; None for all."""
         if number is None:
             return len(self) - start
         return max(0, bisect_left(self._numbers, number) - self._first - start)
@@ -461,9 +423,9 @@ class _EqualRequests:
 
     def remove(self, waiter: Waiter) -> None:
         del self._waiters[waiter.number]
-        place = bisect_left(self._numbers, waiter.number)
-        if place > self._first:
-            del self._numbers[place]
+        position = bisect_left(self._numbers, waiter.number)
+        if position > self._first:
+            del self._numbers[position]
             return
         self._first += 1
         if self._first > len(self._waiters):
@@ -472,118 +434,124 @@ class _EqualRequests:
 
 
 class _WaitersAhead:
-    """What those ask who stay in line, and what they leave to those behind.
+    """Sums up what the waiters that stay have requested, and what they leave to others.
 
     Args:
-        ledger: What they ask it of.
+        ledger: What they wait for.
 
     Attributes:
-        asked: The sums of what they ask, those further behind in their lanes included.
-        some: Who of a lane stays, for each lane that asks for what is counted, by name.
-        closed: The names of which they leave nothing.
-        barred: The devices that they may get, of kinds of which they leave some.
+        requested: The sums of counted resources, of all who stay in a subqueue.
+        staying: The waiters of each subqueue that stay, by counted resource.
+        exhausted: The resources of which they leave nothing.
+        reserved: The devices that they may get, by kinds of which they leave some.
     """
 
-    __slots__ = ("_held", "_ledger", "asked", "barred", "closed", "some")
+    __slots__ = ("_held", "_ledger", "exhausted", "requested", "reserved", "staying")
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._held: dict[str, Counter[int]] = {}
-        self.asked: Counter[str] = Counter()
-        self.some: dict[str, list[_StayingRequests]] = {}
-        self.closed: set[str] = set()
-        self.barred: dict[str, Reserved] = {}
+        self.requested: Counter[str] = Counter()
+        self.staying: dict[str, list[_StayingRequests]] = {}
+        self.exhausted: set[str] = set()
+        self.reserved: dict[str, Reserved] = {}
 
     def grant(self, waiter: Waiter) -> Lease | None:
-        """A lease on what those who came before someone leave, or None."""
-        return self.lease(waiter.request, waiter.where, waiter.number)
+        """Grants a waiter's request of what those before it leave, or returns None."""
+        return self.lease(waiter.resources, waiter.constraints, waiter.number)
 
     def lease(
-        self, request: Resources, where: DeviceConstraints, number: int | None = None
+        self,
+        resources: Resources,
+        constraints: DeviceConstraints,
+        number: int | None = None,
     ) -> Lease | None:
-        """A lease on what is left, or None.
+        """Grants a request of what is left, or returns None.
 
         Args:
-            request: What is asked.
-            where: What is wished of the devices.
-            number: The order of arrival; None for one who came after all others.
+            resources: How much.
+            constraints: Of which devices.
+            number: The order of arrival; None for one that came after all others.
         """
-        for name, amount in request.amounts.items():
-            if name in self.closed:
+        for name, amount in resources.amounts.items():
+            if name in self.exhausted:
                 return None
-            if _is_counted(self._ledger, name) and not self._leaves(
+            if _is_counted(self._ledger, name) and not self._may_take(
                 name, amount, number
             ):
                 return None
-        lease = self._ledger.try_acquire(request, where, self.barred)
+        lease = self._ledger.try_acquire(resources, constraints, self.reserved)
         if lease is not None:
             self._held.clear()
         return lease
 
-    def add_all(self, wish: _RequestClass) -> None:
-        """All who wish for this stay in line."""
-        for lane in wish.lanes:
-            self._count(_StayingRequests(lane, 0, len(lane)))
-        self.bar(wish)
+    def add_all(self, request_class: _RequestClass) -> None:
+        """Adds all waiters of a class."""
+        for subqueue in request_class.subqueues:
+            self._count(_StayingRequests(subqueue, 0, len(subqueue)))
+        self.reserve(request_class)
 
-    def add(self, lane: _EqualRequests, gone: int, most: int | None = None) -> None:
-        """Those in a lane stay in line, but for so many of the first.
+    def add(self, subqueue: _Subqueue, leaving: int, most: int | None = None) -> None:
+        """Adds the waiters of a subqueue that stay.
 
         Args:
-            lane: The lane.
-            gone: How many do not.
-            most: How many of the others do; None for all.
+            subqueue: The subqueue.
+            leaving: How many at its front do not stay.
+            most: How many of the others count; None for all.
         """
-        self._count(_StayingRequests(lane, gone, len(lane) if most is None else most))
-        self.bar(lane.wish)
-        for name in lane.request.amounts:
-            if name in lane.wish.reaches or name in self.closed:
+        self._count(
+            _StayingRequests(subqueue, leaving, len(subqueue) if most is None else most)
+        )
+        self.reserve(subqueue.request_class)
+        for name in subqueue.resources.amounts:
+            if name in subqueue.request_class.candidates or name in self.exhausted:
                 continue
-            free, some = self._ledger.free(name), self.some[name]
-            if free and len(some) > MAX_AMOUNTS // 2:
-                free -= sum(each.amount(name) for each in some)
+            free, staying = self._ledger.free(name), self.staying[name]
+            if free and len(staying) > MAX_AMOUNTS // 2:
+                free -= sum(each.amount(name) for each in staying)
             if free < 1:
-                self.closed.add(name)
+                self.exhausted.add(name)
 
-    def bar(self, wish: _RequestClass) -> None:
-        """Keeps the devices that someone may get from all who come later."""
-        for name, reach in wish.reaches.items():
-            if name in self.closed:
+    def reserve(self, request_class: _RequestClass) -> None:
+        """Reserves the devices that waiters of a class may get."""
+        for name, candidates in request_class.candidates.items():
+            if name in self.exhausted:
                 continue
-            barred = self.barred.get(name)
-            if barred is None:
-                barred = self.barred[name] = self._ledger.pools[
+            reserved = self.reserved.get(name)
+            if reserved is None:
+                reserved = self.reserved[name] = self._ledger.pools[
                     name
-                ].scopes.nothing_reserved()
-            barred.add(reach)
-            if barred.is_everything:
-                self.closed.add(name)
+                ].resolver.none_reserved()
+            reserved.add(candidates)
+            if reserved.is_everything:
+                self.exhausted.add(name)
 
-    def closes(self, wish: _RequestClass) -> bool:
-        """Whether nobody can go who wishes for this."""
-        return not self.closed.isdisjoint(wish.names) or any(
-            self._covers(name, reach) for name, reach in wish.reaches.items()
+    def leaves_nothing_for(self, request_class: _RequestClass) -> bool:
+        """Whether no waiter of a class can be served any more."""
+        return not self.exhausted.isdisjoint(request_class.names) or any(
+            self._covers(name, candidates)
+            for name, candidates in request_class.candidates.items()
         )
 
-    def _count(self, some: _StayingRequests) -> None:
-        for name, amount in some.lane.request.amounts.items():
-            if name not in some.lane.wish.reaches:
-                self.asked[name] += amount * some.before(None)
-                self.some.setdefault(name, []).append(some)
+    def _count(self, staying: _StayingRequests) -> None:
+        for name, amount in staying.subqueue.resources.amounts.items():
+            if name not in staying.subqueue.request_class.candidates:
+                self.requested[name] += amount * staying.before(None)
+                self.staying.setdefault(name, []).append(staying)
 
-    def _leaves(self, name: str, amount: int, number: int | None) -> bool:
-        """Whether someone may have so much of what is counted."""
+    def _may_take(self, name: str, amount: int, number: int | None) -> bool:
+        """Whether a request may have so much of a counted resource."""
         free = self._ledger.free(name)
         if not amount <= free:
             return False
-        if amount <= free - self.asked[name]:
+        if amount <= free - self.requested[name]:
             return True
-        some = self.some[name]
-        if len(some) > MAX_AMOUNTS // 2:
-            aside = sum(each.amount(name) * each.before(number) for each in some)
+        staying = self.staying[name]
+        if len(staying) > MAX_AMOUNTS // 2:
+            aside = sum(each.amount(name) * each.before(number) for each in staying)
             return amount <= free - aside
         waiting: Counter[int] = Counter()
-        for each in some:
+        for each in staying:
             waiting[each.amount(name)] += each.before(number)
         if amount <= free - sum(units * n for units, n in waiting.items()):
             return True
@@ -593,60 +561,60 @@ class _WaitersAhead:
         total = self._ledger.capacity.amounts[name]
         return delays_nobody(total, held, +waiting, amount)
 
-    def _covers(self, name: str, reach: Candidates) -> bool:
-        barred = self.barred.get(name)
-        return barred is not None and barred.covers(reach)
+    def _covers(self, name: str, candidates: Candidates) -> bool:
+        reserved = self.reserved.get(name)
+        return reserved is not None and reserved.covers(candidates)
 
 
 class _StayingRequests(NamedTuple):
-    """Those of a lane who stay in line.
+    """The waiters of a subqueue that stay in it.
 
     Attributes:
-        lane: The lane.
-        gone: How many at its front do not.
-        most: How many of the others do.
+        subqueue: The subqueue.
+        leaving: How many at its front do not stay.
+        most: How many of the others count.
     """
 
-    lane: _EqualRequests
-    gone: int
+    subqueue: _Subqueue
+    leaving: int
     most: int
 
     def amount(self, name: str) -> int:
-        """What each asks of a resource."""
-        return self.lane.request.amounts[name]
+        """What each requests of a resource."""
+        return self.subqueue.resources.amounts[name]
 
     def before(self, number: int | None) -> int:
-        """How many of them came before somebody; None for all."""
-        return min(self.most, self.lane.before(number, self.gone))
+        """Counts those with lower numbers; None for all."""
+        return min(self.most, self.subqueue.before(number, self.leaving))
 
 
 def _in_order(
-    heads: Sequence[tuple[int, _EqualRequests]], staying: Collection[_EqualRequests]
-) -> Iterator[tuple[Waiter, _EqualRequests, int]]:
-    """Those at the front of lanes, in order of arrival, and their places in these.
+    heads: Sequence[tuple[int, _Subqueue]], staying: Collection[_Subqueue]
+) -> Iterator[tuple[Waiter, _Subqueue, int]]:
+    """Yields the first waiters of all subqueues in order of arrival, with positions.
 
     Args:
-        heads: Who came first in each lane, in order.
-        staying: The lanes of which nobody else is wanted; it may grow meanwhile.
+        heads: The head of each subqueue, in order.
+        staying: The subqueues of which no more is wanted; it may grow meanwhile.
     """
-    behind: list[tuple[int, int, _EqualRequests]] = []
+    behind: list[tuple[int, int, _Subqueue]] = []
     done = 0
     while done < len(heads) or behind:
         if behind and (done == len(heads) or behind[0] < heads[done]):
-            _, place, lane = heappop(behind)
+            _, position, subqueue = heappop(behind)
         else:
-            (_, lane), place = heads[done], 0
+            (_, subqueue), position = heads[done], 0
             done += 1
-        yield lane.nth(place), lane, place
-        if lane not in staying and place + 1 < len(lane):
-            heappush(behind, (lane.nth(place + 1).number, place + 1, lane))
+        yield subqueue.at(position), subqueue, position
+        if subqueue not in staying and position + 1 < len(subqueue):
+            heappush(behind, (subqueue.at(position + 1).number, position + 1, subqueue))
 
 
-def _head(lane: _EqualRequests) -> int:
-    return lane.head
+def _head(subqueue: _Subqueue) -> int:
+    return subqueue.head
 
 
 def _is_counted(ledger: Ledger, name: str) -> bool:
-    """Whether any part is as good as any other: so it is on an only device, too."""
+    """Whether any part is as good as any other; an only device counts, too."""
     pool = ledger.pools.get(name)
     return pool is None or len(pool.devices) == 1

@@ -462,10 +462,10 @@ def test_wishes_when_near_and_apart_name_one_actor_then_value_error() -> None:
     ],
     ids=repr,
 )
-def test_has_wishes_when_it_matters_which_device_then_true(
+def test_has_device_constraints_when_it_matters_which_device_then_true(
     wish: dict[str, object], *, has: bool
 ) -> None:
-    assert actor({"num_gpus": 1, **wish}).has_wishes is has
+    assert actor({"num_gpus": 1, **wish}).has_device_constraints is has
 
 
 def test_options_when_gpus_and_neuron_cores_are_asked_then_value_error() -> None:

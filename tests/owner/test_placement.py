@@ -178,8 +178,8 @@ async def test_queue_anew_when_others_wait_then_it_is_behind_them(
         placement.begin()
     await taken(first)
 
-    assert second.queue_anew()
-    assert not first.queue_anew()
+    assert second.requeue()
+    assert not first.requeue()
     first.give_back()
 
     assert (second.lease is None, third.lease is None) == (True, False)

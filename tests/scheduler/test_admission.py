@@ -35,10 +35,10 @@ async def acquire(
     admission: Admission,
     label: str,
     asked: Resources,
-    where: DeviceConstraints = ANYWHERE,
+    constraints: DeviceConstraints = ANYWHERE,
 ) -> Lease:
     """Waits for a lease; cancelled, it leaves the line or gives the lease back."""
-    promise = admission.enter(label, asked, where)
+    promise = admission.acquire(label, asked, constraints)
     try:
         return await promise
     except BaseException:  # GeneratorExit too: a closed coroutine waits no more
@@ -62,7 +62,7 @@ class Crowd:
         return task
 
     def enter(self, label: str, asked: Resources) -> asyncio.Future[Lease]:
-        self.promises.append(self.admission.enter(label, asked))
+        self.promises.append(self.admission.acquire(label, asked))
         return self.promises[-1]
 
     def waiting(self) -> list[str]:
@@ -326,10 +326,10 @@ async def test_enter_when_wished_then_only_those_who_compete_wait() -> None:
     on_first, on_second = (
         DeviceConstraints(only=frozenset({one})) for one in (first, second)
     )
-    lease = admission.enter("A", GPU, on_first).result()
+    lease = admission.acquire("A", GPU, on_first).result()
 
-    waits = admission.enter("B", GPU, on_first)
-    passes = admission.enter("C", request(num_gpus=0.5))
+    waits = admission.acquire("B", GPU, on_first)
+    passes = admission.acquire("C", request(num_gpus=0.5))
 
     assert not waits.done()
     assert passes.result().shares[0].device is second
@@ -348,31 +348,31 @@ async def test_explain_when_those_ahead_wish_for_others_then_they_are_not_named(
     on_first, on_second = (
         DeviceConstraints(only=frozenset({one})) for one in (first, second)
     )
-    for where in (on_first, on_second, on_first):
-        admission.enter("A", GPU, where)
+    for constraints in (on_first, on_second, on_first):
+        admission.acquire("A", GPU, constraints)
 
     text = admission.explain("B", GPU, on_second)
 
     assert "Ahead of it" not in text
 
 
-async def test_survey_when_it_would_go_then_nothing_is_taken() -> None:
+async def test_preview_when_it_would_go_then_nothing_is_taken() -> None:
     admission = Admission(machine(gpus=2))
 
-    text = admission.survey("A", request(num_gpus=0.5), DeviceConstraints(spread=True))
+    text = admission.preview("A", request(num_gpus=0.5), DeviceConstraints(spread=True))
 
     assert text.startswith("A asks GPU=0.5; it would go to GPU 0\n  GPU 0 (nvidia): 1")
     assert admission.ledger.available() == admission.ledger.total()
 
 
-async def test_survey_when_others_came_first_then_names_them_in_the_first_line() -> (
+async def test_preview_when_others_came_first_then_names_them_in_the_first_line() -> (
     None
 ):
     admission = Admission(machine(gpus=2))
-    admission.enter("A", request(num_gpus=0.5))
-    admission.enter("Big", request(num_gpus=2))
+    admission.acquire("A", request(num_gpus=0.5))
+    admission.acquire("Big", request(num_gpus=2))
 
-    head, *devices = admission.survey("B", request(num_gpus=0.5)).splitlines()
+    head, *devices = admission.preview("B", request(num_gpus=0.5)).splitlines()
 
     assert head == ("B asks GPU=0.5; that is free. Ahead of it in line: Big (GPU=2)")
     assert devices == [
@@ -395,12 +395,12 @@ REQUESTS = [
 ]
 
 
-async def test_queue_anew_when_others_wait_then_it_is_behind_them(crowd: Crowd) -> None:
+async def test_requeue_when_others_wait_then_it_is_behind_them(crowd: Crowd) -> None:
     holder = crowd.enter("holder", GPU)
     first, second = crowd.enter("first", GPU), crowd.enter("second", GPU)
 
-    crowd.admission.queue_anew(first)
-    crowd.admission.queue_anew(holder)  # its turn has come: nothing happens
+    crowd.admission.requeue(first)
+    crowd.admission.requeue(holder)  # its turn has come: nothing happens
 
     assert crowd.waiting() == ["second", "first"]
     crowd.admission.release(holder.result())
@@ -409,13 +409,13 @@ async def test_queue_anew_when_others_wait_then_it_is_behind_them(crowd: Crowd) 
     assert first.done()
 
 
-async def test_queue_anew_when_it_was_in_the_way_then_others_go(crowd: Crowd) -> None:
+async def test_requeue_when_it_was_in_the_way_then_others_go(crowd: Crowd) -> None:
     holder = crowd.enter("holder", request(num_gpus=1, num_cpus=1))
     large = crowd.enter("large", request(num_gpus=1, num_cpus=4))
     small = crowd.enter("small", request(num_cpus=2))
     assert not small.done()
 
-    crowd.admission.queue_anew(large)
+    crowd.admission.requeue(large)
 
     assert small.done()
     assert holder.done()
@@ -436,8 +436,8 @@ class AdmissionMachine(RuleBasedStateMachine):
     def ask(self, asked: Resources, places: str) -> None:
         devices = self.ledger.pools["GPU"].devices
         only = frozenset(device for device in devices if device.id in places)
-        where = DeviceConstraints(only=only) if only else ANYWHERE
-        asking = acquire(self.admission, "A", asked, where)
+        constraints = DeviceConstraints(only=only) if only else ANYWHERE
+        asking = acquire(self.admission, "A", asked, constraints)
         self.asking.append(self.loop.create_task(asking))
 
     @rule(data=st.data())
@@ -487,24 +487,26 @@ AdmissionMachine.TestCase.settings = settings(
 TestAdmissionInAnyOrder = AdmissionMachine.TestCase
 
 
-async def test_wish_anew_when_its_devices_are_free_then_granted_at_once() -> None:
+async def test_change_constraints_when_its_devices_are_free_then_granted_at_once() -> (
+    None
+):
     admission = Admission(machine(gpus=2))
     zero, one = admission.ledger.pools["GPU"].devices
-    admission.enter("holder", GPU)
-    promise = admission.enter("A", GPU, DeviceConstraints(apart=frozenset({one})))
+    admission.acquire("holder", GPU)
+    promise = admission.acquire("A", GPU, DeviceConstraints(apart=frozenset({one})))
     assert not promise.done()
 
-    admission.wish_anew(promise, ANYWHERE)
+    admission.change_constraints(promise, ANYWHERE)
 
     assert promise.result().shares[0].device == one
     assert zero.index == 0
 
 
-async def test_wish_anew_when_its_turn_has_come_then_nothing_changes() -> None:
+async def test_change_constraints_when_its_turn_has_come_then_nothing_changes() -> None:
     admission = Admission(machine(gpus=2))
-    promise = admission.enter("A", GPU)
+    promise = admission.acquire("A", GPU)
 
-    admission.wish_anew(promise, DeviceConstraints(spread=True))
+    admission.change_constraints(promise, DeviceConstraints(spread=True))
 
     assert promise.result().shares[0].device.index == 0
     assert admission.waiting() == []

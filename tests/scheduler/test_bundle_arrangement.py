@@ -203,11 +203,11 @@ def test_strict_spread_when_asked_then_no_two_share_a_device(
 
 def test_gang_when_a_part_does_not_fit_then_nothing_is_taken() -> None:
     ledger = machine(2)
-    total, where = asked([1, 1], "PACK")
+    total, constraints = asked([1, 1], "PACK")
 
     assert ledger.try_acquire(Resources.of({**total.amounts, "CPU": 90_000})) is None
     ledger.try_acquire(request(num_gpus=0.1))
-    assert ledger.try_acquire(total, where) is None
+    assert ledger.try_acquire(total, constraints) is None
     assert ledger.free("GPU") == 19_000
 
 
@@ -220,10 +220,10 @@ def test_gang_when_it_has_more_bundles_than_python_has_frames_then_placed() -> N
 
 def test_gang_when_devices_are_barred_then_not_on_those() -> None:
     ledger = machine(3)
-    total, where = asked([1, 1], "PACK")
+    total, constraints = asked([1, 1], "PACK")
 
-    assert placed(ledger.try_acquire(total, where, {"GPU": {0}})) == [1, 2]
-    assert ledger.try_acquire(total, where, {"GPU": {0}}) is None
+    assert placed(ledger.try_acquire(total, constraints, {"GPU": {0}})) == [1, 2]
+    assert ledger.try_acquire(total, constraints, {"GPU": {0}}) is None
 
 
 def test_gang_when_it_asks_for_the_same_then_it_is_equal() -> None:
@@ -397,11 +397,13 @@ def test_gang_when_one_unit_too_many_is_asked_then_never() -> None:
     sizes = cut(0, 16, 3)
     sizes[0] += 1
 
-    assert machine(16).never(*units_asked(sizes, "PACK")) == {"GPU": sum(sizes)}
+    assert machine(16).infeasible_part(*units_asked(sizes, "PACK")) == {
+        "GPU": sum(sizes)
+    }
 
 
 def test_gang_when_one_bundle_too_many_is_over_a_half_then_never() -> None:
-    assert machine(16).never(*asked([0.51] * 17, "SPREAD"))
+    assert machine(16).infeasible_part(*asked([0.51] * 17, "SPREAD"))
 
 
 def hard() -> list[int]:
@@ -413,7 +415,7 @@ def test_gang_when_no_way_was_found_then_it_is_neither_feasible_nor_never() -> N
     ledger, demand = machine(16), units_asked(hard(), "PACK")
 
     assert not ledger.feasible(*demand)
-    assert not ledger.never(*demand)
+    assert not ledger.infeasible_part(*demand)
     assert ledger.try_acquire(*demand) is None
 
 
@@ -453,7 +455,7 @@ def test_bundle_of_several_when_another_names_a_make_then_it_takes_other_ones() 
 
     demand = catalogue.demand_of_group([typed, request(num_gpus=3)], "PACK")
 
-    assert not ledger.never(*demand)
+    assert not ledger.infeasible_part(*demand)
     lease = ledger.try_acquire(*demand)
     assert lease is not None
     assert placed(lease) == [1, 0, 2, 3] or placed(lease) == [0, 1, 2, 3]
@@ -516,8 +518,8 @@ def test_packing_when_compared_with_every_way_then_it_is_as_certain_as_that(
     for way in filter(None, (found, few)):
         left = list(free)
         for part in each:
-            (index,) = way[part.place]
-            assert part.open_to is None or index in part.open_to
+            (index,) = way[part.number]
+            assert part.allowed is None or index in part.allowed
             left[index] -= part.units
         assert min(left) >= 0
     assert packing.fewest <= opens or few is None
@@ -547,6 +549,6 @@ def test_apart_when_compared_with_every_way_then_it_is_found_if_there_is_one(
     if found is not None:
         assert len({index for (index,) in found.values()}) == len(parts)
         for part in each:
-            (index,) = found[part.place]
+            (index,) = found[part.number]
             assert free[index] >= part.units
-            assert part.open_to is None or index in part.open_to
+            assert part.allowed is None or index in part.allowed

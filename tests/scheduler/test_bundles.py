@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from actorlib._core.resources import Resources, add, request, totals
-from actorlib._scheduler.bundles import Bundles, GroupWaiter, divide_lease
+from actorlib._scheduler.bundles import Bundles, divide_lease
 from actorlib._scheduler.explain import (
     group_refusal,
     group_shortage,
@@ -21,7 +21,12 @@ from actorlib._scheduler.explain import (
     member_shortage,
 )
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Gang
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    Gang,
+    LeaseRequest,
+)
 from actorlib.accelerators.base import Device, Lease
 
 STRATEGIES = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
@@ -60,18 +65,18 @@ def group(*bundles: Resources) -> Bundles:
     return found[1]
 
 
-def seeker(
-    index: int = -1, where: DeviceConstraints = ANYWHERE, **asked: float
-) -> GroupWaiter:
-    return GroupWaiter(
-        holder="a", label="A", request=request(**asked), where=where, index=index
+def waiter(
+    index: int = -1, constraints: DeviceConstraints = ANYWHERE, **asked: float
+) -> LeaseRequest:
+    return LeaseRequest(
+        "A", request(**asked), constraints, bundle_index=index, holder="a"
     )
 
 
-def let_in(bundles: Bundles, *seekers: GroupWaiter) -> list[GroupWaiter]:
-    granted = bundles.serve(seekers)
+def served(bundles: Bundles, *waiters: LeaseRequest) -> list[LeaseRequest]:
+    granted = bundles.serve(waiters)
     bundles.check()
-    return [seeker for seeker, _ in granted]
+    return [waiters[place] for place, _ in granted]
 
 
 def devices(lease: Lease) -> list[tuple[str, int]]:
@@ -98,7 +103,7 @@ def test_divided_when_bundles_differ_then_each_has_its_own() -> None:
 def test_serve_when_a_bundle_is_named_then_its_devices() -> None:
     bundles = group(request(num_gpus=1), request(num_gpus=1))
 
-    ((_, lease),) = bundles.serve([seeker(1, num_gpus=0.5)])
+    ((_, lease),) = bundles.serve([waiter(1, num_gpus=0.5)])
 
     assert devices(lease) == [("1", 5_000)]
 
@@ -106,31 +111,31 @@ def test_serve_when_a_bundle_is_named_then_its_devices() -> None:
 def test_serve_when_a_part_of_a_part_then_exactly_that() -> None:
     bundles = group(request(num_gpus=0.5))
 
-    seekers = [seeker(num_gpus=0.2), seeker(num_gpus=0.3), seeker(num_gpus=0.1)]
+    waiters = [waiter(num_gpus=0.2), waiter(num_gpus=0.3), waiter(num_gpus=0.1)]
 
-    assert let_in(bundles, *seekers) == seekers[:2]
+    assert served(bundles, *waiters) == waiters[:2]
 
 
 def test_serve_when_any_bundle_will_do_then_the_one_with_the_least_left() -> None:
     bundles = group(request(num_gpus=1), request(num_gpus=0.5))
 
-    granted = bundles.serve([seeker(num_gpus=0.5), seeker(num_gpus=1)])
+    granted = bundles.serve([waiter(num_gpus=0.5), waiter(num_gpus=1)])
 
-    assert [inside.index for inside in bundles.inside] == [1, 0]
+    assert [inside.index for inside in bundles.members] == [1, 0]
     assert len(granted) == 2
 
 
 def test_split_when_a_member_gives_its_cpus_back_then_others_may_have_them() -> None:
     bundles = group(request(num_cpus=1, num_gpus=1))
-    ((_, lease),) = bundles.serve([seeker(num_cpus=1, num_gpus=0.5)])
+    ((_, lease),) = bundles.serve([waiter(num_cpus=1, num_gpus=0.5)])
 
     cpus, rest = bundles.split(lease, "CPU")
-    bundles.give(cpus)
+    bundles.give_back(cpus)
     bundles.check()
 
     assert devices(rest) == [("0", 5_000)]
-    assert len(bundles.serve([seeker(num_cpus=1)])) == 1
-    bundles.give(rest)
+    assert len(bundles.serve([waiter(num_cpus=1)])) == 1
+    bundles.give_back(rest)
     bundles.check()
     assert bundles.free(0) == {"CPU": 0, "GPU": 10_000}
 
@@ -143,47 +148,47 @@ def test_split_when_it_is_no_member_s_then_nothing_has_changed() -> None:
     bundles.check()
 
 
-def test_serve_when_it_asks_for_nothing_then_let_in() -> None:
+def test_serve_when_it_asks_for_nothing_then_served() -> None:
     bundles = group(request(num_gpus=1))
 
-    assert len(let_in(bundles, seeker(num_gpus=1), seeker(), seeker(0))) == 3
+    assert len(served(bundles, waiter(num_gpus=1), waiter(), waiter(0))) == 3
 
 
 def test_serve_when_someone_waits_then_later_ones_do_not_take_his_device() -> None:
     bundles = group(request(num_gpus=1, num_cpus=1), request(num_gpus=0.5))
-    bundles.serve([seeker(0, num_gpus=0.5)])
-    waiting = seeker(num_gpus=1)
+    bundles.serve([waiter(0, num_gpus=0.5)])
+    waiting = waiter(num_gpus=1)
 
-    later = [seeker(0, num_gpus=0.5), seeker(1, num_gpus=0.5), seeker(0, num_cpus=1)]
+    later = [waiter(0, num_gpus=0.5), waiter(1, num_gpus=0.5), waiter(0, num_cpus=1)]
 
     # The second bundle is too small for him, and he asks for no CPU.
-    assert let_in(bundles, waiting, *later) == later[1:]
+    assert served(bundles, waiting, *later) == later[1:]
 
 
 def test_serve_when_counted_amounts_are_waited_for_then_they_are_set_aside() -> None:
     bundles = group(request(num_cpus=3))
-    bundles.serve([seeker(num_cpus=1)])
+    bundles.serve([waiter(num_cpus=1)])
 
-    assert let_in(bundles, seeker(num_cpus=3), seeker(num_cpus=1)) == []
+    assert served(bundles, waiter(num_cpus=3), waiter(num_cpus=1)) == []
 
 
 @pytest.mark.parametrize("name", ["num_cpus", "num_gpus"])
-def test_serve_when_a_later_one_delays_nobody_then_it_is_let_in(name: str) -> None:
+def test_serve_when_a_later_one_delays_nobody_then_it_is_served(name: str) -> None:
     bundles = group(request(num_cpus=1, num_gpus=1), request(num_cpus=1, num_gpus=1))
     for asked in (0.5, 0.2):
-        assert let_in(bundles, seeker(index=0, **{name: asked})) != []
-    first, late, fine = (seeker(index=0, **{name: asked}) for asked in (0.6, 0.3, 0.1))
+        assert served(bundles, waiter(index=0, **{name: asked})) != []
+    first, late, fine = (waiter(index=0, **{name: asked}) for asked in (0.6, 0.3, 0.1))
 
-    assert let_in(bundles, first, late) == []
-    assert let_in(bundles, first, fine) == [fine]
+    assert served(bundles, first, late) == []
+    assert served(bundles, first, fine) == [fine]
 
 
 def test_serve_when_the_first_may_get_in_elsewhere_then_later_ones_wait() -> None:
     bundles = group(request(num_cpus=1), request(num_cpus=1))
     for index in (0, 1):
-        assert let_in(bundles, seeker(index=index, num_cpus=0.7)) != []
+        assert served(bundles, waiter(index=index, num_cpus=0.7)) != []
 
-    assert let_in(bundles, seeker(num_cpus=0.6), seeker(num_cpus=0.1)) == []
+    assert served(bundles, waiter(num_cpus=0.6), waiter(num_cpus=0.1)) == []
 
 
 def test_give_when_a_member_ends_then_its_part_is_free_inside_alone() -> None:
@@ -191,23 +196,25 @@ def test_give_when_a_member_ends_then_its_part_is_free_inside_alone() -> None:
     found = reserved(ledger, [request(num_gpus=1)])
     assert found is not None
     bundles = found[1]
-    ((_, lease),) = bundles.serve([seeker(num_gpus=1)])
+    ((_, lease),) = bundles.serve([waiter(num_gpus=1)])
 
-    bundles.give(lease)
+    bundles.give_back(lease)
 
     assert bundles.free(0) == {"GPU": 10_000}
-    assert bundles.inside == []
+    assert bundles.members == []
     assert ledger.free("GPU") == 0
     with pytest.raises(LookupError):
-        bundles.give(lease)
+        bundles.give_back(lease)
 
 
 def test_could_fit_when_it_wishes_for_other_devices_then_false() -> None:
     bundles = group(request(num_gpus=1))
-    elsewhere = seeker(where=DeviceConstraints(only=frozenset(gpus(3)[2:])), num_gpus=1)
+    elsewhere = waiter(
+        constraints=DeviceConstraints(only=frozenset(gpus(3)[2:])), num_gpus=1
+    )
 
     assert not bundles.could_fit(elsewhere)
-    assert bundles.could_fit(seeker(num_gpus=1))
+    assert bundles.could_fit(waiter(num_gpus=1))
     assert "Wish for others" in member_refusal("group 'g'", elsewhere)
 
 
@@ -233,9 +240,9 @@ def test_refusal_when_a_group_can_never_be_then_it_says_why(
     bundles: list[dict[str, float]], strategy: str, says: str
 ) -> None:
     asked = [request(**bundle) for bundle in bundles]
-    where = DeviceConstraints(gang=Gang(asked, strategy))
+    constraints = DeviceConstraints(gang=Gang(asked, strategy))
 
-    told = group_refusal(machine(), "group 'g'", total_of(asked), where)
+    told = group_refusal(machine(), "group 'g'", total_of(asked), constraints)
 
     assert told is not None
     assert told.startswith("group 'g' asks [GPU=")
@@ -245,20 +252,22 @@ def test_refusal_when_a_group_can_never_be_then_it_says_why(
 def test_shortage_when_a_group_or_a_member_waits_then_it_says_what_is_free() -> None:
     ledger = machine()
     asked = [request(num_gpus=1)] * 3
-    where = DeviceConstraints(gang=Gang(asked, "PACK"))
-    assert group_shortage(ledger, "G", total_of(asked), where).endswith("that is free")
+    constraints = DeviceConstraints(gang=Gang(asked, "PACK"))
+    assert group_shortage(ledger, "G", total_of(asked), constraints).endswith(
+        "that is free"
+    )
     ledger.try_acquire(request(num_gpus=0.5))
 
-    told = group_shortage(ledger, "G", total_of(asked), where)
+    told = group_shortage(ledger, "G", total_of(asked), constraints)
 
     assert told == (
         "G asks [GPU=1; GPU=1; GPU=1] with strategy PACK; free is GPU=2.5 of 3 "
         "(0: 0.5, 1: 1, 2: 1)"
     )
     bundles = group(request(num_gpus=1, num_cpus=1))
-    (_, inside), (_, other) = bundles.serve([seeker(num_gpus=0.5), seeker(num_cpus=1)])
-    titles = {id(inside): "A (pid 7)", id(other): "B (pid 8)"}
-    assert member_shortage("G", bundles, seeker(num_gpus=1), titles) == (
+    (_, inside), (_, other) = bundles.serve([waiter(num_gpus=0.5), waiter(num_cpus=1)])
+    holder_names = {id(inside): "A (pid 7)", id(other): "B (pid 8)"}
+    assert member_shortage("G", bundles, waiter(num_gpus=1), holder_names) == (
         "A asks GPU=1 inside G; free there is bundle 0: GPU=0.5. "
         "Held: GPU=0.5 by A (pid 7)"
     )
@@ -310,14 +319,14 @@ class GroupMachine(RuleBasedStateMachine):
         if made is None:
             assert self.ledger.available() == before
             return multiple()
-        where = DeviceConstraints(gang=Gang(asked, strategy))
-        assert self.ledger.feasible(total_of(asked), where)
+        constraints = DeviceConstraints(gang=Gang(asked, strategy))
+        assert self.ledger.feasible(total_of(asked), constraints)
         assert [lease.amounts for lease in made[1].leases] == [a.amounts for a in asked]
         of = [{s.device.index for s in lease.shares} for lease in made[1].leases]
         if strategy == "STRICT_SPREAD":
             assert sum(map(len, of)) == len(set[int]().union(*of))
         if strategy == "STRICT_PACK":  # nothing is linked here: as few as there can be
-            idle = machine().try_acquire(total_of(asked), where)
+            idle = machine().try_acquire(total_of(asked), constraints)
             assert idle is not None
             least = {share.device.index for share in idle.shares}
             assert len(set[int]().union(*of)) == len(least)
@@ -333,7 +342,7 @@ class GroupMachine(RuleBasedStateMachine):
     def enter(
         self, made: tuple[Lease, Bundles], asked: Resources, index: int
     ) -> object:
-        who = GroupWaiter(holder="a", label="A", request=asked, index=index)
+        who = LeaseRequest("A", asked, bundle_index=index, holder="a")
         granted = made[1].serve([who])
         if not granted:
             return multiple()
@@ -342,7 +351,7 @@ class GroupMachine(RuleBasedStateMachine):
 
     @rule(member=consumes(members))
     def part(self, member: tuple[tuple[Lease, Bundles], Lease]) -> None:
-        member[0][1].give(member[1])
+        member[0][1].give_back(member[1])
 
     @invariant()
     def adds_up(self) -> None:

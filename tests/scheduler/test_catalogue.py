@@ -60,13 +60,13 @@ def refused(**options: object) -> str:
 def test_demand_when_nothing_is_wished_then_anywhere() -> None:
     demand = asked(num_cpus=1)
 
-    assert demand.where is ANYWHERE
-    assert str(demand.request) == "CPU=1, GPU=1"
+    assert demand.constraints is ANYWHERE
+    assert str(demand.resources) == "CPU=1, GPU=1"
 
 
 def test_demand_when_spread_then_the_wish_says_so() -> None:
-    assert asked(placement="spread").where.spread
-    assert asked(placement="pack").where is ANYWHERE
+    assert asked(placement="spread").constraints.spread
+    assert asked(placement="pack").constraints is ANYWHERE
 
 
 # Types.
@@ -87,9 +87,9 @@ def test_demand_when_spread_then_the_wish_says_so() -> None:
 def test_demand_when_a_type_is_wished_then_its_makes_and_its_resource(
     wish: str, name: str, device: Device
 ) -> None:
-    request, where = asked(accelerator_type=wish)
+    request, constraints = asked(accelerator_type=wish)
 
-    assert where.models == {model_of(device)}
+    assert constraints.models == {model_of(device)}
     assert request.amounts == {"GPU": 10_000, f"accelerator_type:{name}": 10}
 
 
@@ -99,32 +99,34 @@ def test_demand_when_a_model_is_here_in_two_sizes_then_of_the_one_that_is_wished
 ) -> None:
     devices = (H100, gpu(1, "H100", memory=40))
 
-    where = asked(Catalogue({"GPU": devices}, ()), accelerator_type=wish).where
+    constraints = asked(
+        Catalogue({"GPU": devices}, ()), accelerator_type=wish
+    ).constraints
 
     pool = Ledger(Resources.of({}), {"GPU": devices}).pools["GPU"]
-    assert pool.scope(where) == {index}
+    assert pool.resolver.allowed(constraints) == {index}
 
 
 def test_demand_when_no_number_is_asked_then_the_resource_alone() -> None:
-    request, where = asked(num_gpus=0, accelerator_type="H100")
+    request, constraints = asked(num_gpus=0, accelerator_type="H100")
 
     assert request.amounts == {"accelerator_type:H100": 10}
-    assert where.models == {model_of(H100)}
+    assert constraints.models == {model_of(H100)}
 
 
 @pytest.mark.parametrize("wish", ["V100", "v100"])
 def test_demand_when_a_type_is_merely_declared_then_of_any_device(wish: str) -> None:
-    request, where = asked(catalogue("V100"), accelerator_type=wish)
+    request, constraints = asked(catalogue("V100"), accelerator_type=wish)
 
-    assert where.models is None
+    assert constraints.models is None
     assert request.amounts["accelerator_type:V100"] == 10
 
 
 @pytest.mark.parametrize("wish", ["B200", "A100-80G"])
 def test_demand_when_a_type_is_not_here_then_asked_for_all_the_same(wish: str) -> None:
-    request, where = asked(accelerator_type=wish)
+    request, constraints = asked(accelerator_type=wish)
 
-    assert where.models is None
+    assert constraints.models is None
     assert request.amounts[f"accelerator_type:{wish}"] == 10
     assert catalogue().refusal("Model", request) is not None
 
@@ -137,9 +139,9 @@ def test_demand_when_a_type_is_of_another_kind_then_refused() -> None:
 
 
 def test_demand_when_the_kind_goes_by_resources_then_of_that_kind() -> None:
-    _, where = asked(num_gpus=0, resources={"TPU": 2}, accelerator_type="TPU-V5E")
+    _, constraints = asked(num_gpus=0, resources={"TPU": 2}, accelerator_type="TPU-V5E")
 
-    assert where.models == {model_of(CHIPS[0])}
+    assert constraints.models == {model_of(CHIPS[0])}
 
 
 def test_types_when_several_are_alike_then_each_once() -> None:
@@ -163,7 +165,7 @@ def test_refusal_when_a_type_is_not_here_then_says_what_is(
 ) -> None:
     here = catalogue()
 
-    text = here.refusal("Model", asked(here, accelerator_type=wish).request)
+    text = here.refusal("Model", asked(here, accelerator_type=wish).resources)
 
     assert text == (
         f"Model asks accelerator_type={wish!r}; this machine has 1 of H100, 2 of A100, "
@@ -177,7 +179,7 @@ def test_refusal_when_a_type_is_spelled_in_both_cases_then_still_suggested() -> 
     )
     here = Catalogue({"GPU": (device,)}, ())
 
-    request = asked(here, accelerator_type="AMD-Instinct-MI300").request
+    request = asked(here, accelerator_type="AMD-Instinct-MI300").resources
 
     assert "Did you mean 'AMD-Instinct-MI300X-OAM'?" in (
         here.refusal("M", request) or ""
@@ -188,13 +190,13 @@ def test_refusal_when_types_are_merely_declared_then_they_are_here_too() -> None
     here = Catalogue({}, ["accelerator_type:V100"])
     options = ActorOptions(accelerator_type="V10")
 
-    text = here.refusal("Model", here.demand("Model", options).request)
+    text = here.refusal("Model", here.demand("Model", options).resources)
 
     assert "V100" in (text or "")
 
 
 def test_refusal_when_nothing_has_a_type_then_says_so() -> None:
-    request = asked(Catalogue({}, ()), accelerator_type="H100").request
+    request = asked(Catalogue({}, ()), accelerator_type="H100").resources
 
     assert Catalogue({}, ()).refusal("Model", request) == (
         "Model asks accelerator_type='H100'; no device of this machine is of a known "
@@ -210,7 +212,7 @@ def test_refusal_when_the_type_is_here_then_none(
 ) -> None:
     here = catalogue(*declared)
 
-    assert here.refusal("Model", asked(here, accelerator_type=wish).request) is None
+    assert here.refusal("Model", asked(here, accelerator_type=wish).resources) is None
 
 
 # Devices.
@@ -220,17 +222,17 @@ def test_refusal_when_the_type_is_here_then_none(
     "name", ["1", "GPU-b100-8d2b", "GPU-b1", "0000:1b:00.0", "GPU 1"]
 )
 def test_demand_when_a_device_is_named_then_that_one(name: str) -> None:
-    assert asked(device=name).where.only == {A100}
+    assert asked(device=name).constraints.only == {A100}
 
 
 def test_demand_when_several_are_named_then_all_of_them() -> None:
-    assert asked(num_gpus=2, device=["2", "GPU-a"]).where.only == {H100, LAST}
+    assert asked(num_gpus=2, device=["2", "GPU-a"]).constraints.only == {H100, LAST}
 
 
 def test_demand_when_a_number_is_of_two_kinds_then_that_of_what_is_asked() -> None:
     demand = asked(num_gpus=0, resources={"TPU": 1}, device="1")
 
-    assert demand.where.only == {CHIPS[1]}
+    assert demand.constraints.only == {CHIPS[1]}
 
 
 def test_demand_when_a_number_begins_a_uuid_then_it_is_no_prefix() -> None:
@@ -277,10 +279,10 @@ def test_demand_when_a_device_is_not_to_be_told_then_refused(
 
 
 def test_demand_when_near_then_their_devices_of_the_kinds_that_are_asked() -> None:
-    where = asked(placement="spread", near=[A100, CHIPS[0]]).where
+    constraints = asked(placement="spread", near=[A100, CHIPS[0]]).constraints
 
-    assert where.near == {A100}
-    assert asked(placement="spread", near=None).where.near is None
+    assert constraints.near == {A100}
+    assert asked(placement="spread", near=None).constraints.near is None
 
 
 @pytest.mark.parametrize("near", [[], [CHIPS[0]]], ids=["nothing", "another kind"])
@@ -293,4 +295,7 @@ def test_demand_when_the_near_one_holds_none_of_the_kind_then_refused(
 
 
 def test_demand_when_apart_then_their_devices() -> None:
-    assert asked(placement="spread", apart=[A100, LAST]).where.apart == {A100, LAST}
+    assert asked(placement="spread", apart=[A100, LAST]).constraints.apart == {
+        A100,
+        LAST,
+    }

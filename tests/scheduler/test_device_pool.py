@@ -64,10 +64,10 @@ def some(pool: DevicePool, *indices: int) -> frozenset[Device]:
 
 def of(pool: DevicePool, *models: str) -> DeviceConstraints:
     """The wish for some models."""
-    makes = frozenset(
-        make for make in map(model_of, pool.devices) if make.model in models
+    models = frozenset(
+        model for model in map(model_of, pool.devices) if model.model in models
     )
-    return DeviceConstraints(models=makes)
+    return DeviceConstraints(models=models)
 
 
 def occupy(pool: DevicePool, free: dict[int, int]) -> None:
@@ -130,7 +130,7 @@ def test_take_when_several_whole_then_the_first_wholly_free() -> None:
     pool = DevicePool(GPU, gpus(5))
     first = pool.take(UNITS)
     pool.take(HALF)
-    pool.give(first or ())
+    pool.give_back(first or ())
 
     assert places(pool.take(3 * UNITS)) == [0, 2, 3]
 
@@ -163,7 +163,7 @@ def test_give_when_it_was_not_taken_then_refused() -> None:
     pool = DevicePool(GPU, gpus(1))
 
     with pytest.raises(ValueError, match="was not taken"):
-        pool.give([Share(pool.devices[0], 1)])
+        pool.give_back([Share(pool.devices[0], 1)])
     pool.check()
 
 
@@ -184,22 +184,22 @@ def test_choose_when_some_are_barred_then_others_and_all_stay_findable() -> None
     pool = DevicePool(GPU, gpus(3))
     occupy(pool, {0: HALF})
 
-    assert pool.choose(HALF, barred={0, 1}) == [2]
-    assert pool.choose(3 * UNITS, barred={1}) is None
+    assert pool.choose(HALF, reserved={0, 1}) == [2]
+    assert pool.choose(3 * UNITS, reserved={1}) is None
     assert pool.choose(HALF) == [0]
     pool.check()
 
 
-@pytest.mark.parametrize("where", [ANYWHERE, DeviceConstraints(spread=True)])
+@pytest.mark.parametrize("constraints", [ANYWHERE, DeviceConstraints(spread=True)])
 @pytest.mark.parametrize("units", [HALF, 3 * UNITS, UNITS + HALF])
 def test_choose_when_its_kind_never_gives_that_then_refused(
-    units: int, where: DeviceConstraints
+    units: int, constraints: DeviceConstraints
 ) -> None:
     kind = Kind("X", divisible=False, counts=(1, 2, 4))
     pool = DevicePool(kind, gpus(4, kind="X"))
 
-    assert not pool.could_fit(units, where)
-    assert pool.choose(units, where) is None
+    assert not pool.could_fit(units, constraints)
+    assert pool.choose(units, constraints) is None
 
 
 def test_take_when_spread_then_the_emptiest_first() -> None:
@@ -266,7 +266,7 @@ def test_choose_when_the_type_is_of_another_kind_then_any() -> None:
     chips = frozenset({model_of(gpu(0, kind="TPU"))})
 
     assert pool.choose(UNITS, DeviceConstraints(models=chips)) == [0]
-    assert pool.scope(DeviceConstraints(models=chips)) in (None, {0, 1})
+    assert pool.resolver.allowed(DeviceConstraints(models=chips)) in (None, {0, 1})
 
 
 # Devices that are named.
@@ -291,10 +291,12 @@ def test_choose_when_devices_are_named_or_left_out_then_only_the_rest(
     units: int, named: tuple[int, ...], apart: tuple[int, ...], chosen: object
 ) -> None:
     pool = DevicePool(GPU, gpus(4))
-    where = DeviceConstraints(only=some(pool, *named) or None, apart=some(pool, *apart))
+    constraints = DeviceConstraints(
+        only=some(pool, *named) or None, apart=some(pool, *apart)
+    )
 
-    assert pool.choose(units, where) == chosen
-    assert pool.could_fit(units, where) == (chosen is not None)
+    assert pool.choose(units, constraints) == chosen
+    assert pool.could_fit(units, constraints) == (chosen is not None)
 
 
 def test_choose_when_parts_are_named_then_several_of_them() -> None:
@@ -305,18 +307,18 @@ def test_choose_when_parts_are_named_then_several_of_them() -> None:
 
 def test_choose_when_named_ones_are_of_two_vendors_then_never() -> None:
     pool = mixed("H100", "MI300X")
-    where = DeviceConstraints(only=some(pool, 0, 1))
+    constraints = DeviceConstraints(only=some(pool, 0, 1))
 
-    assert pool.choose(2 * UNITS, where) is None
-    assert not pool.could_fit(2 * UNITS, where)
+    assert pool.choose(2 * UNITS, constraints) is None
+    assert not pool.could_fit(2 * UNITS, constraints)
 
 
 def test_choose_when_what_is_named_is_of_another_kind_then_any() -> None:
     pool = DevicePool(GPU, gpus(2))
     chip = gpu(1, kind="TPU")
-    where = DeviceConstraints(only=frozenset({chip}), near=frozenset({chip}))
+    constraints = DeviceConstraints(only=frozenset({chip}), near=frozenset({chip}))
 
-    assert pool.choose(2 * UNITS, where) == [0, 1]
+    assert pool.choose(2 * UNITS, constraints) == [0, 1]
     assert pool.choose(
         HALF, DeviceConstraints(apart=frozenset({gpu(0, kind="TPU")}))
     ) == [0]
@@ -326,7 +328,7 @@ def test_choose_when_what_is_named_is_of_another_kind_then_any() -> None:
 
 
 @pytest.mark.parametrize(
-    ("near", "free", "units", "where", "chosen"),
+    ("near", "free", "units", "constraints", "chosen"),
     [
         ((2,), {}, HALF, {}, [2]),
         ((2,), {2: 6_000, 3: HALF}, HALF, {}, [2]),
@@ -349,16 +351,16 @@ def test_choose_when_near_then_the_same_device_or_a_linked_one(
     near: tuple[int, ...],
     free: dict[int, int],
     units: int,
-    where: dict[str, object],
+    constraints: dict[str, object],
     chosen: list[int] | None,
 ) -> None:
     pool = joined(5, (0, 1), (2, 3))
     occupy(pool, free)
     wished = DeviceConstraints(
         near=some(pool, *near),
-        spread=bool(where.get("spread")),
-        apart=some(pool, *where.get("apart", ())),
-        only=some(pool, *where.get("only", ())) or None,
+        spread=bool(constraints.get("spread")),
+        apart=some(pool, *constraints.get("apart", ())),
+        only=some(pool, *constraints.get("only", ())) or None,
     )
 
     assert pool.choose(units, wished) == chosen
@@ -366,10 +368,10 @@ def test_choose_when_near_then_the_same_device_or_a_linked_one(
 
 def test_choose_when_near_parts_of_a_card_then_one_at_most() -> None:
     pool = mixed("part", "part")
-    where = DeviceConstraints(near=some(pool, 0, 1))
+    constraints = DeviceConstraints(near=some(pool, 0, 1))
 
-    assert pool.choose(2 * UNITS, where) is None
-    assert not pool.could_fit(2 * UNITS, where)
+    assert pool.choose(2 * UNITS, constraints) is None
+    assert not pool.could_fit(2 * UNITS, constraints)
 
 
 def test_scope_when_near_a_device_without_uuid_then_not_another_vendors() -> None:
@@ -382,7 +384,7 @@ def test_scope_when_near_a_device_without_uuid_then_not_another_vendors() -> Non
         ],
     )
 
-    assert pool.scope(DeviceConstraints(near=some(pool, 0))) == {0}
+    assert pool.resolver.allowed(DeviceConstraints(near=some(pool, 0))) == {0}
 
 
 # Devices that belong together.
@@ -413,27 +415,27 @@ def test_choose_when_numbers_share_then_an_aligned_run(
 def test_choose_when_numbers_share_and_some_are_barred_then_a_run_of_the_rest() -> None:
     pool = DevicePool(TPU, gpus(8, kind="TPU"))
 
-    assert pool.choose(4 * UNITS, barred={1}) == [4, 5, 6, 7]
+    assert pool.choose(4 * UNITS, reserved={1}) == [4, 5, 6, 7]
     assert pool.choose(2 * UNITS, DeviceConstraints(apart=some(pool, 1))) == [2, 3]
     assert pool.choose(2 * UNITS, DeviceConstraints(only=some(pool, 1, 2, 3))) == [2, 3]
 
 
 @pytest.mark.parametrize(
-    ("where", "chosen"),
+    ("constraints", "chosen"),
     [({}, [2, 3]), ({"apart": (3,)}, [1, 2]), ({"only": (1, 2, 3)}, [2, 3])],
 )
 def test_choose_when_devices_are_linked_then_a_linked_pair(
-    where: dict[str, tuple[int, ...]], chosen: list[int]
+    constraints: dict[str, tuple[int, ...]], chosen: list[int]
 ) -> None:
     pool = joined(4, (0, 1), (2, 3))
     occupy(pool, {0: 0})
-    wished = {name: some(pool, *indices) for name, indices in where.items()}
+    wished = {name: some(pool, *indices) for name, indices in constraints.items()}
 
     assert pool.choose(2 * UNITS, DeviceConstraints(**wished)) == chosen
 
 
 @pytest.mark.parametrize(
-    ("where", "scope"),
+    ("constraints", "scope"),
     [
         ({}, None),
         ({"spread": True}, None),
@@ -445,15 +447,15 @@ def test_choose_when_devices_are_linked_then_a_linked_pair(
     ],
 )
 def test_scope_when_wished_then_all_that_may_be_got(
-    where: dict[str, object], scope: object
+    constraints: dict[str, object], scope: object
 ) -> None:
     pool = joined(5, (0, 1), (2, 3))
     wished = {
         name: some(pool, *value) if isinstance(value, tuple) else value
-        for name, value in where.items()
+        for name, value in constraints.items()
     }
 
-    assert pool.scope(DeviceConstraints(**wished)) == scope
+    assert pool.resolver.allowed(DeviceConstraints(**wished)) == scope
 
 
 MODELS = ("H100", "A100", "A100", "H100", "MI300X", "MI300X", "A100", "part", "part")
@@ -473,7 +475,7 @@ MIXED = fresh()
 @st.composite
 def wishes(draw: st.DrawFn) -> DeviceConstraints:
     devices = MIXED.devices
-    makes = st.frozensets(
+    models = st.frozensets(
         st.sampled_from(sorted(set(map(model_of, MIXED.devices)), key=str)), min_size=1
     )
     named = st.frozensets(st.sampled_from(devices), min_size=1, max_size=5)
@@ -481,7 +483,7 @@ def wishes(draw: st.DrawFn) -> DeviceConstraints:
     near = st.frozensets(st.sampled_from(devices[:7]), min_size=1, max_size=3)
     return DeviceConstraints(
         spread=draw(st.booleans()),
-        models=draw(st.none() | makes),
+        models=draw(st.none() | models),
         only=draw(st.none() | named),
         near=draw(st.none() | st.none() | near),
         apart=draw(st.just(frozenset()) | named),
@@ -499,61 +501,63 @@ class PoolMachine(RuleBasedStateMachine):
         self.pool = fresh(self.models)
         self.free = [UNITS] * len(MODELS)
 
-    def here(self, where: DeviceConstraints) -> DeviceConstraints:
+    def here(self, constraints: DeviceConstraints) -> DeviceConstraints:
         """A wish for some of the mixed devices, for those in their places here."""
-        if where is ANYWHERE or self.models is MODELS:
-            return where
+        if constraints is ANYWHERE or self.models is MODELS:
+            return constraints
         only, near, apart = (
             None if devices is None else some(self.pool, *(d.index for d in devices))
-            for devices in (where.only, where.near, where.apart)
+            for devices in (constraints.only, constraints.near, constraints.apart)
         )
-        return replace(where, models=None, only=only, near=near, apart=apart)
+        return replace(constraints, models=None, only=only, near=near, apart=apart)
 
-    def allowed(self, where: DeviceConstraints) -> list[Device]:
-        near = where.near or frozenset()
+    def allowed(self, constraints: DeviceConstraints) -> list[Device]:
+        near = constraints.near or frozenset()
         keys = {device.key for device in near}
         return [
             device
             for device in self.pool.devices
-            if (where.models is None or model_of(device) in where.models)
-            and (where.only is None or device in where.only)
-            and (where.near is None or device in near or device.peers & keys)
-            and device not in where.apart
+            if (constraints.models is None or model_of(device) in constraints.models)
+            and (constraints.only is None or device in constraints.only)
+            and (constraints.near is None or device in near or device.peers & keys)
+            and device not in constraints.apart
         ]
 
     def best(
-        self, units: int, where: DeviceConstraints, barred: set[int]
+        self, units: int, constraints: DeviceConstraints, reserved: set[int]
     ) -> list[int] | None:
         """The one best device for a share, or for one whole."""
-        sign = -1 if where.spread else 1
-        near = where.near or frozenset()
+        sign = -1 if constraints.spread else 1
+        near = constraints.near or frozenset()
         found = [
             (device not in near, sign * self.free[device.index], device.index)
-            for device in self.allowed(where)
-            if self.free[device.index] >= units and device.index not in barred
+            for device in self.allowed(constraints)
+            if self.free[device.index] >= units and device.index not in reserved
         ]
         return [min(found)[2]] if found else None
 
-    def eligible(self, where: DeviceConstraints, barred: set[int]) -> list[Device]:
+    def eligible(
+        self, constraints: DeviceConstraints, reserved: set[int]
+    ) -> list[Device]:
         """Those of which several whole ones may be chosen."""
         return [
             device
-            for device in self.allowed(where)
+            for device in self.allowed(constraints)
             if self.free[device.index] == UNITS
-            and device.index not in barred
-            and (where.only is not None or device.parent is None)
+            and device.index not in reserved
+            and (constraints.only is not None or device.parent is None)
         ]
 
     def check_several(
         self,
         count: int,
-        where: DeviceConstraints,
-        barred: set[int],
+        constraints: DeviceConstraints,
+        reserved: set[int],
         chosen: list[int] | None,
     ) -> None:
-        there = self.eligible(where, barred)
+        there = self.eligible(constraints, reserved)
         families = [device.family for device in there]
-        makes = [model_of(device) for device in there]
+        models = [model_of(device) for device in there]
         assert (chosen is not None) == any(families.count(f) >= count for f in families)
         if chosen is None:
             return
@@ -562,7 +566,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert chosen == sorted(chosen)
         assert set(devices) <= set(there)
         assert len({device.family for device in devices}) == 1
-        if any(makes.count(make) >= count for make in makes):
+        if any(models.count(model) >= count for model in models):
             assert len({model_of(device) for device in devices}) == 1
 
     @rule(
@@ -572,20 +576,22 @@ class PoolMachine(RuleBasedStateMachine):
             st.integers(1, UNITS),
             st.integers(2, 5).map(lambda number: number * UNITS),
         ),
-        where=st.just(ANYWHERE) | wishes(),
-        barred=st.just(frozenset[int]()) | st.sets(st.integers(0, len(MODELS) - 1)),
+        constraints=st.just(ANYWHERE) | wishes(),
+        reserved=st.just(frozenset[int]()) | st.sets(st.integers(0, len(MODELS) - 1)),
     )
-    def take(self, units: int, where: DeviceConstraints, barred: set[int]) -> object:
-        where = self.here(where)
-        chosen = self.pool.choose(units, where, barred)
+    def take(
+        self, units: int, constraints: DeviceConstraints, reserved: set[int]
+    ) -> object:
+        constraints = self.here(constraints)
+        chosen = self.pool.choose(units, constraints, reserved)
 
-        shares = self.pool.take(units, where, barred)
+        shares = self.pool.take(units, constraints, reserved)
 
         assert places(shares) == chosen
         if units > UNITS:
-            self.check_several(units // UNITS, where, barred, chosen)
+            self.check_several(units // UNITS, constraints, reserved, chosen)
         else:
-            assert chosen == self.best(units, where, barred)
+            assert chosen == self.best(units, constraints, reserved)
         if shares is None:
             return multiple()
         assert sum(share.units for share in shares) == units
@@ -594,32 +600,32 @@ class PoolMachine(RuleBasedStateMachine):
         return shares
 
     @rule(shares=consumes(taken))
-    def give(self, shares: tuple[Share, ...]) -> None:
-        self.pool.give(shares)
+    def give_back(self, shares: tuple[Share, ...]) -> None:
+        self.pool.give_back(shares)
         for share in shares:
             self.free[share.device.index] += share.units
 
-    @rule(units=st.integers(1, 3).map(lambda n: n * UNITS), where=wishes())
-    def foresee(self, units: int, where: DeviceConstraints) -> None:
-        where = self.here(where)
-        scope = self.pool.scope(where)
+    @rule(units=st.integers(1, 3).map(lambda n: n * UNITS), constraints=wishes())
+    def foresee(self, units: int, constraints: DeviceConstraints) -> None:
+        constraints = self.here(constraints)
+        scope = self.pool.resolver.allowed(constraints)
 
-        assert self.pool.could_fit(units, where) == (
-            fresh(self.models).choose(units, where) is not None
+        assert self.pool.could_fit(units, constraints) == (
+            fresh(self.models).choose(units, constraints) is not None
         )
         everywhere = range(len(MODELS))
         assert sorted(everywhere if scope is None else scope) == [
-            device.index for device in self.allowed(where)
+            device.index for device in self.allowed(constraints)
         ]
 
-    @rule(units=st.sampled_from([1, HALF, UNITS, 2 * UNITS]), where=wishes())
-    def repeat(self, units: int, where: DeviceConstraints) -> None:
+    @rule(units=st.sampled_from([1, HALF, UNITS, 2 * UNITS]), constraints=wishes())
+    def repeat(self, units: int, constraints: DeviceConstraints) -> None:
         """How it came about that this is free makes no difference."""
-        where = self.here(where)
+        constraints = self.here(constraints)
         other = fresh(self.models)
         occupy(other, dict(reversed(list(enumerate(self.free)))))
 
-        assert other.choose(units, where) == self.pool.choose(units, where)
+        assert other.choose(units, constraints) == self.pool.choose(units, constraints)
 
     @invariant()
     def agree(self) -> None:

@@ -245,7 +245,7 @@ def test_feasible_when_wished_then_only_of_what_is_left() -> None:
 
     assert ledger.feasible(request(num_gpus=2, num_cpus=2), apart)
     assert not ledger.feasible(request(num_gpus=3), apart)
-    assert ledger.never(request(num_gpus=3, num_cpus=3), apart) == {
+    assert ledger.infeasible_part(request(num_gpus=3, num_cpus=3), apart) == {
         "CPU": 30_000,
         "GPU": 30_000,
     }
@@ -352,7 +352,7 @@ class LedgerMachine(RuleBasedStateMachine):
                 free[share.device.index] -= share.units
         return free
 
-    def has_room(self, asked: Resources) -> bool:
+    def could_fit(self, asked: Resources) -> bool:
         amounts = dict(asked.amounts)
         units = amounts.pop("GPU", 0)
         free = self.free_on_devices()
@@ -361,7 +361,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(target=held, asked=requests())
     def acquire(self, asked: Resources) -> object:
-        expected = self.has_room(asked)
+        expected = self.could_fit(asked)
 
         lease = self.ledger.try_acquire(asked)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from actorlib._scheduler.long_waits import LONG, LongWaits, kept_by_shell
+from actorlib._scheduler.long_waits import LONG, LongWaits, shell_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,8 +167,8 @@ async def test_close_when_some_wait_then_no_timer_is_left(waits: Waits) -> None:
 def test_hint_when_code_is_typed_in_then_it_says_what_keeps_handles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert not kept_by_shell()
+    assert not shell_hint()
 
     monkeypatch.setattr(builtins, "__IPYTHON__", True, raising=False)
 
-    assert "Out[2]" in kept_by_shell()
+    assert "Out[2]" in shell_hint()

@@ -14,7 +14,7 @@ from actorlib._core.kinds import UNITS
 from actorlib._core.resources import CPU, Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
-from actorlib._scheduler.wait_queue import Priority
+from actorlib._scheduler.request import Priority
 from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class World:
         priority: Priority,
         then: Callable[[Lease], None],
     ) -> None:
-        self.places[self.admission.enter("a call", asked, priority=priority)] = then
+        self.places[self.admission.acquire("a call", asked, priority=priority)] = then
         self.look()
 
     def look(self) -> None:
@@ -80,7 +80,7 @@ class World:
 
     def go_on(self, call: Call, lease: Lease) -> None:
         call.lease = lease
-        self.ledger.note_passing(lease)
+        self.ledger.mark_transient(lease)
         self.running.append(call)
 
     def step(self, call: Call) -> None:
@@ -102,7 +102,7 @@ class World:
         for nested in call.waits_for.copy():
             nested.is_nested = True
             self.post(nested)
-        call.lease = self.admission.lend(call.lease, CPU)
+        call.lease = self.admission.release_part(call.lease, CPU)
         self.look()
 
     def resume(self, call: Call) -> None:
@@ -187,7 +187,7 @@ def test_calls_when_each_waits_for_those_it_makes_then_all_of_them_end(
     there = world(loop, cpus=cpus, gpus=2)
     ledger = there.ledger
     if held:  # by an actor, for good
-        there.admission.enter("an actor", request(num_gpus=held))
+        there.admission.acquire("an actor", request(num_gpus=held))
     for call in wanted:
         there.post(call)
 

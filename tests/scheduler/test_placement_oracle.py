@@ -76,22 +76,22 @@ class Machine:
 
     # What happens.
 
-    def arrive(self, asked: Resources, where: DeviceConstraints) -> None:
-        fits, has_room = (
-            self.has_room(asked, where, is_idle=idle) for idle in (True, False)
+    def arrive(self, asked: Resources, constraints: DeviceConstraints) -> None:
+        fits, could_fit = (
+            self.could_fit(asked, constraints, is_idle=idle) for idle in (True, False)
         )
-        assert self.ledger.feasible(asked, where) == fits
-        assert bool(self.ledger.never(asked, where)) != fits
+        assert self.ledger.feasible(asked, constraints) == fits
+        assert bool(self.ledger.infeasible_part(asked, constraints)) != fits
         nobody_waits = self.first() is None
         number = len(self.asked)
-        self.asked.append((asked, where))
-        lease = self.line.try_at_once(asked, where)
+        self.asked.append((asked, constraints))
+        lease = self.line.try_at_once(asked, constraints)
         if nobody_waits:
-            assert (lease is not None) == has_room
+            assert (lease is not None) == could_fit
         if lease is None:
-            self.waiting[number] = self.line.enqueue(str(number), asked, where)
+            self.waiting[number] = self.line.enqueue(str(number), asked, constraints)
         else:
-            assert has_room
+            assert could_fit
             self.granted(number, lease)
 
     def end(self, number: int) -> None:
@@ -104,18 +104,20 @@ class Machine:
             self.granted(int(waiter.label), lease)
 
     def granted(self, number: int, lease: Lease) -> None:
-        asked, where = self.asked[number]
+        asked, constraints = self.asked[number]
         self.leases[number] = lease
         assert lease.amounts == asked.amounts
-        gang = where.gang
+        gang = constraints.gang
         if gang is None:
-            self.check_part(asked.amounts.get("GPU", 0), lease, self.wished(where))
+            self.check_part(
+                asked.amounts.get("GPU", 0), lease, self.wished(constraints)
+            )
             return
         on: Counter[int] = Counter()
-        for units, makes, part in zip(
+        for units, models, part in zip(
             gang.units("GPU"), gang.models, divide_lease(gang, lease), strict=True
         ):
-            self.check_part(units, part, self.wished(DeviceConstraints(models=makes)))
+            self.check_part(units, part, self.wished(DeviceConstraints(models=models)))
             on.update(share.device.index for share in part.shares)
         if gang.strategy == "STRICT_SPREAD":
             assert max(on.values(), default=0) <= 1
@@ -134,7 +136,7 @@ class Machine:
         assert sum(free.values()) == self.ledger.free("GPU")
         assert all(self.free(name) == self.ledger.free(name) for name in self.has)
         first = self.first()
-        assert first is None or not self.has_room(*self.asked[first])
+        assert first is None or not self.could_fit(*self.asked[first])
         assert self.line.serve() == []
 
     def first(self) -> int | None:
@@ -143,7 +145,7 @@ class Machine:
         return next(may, None)
 
     def may_ever(self, number: int) -> bool:
-        return self.has_room(*self.asked[number], is_idle=True)
+        return self.could_fit(*self.asked[number], is_idle=True)
 
     # The oracle.
 
@@ -158,19 +160,23 @@ class Machine:
                 free[share.device.index] -= share.units
         return free
 
-    def wished(self, where: DeviceConstraints) -> set[int]:
-        keys = {device.key for device in where.near or ()}
+    def wished(self, constraints: DeviceConstraints) -> set[int]:
+        keys = {device.key for device in constraints.near or ()}
         return {
             device.index
             for device in self.devices
-            if (where.models is None or model_of(device) in where.models)
-            and (where.only is None or device in where.only)
-            and (where.near is None or device in where.near or device.peers & keys)
-            and device not in where.apart
+            if (constraints.models is None or model_of(device) in constraints.models)
+            and (constraints.only is None or device in constraints.only)
+            and (
+                constraints.near is None
+                or device in constraints.near
+                or device.peers & keys
+            )
+            and device not in constraints.apart
         }
 
-    def has_room(
-        self, asked: Resources, where: DeviceConstraints, *, is_idle: bool = False
+    def could_fit(
+        self, asked: Resources, constraints: DeviceConstraints, *, is_idle: bool = False
     ) -> bool:
         for name, has in self.has.items():
             if asked.amounts.get(name, 0) > (has if is_idle else self.free(name)):
@@ -179,11 +185,11 @@ class Machine:
         free = self.free_devices()
         if is_idle:
             free = dict.fromkeys(free, UNITS)
-        if where.gang is None:
-            return not units or any(self.ways(units, free, self.wished(where)))
-        sizes = zip(where.gang.units("GPU"), where.gang.models, strict=True)
+        if constraints.gang is None:
+            return not units or any(self.ways(units, free, self.wished(constraints)))
+        sizes = zip(constraints.gang.units("GPU"), constraints.gang.models, strict=True)
         parts = sorted(((u, m) for u, m in sizes if u), key=lambda part: -part[0])
-        return self.packs(parts, free, where.gang.strategy)
+        return self.packs(parts, free, constraints.gang.strategy)
 
     def packs(
         self,
@@ -193,8 +199,8 @@ class Machine:
     ) -> bool:
         if not parts:
             return True
-        (units, makes), *rest = parts
-        wished = self.wished(DeviceConstraints(models=makes))
+        (units, models), *rest = parts
+        wished = self.wished(DeviceConstraints(models=models))
         apart = strategy == "STRICT_SPREAD"
         for chosen in self.ways(units, free, wished):
             left = {
@@ -253,14 +259,14 @@ def some_group(
     total: dict[str, int] = {}
     for bundle in bundles:
         total = add(total, bundle.amounts)
-    makes = [
+    models = [
         frozenset({model_of(rng.choice(machine.devices))})
         if bundle.amounts.get("GPU") and rng.random() < 0.3
         else None
         for bundle in bundles
     ]
     strategy = rng.choice(["PACK", "SPREAD", "STRICT_SPREAD"])
-    return Resources.of(total), DeviceConstraints(gang=Gang(bundles, strategy, makes))
+    return Resources.of(total), DeviceConstraints(gang=Gang(bundles, strategy, models))
 
 
 @pytest.mark.parametrize("seed", range(40))

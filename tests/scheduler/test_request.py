@@ -12,20 +12,20 @@ PART = Device(family="nvidia", kind="GPU", index=1, id="MIG-1", parent="GPU-0")
 
 
 @pytest.mark.parametrize(
-    ("device", "make"),
+    ("device", "model"),
     [
         (CARD, DeviceModel("GPU", "nvidia", "H100", "NVIDIA H100", is_part=False)),
         (PART, DeviceModel("GPU", "nvidia", None, None, is_part=True)),
     ],
     ids=["card", "part"],
 )
-def test_make_when_of_a_device_then_what_it_is_alike_in(
-    device: Device, make: DeviceModel
+def test_model_when_of_a_device_then_what_it_is_alike_in(
+    device: Device, model: DeviceModel
 ) -> None:
-    assert model_of(device) == make
+    assert model_of(device) == model
 
 
-def test_where_when_it_wishes_the_same_then_the_same_place_in_line() -> None:
+def test_constraints_when_they_are_equal_then_they_hash_alike() -> None:
     wishes = [
         DeviceConstraints(only=frozenset({CARD, PART}), apart=frozenset({CARD})),
         DeviceConstraints(only=frozenset({PART, CARD}), apart=frozenset({CARD})),

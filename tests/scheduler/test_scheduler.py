@@ -10,7 +10,8 @@ from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.ids import GROUP_KIND, new_id
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources
-from actorlib._scheduler.scheduler import LeaseRequest, Scheduler
+from actorlib._scheduler.request import LeaseRequest
+from actorlib._scheduler.scheduler import Scheduler
 
 
 def _slots(count: int) -> Resources:
@@ -74,7 +75,7 @@ async def test_acquire_when_the_group_was_removed_then_never_granted(
 
 
 @pytest.mark.parametrize("is_inside", [False, True])
-async def test_queue_anew_when_others_wait_then_it_is_behind_them(
+async def test_requeue_when_others_wait_then_it_is_behind_them(
     scheduler: Scheduler,
     is_inside: bool,  # noqa: FBT001  # a parameter of the test
 ) -> None:
@@ -82,7 +83,7 @@ async def test_queue_anew_when_others_wait_then_it_is_behind_them(
     asked = LeaseRequest("A", _slots(3), group=group)
     first, second, third = (scheduler.acquire(asked) for _ in range(3))
 
-    scheduler.queue_anew(second)
+    scheduler.requeue(second)
     scheduler.release(first.result())
 
     assert (second.done(), third.done()) == (False, True)

@@ -4,7 +4,7 @@ import pytest
 
 from actorlib._core.kinds import Kind
 from actorlib._core.resources import Resources, request, totals
-from actorlib._scheduler.explain import named, refusal, shortage, survey
+from actorlib._scheduler.explain import name_devices, preview, refusal, shortage
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib.accelerators.base import Device, Lease
@@ -35,9 +35,9 @@ def machine(
 
 
 def granted(
-    ledger: Ledger, asked: Resources, where: DeviceConstraints = ANYWHERE
+    ledger: Ledger, asked: Resources, constraints: DeviceConstraints = ANYWHERE
 ) -> Lease:
-    lease = ledger.try_acquire(asked, where)
+    lease = ledger.try_acquire(asked, constraints)
     assert lease is not None
     return lease
 
@@ -176,7 +176,7 @@ def test_refusal_when_a_share_is_above_one_then_says_what_to_ask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "asked", "said", "left"),
+    ("constraints", "asked", "said", "left"),
     [
         (of(H100), 2, "GPU=2 of type H100", "0: NVIDIA H100"),
         (
@@ -206,9 +206,9 @@ def test_refusal_when_a_share_is_above_one_then_says_what_to_ask() -> None:
     ],
 )
 def test_refusal_when_the_wish_is_what_fails_then_says_what_it_leaves(
-    where: DeviceConstraints, asked: int, said: str, left: str
+    constraints: DeviceConstraints, asked: int, said: str, left: str
 ) -> None:
-    text = refusal(types(), "Model", request(num_gpus=asked), where)
+    text = refusal(types(), "Model", request(num_gpus=asked), constraints)
 
     assert text == (
         f"Model asks {said}; of this machine's GPU=3 (0: NVIDIA H100, 1: NVIDIA A100, "
@@ -297,13 +297,13 @@ def test_shortage_when_parts_are_free_then_they_are_not_counted() -> None:
     assert text.startswith("Model asks GPU=2; GPU=1 ")
 
 
-def test_survey_when_it_would_be_placed_then_says_where_and_why() -> None:
+def test_preview_when_it_would_be_placed_then_says_where_and_why() -> None:
     ledger = types()
     granted(ledger, request(num_gpus=0.8), of(A100))
     lease = granted(ledger, request(num_gpus=0.5), of(A100))
     ledger.release(lease)
 
-    assert survey(ledger, "Model", request(num_gpus=0.5), of(A100), lease) == (
+    assert preview(ledger, "Model", request(num_gpus=0.5), of(A100), lease) == (
         "Model asks GPU=0.5 of type A100; it would go to GPU 2\n"
         "  GPU 0 (NVIDIA H100): 1 free, not wished for\n"
         "  GPU 1 (NVIDIA A100): 0.2 free, too little\n"
@@ -311,11 +311,11 @@ def test_survey_when_it_would_be_placed_then_says_where_and_why() -> None:
     )
 
 
-def test_survey_when_it_would_wait_then_what_stands_in_its_way() -> None:
+def test_preview_when_it_would_wait_then_what_stands_in_its_way() -> None:
     ledger = types()
     granted(ledger, request(num_gpus=1), of(A100))
 
-    assert survey(ledger, "Model", request(num_gpus=2), of(A100), None) == (
+    assert preview(ledger, "Model", request(num_gpus=2), of(A100), None) == (
         "Model asks GPU=2 of type A100; GPU=1 is wholly free (free: 0: 1, 1: 0, 2: 1)\n"
         "  GPU 0 (NVIDIA H100): 1 free, not wished for\n"
         "  GPU 1 (NVIDIA A100): 0 free, too little\n"
@@ -323,36 +323,36 @@ def test_survey_when_it_would_wait_then_what_stands_in_its_way() -> None:
     )
 
 
-def test_survey_when_no_device_is_asked_then_one_line() -> None:
+def test_preview_when_no_device_is_asked_then_one_line() -> None:
     ledger, asked = machine(), request(num_cpus=1)
 
-    assert survey(ledger, "Model", asked, ANYWHERE, granted(ledger, asked)) == (
+    assert preview(ledger, "Model", asked, ANYWHERE, granted(ledger, asked)) == (
         "Model asks CPU=1; it would be placed now"
     )
 
 
-def test_survey_when_it_can_never_be_then_the_refusal_and_the_devices() -> None:
+def test_preview_when_it_can_never_be_then_the_refusal_and_the_devices() -> None:
     ledger, asked = machine(), request(num_gpus=3)
 
-    head, *lines = survey(ledger, "Model", asked, ANYWHERE, None).splitlines()
+    head, *lines = preview(ledger, "Model", asked, ANYWHERE, None).splitlines()
 
     assert head == refusal(ledger, "Model", asked)
     assert len(lines) == 2
 
 
-def test_survey_when_there_are_many_devices_then_the_rest_is_counted() -> None:
+def test_preview_when_there_are_many_devices_then_the_rest_is_counted() -> None:
     ledger, asked = machine(devices=gpus(100)), request(num_gpus=101)
 
-    lines = survey(ledger, "Model", asked, ANYWHERE, None).splitlines()
+    lines = preview(ledger, "Model", asked, ANYWHERE, None).splitlines()
 
     assert len(lines) == 1 + 8 + 1
     assert lines[-1] == "  and 92 more"
 
 
-def test_survey_when_a_device_is_logical_then_says_so() -> None:
+def test_preview_when_a_device_is_logical_then_says_so() -> None:
     ledger = machine(devices=(gpu(0, logical=True),))
 
-    text = survey(ledger, "M", request(num_gpus=2), ANYWHERE, None)
+    text = preview(ledger, "M", request(num_gpus=2), ANYWHERE, None)
 
     assert "  GPU 0 (logical): 1 free, has room" in text
 
@@ -360,4 +360,4 @@ def test_survey_when_a_device_is_logical_then_says_so() -> None:
 def test_named_when_of_several_kinds_then_by_kind_and_index() -> None:
     devices = (gpu(10), gpu(2), gpu(0, kind="TPU", id="a"))
 
-    assert named(devices) == "GPU 2 and GPU 10 and TPU a"
+    assert name_devices(devices) == "GPU 2 and GPU 10 and TPU a"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._scheduler.topology import aligned, linked, pieces
+from actorlib._scheduler.topology import aligned, components, linked
 from actorlib.accelerators.base import Device
 
 if TYPE_CHECKING:
@@ -180,16 +180,16 @@ def test_aligned_when_any_are_free_then_an_aligned_run_if_there_is_one(
 def test_pieces_when_linked_then_who_reaches_whom(
     links: tuple[tuple[int, int], ...], expected: list[list[int]]
 ) -> None:
-    found = pieces(cards(links, 4), by_number=False)
+    found = components(cards(links, 4), by_number=False)
 
     assert [places(piece) for piece in found] == expected
 
 
 def test_pieces_when_the_machine_is_a_mesh_then_one() -> None:
-    assert len(pieces(cards(DGX_1), by_number=False)) == 1
+    assert len(components(cards(DGX_1), by_number=False)) == 1
 
 
 def test_pieces_when_by_number_then_runs() -> None:
-    found = pieces(cores([0, 1, 3, 4, 5, 8]), by_number=True)
+    found = components(cores([0, 1, 3, 4, 5, 8]), by_number=True)
 
     assert [places(piece) for piece in found] == [[0, 1], [3, 4, 5], [8]]

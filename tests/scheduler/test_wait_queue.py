@@ -13,8 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
+from actorlib._scheduler.overtaking import delays_nobody
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
-from actorlib._scheduler.wait_queue import Waiter, WaitQueue, delays_nobody
+from actorlib._scheduler.wait_queue import Waiter, WaitQueue
 from actorlib.accelerators.base import Device, Lease
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ def machine(
 
 
 def granted(
-    ledger: Ledger, asked: Resources, where: DeviceConstraints = ANYWHERE
+    ledger: Ledger, asked: Resources, constraints: DeviceConstraints = ANYWHERE
 ) -> Lease:
-    lease = ledger.try_acquire(asked, where)
+    lease = ledger.try_acquire(asked, constraints)
     assert lease is not None
     return lease
 
@@ -63,20 +64,20 @@ def labels(line: WaitQueue) -> list[str]:
     return [waiter.label for waiter in line]
 
 
-def test_pass_by_when_nobody_waits_then_granted() -> None:
+def test_try_at_once_when_nobody_waits_then_granted() -> None:
     line = WaitQueue(machine())
 
     assert line.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
 
 
-def test_pass_by_when_too_little_is_free_then_refused() -> None:
+def test_try_at_once_when_too_little_is_free_then_refused() -> None:
     ledger = machine()
     granted(ledger, request(num_gpus=0.6))
 
     assert WaitQueue(ledger).try_at_once(request(num_gpus=2)) is None
 
 
-def test_pass_by_when_an_earlier_one_wants_devices_then_refused() -> None:
+def test_try_at_once_when_an_earlier_one_wants_devices_then_refused() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
@@ -85,7 +86,7 @@ def test_pass_by_when_an_earlier_one_wants_devices_then_refused() -> None:
     assert line.try_at_once(request(num_gpus=0.1)) is None
 
 
-def test_pass_by_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None:
+def test_try_at_once_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
@@ -94,7 +95,7 @@ def test_pass_by_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None
     assert line.try_at_once(request(num_cpus=4)) is not None
 
 
-def test_pass_by_when_it_is_enough_for_both_then_granted() -> None:
+def test_try_at_once_when_it_is_enough_for_both_then_granted() -> None:
     ledger = machine(cpus=4)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
@@ -103,7 +104,7 @@ def test_pass_by_when_it_is_enough_for_both_then_granted() -> None:
     assert line.try_at_once(request(num_cpus=1)) is not None
 
 
-def test_pass_by_when_it_would_take_what_the_earlier_one_needs_then_refused() -> None:
+def test_try_at_once_when_it_would_take_what_an_earlier_needs_then_refused() -> None:
     ledger = machine(cpus=4)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
@@ -112,7 +113,7 @@ def test_pass_by_when_it_would_take_what_the_earlier_one_needs_then_refused() ->
     assert line.try_at_once(request(num_cpus=1.5)) is None
 
 
-def test_pass_by_when_several_wait_then_sets_aside_for_all_of_them() -> None:
+def test_try_at_once_when_several_wait_then_sets_aside_for_all_of_them() -> None:
     ledger = machine(cpus=4)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
@@ -123,7 +124,7 @@ def test_pass_by_when_several_wait_then_sets_aside_for_all_of_them() -> None:
     assert line.try_at_once(request(num_cpus=0.5)) is not None
 
 
-def test_pass_by_when_the_earlier_one_can_never_be_granted_then_granted() -> None:
+def test_try_at_once_when_the_earlier_one_can_never_be_granted_then_granted() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     line.enqueue("Giant", request(num_gpus=3, num_cpus=80))
@@ -131,7 +132,7 @@ def test_pass_by_when_the_earlier_one_can_never_be_granted_then_granted() -> Non
     assert line.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
 
 
-def test_pass_by_when_the_earlier_one_has_left_then_granted() -> None:
+def test_try_at_once_when_the_earlier_one_has_left_then_granted() -> None:
     ledger = machine()
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
@@ -232,7 +233,7 @@ def lane(amount: float) -> Resources:
     return request(resources={"x": amount})
 
 
-def test_pass_by_when_every_release_lets_the_earlier_in_anyway_then_granted() -> None:
+def test_try_at_once_when_every_release_serves_the_earlier_then_granted() -> None:
     ledger = machine(x=3)
     line = WaitQueue(ledger)
     large = granted(ledger, lane(2.7))
@@ -256,7 +257,7 @@ def test_serve_when_a_smaller_one_stands_behind_then_it_need_not_wait() -> None:
     assert served(line) == ["B"]
 
 
-def test_pass_by_when_a_release_would_then_be_too_little_then_refused() -> None:
+def test_try_at_once_when_a_release_would_then_be_too_little_then_refused() -> None:
     ledger = machine(x=3)
     line = WaitQueue(ledger)
     for amount in (2.2, 0.5):
@@ -266,7 +267,9 @@ def test_pass_by_when_a_release_would_then_be_too_little_then_refused() -> None:
     assert line.try_at_once(lane(0.3)) is None  # after the half is back it would be 0.5
 
 
-def test_pass_by_when_shares_of_an_only_device_then_they_are_counted_alike() -> None:
+def test_try_at_once_when_shares_of_an_only_device_then_they_are_counted_alike() -> (
+    None
+):
     ledger = machine(gpus=1)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.5))
@@ -276,7 +279,7 @@ def test_pass_by_when_shares_of_an_only_device_then_they_are_counted_alike() -> 
     assert line.try_at_once(request(num_gpus=0.4)) is not None
 
 
-def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
+def test_try_at_once_when_the_device_is_one_of_several_then_refused() -> None:
     """Which of them is free first is not known, nor what is best then."""
     ledger = machine(gpus=2)
     line = WaitQueue(ledger)
@@ -287,7 +290,7 @@ def test_pass_by_when_the_device_is_one_of_several_then_refused() -> None:
     assert line.try_at_once(request(num_gpus=0.4)) is None
 
 
-def test_pass_by_when_too_many_amounts_are_in_play_then_refused() -> None:
+def test_try_at_once_when_too_many_amounts_are_in_play_then_refused() -> None:
     ledger = machine(x=100)
     line = WaitQueue(ledger)
     for number in range(40):
@@ -328,7 +331,7 @@ def test_delays_nobody_when_compared_with_every_future_then_it_is_right(
     assert said == (not any(map(is_late, range(len(waiting)))))
 
 
-def test_serve_when_a_lane_is_closed_then_those_of_other_lanes_still_go() -> None:
+def test_serve_when_a_subqueue_stays_then_those_of_others_still_go() -> None:
     ledger = machine(cpus=4)
     line = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
@@ -445,7 +448,7 @@ def got(lease: Lease | None) -> list[int] | None:
         (ANYWHERE, H100, PART, None),
     ],
 )
-def test_pass_by_when_an_earlier_one_wishes_then_only_what_that_one_never_gets(
+def test_try_at_once_when_an_earlier_one_is_constrained_then_only_others(
     waits: DeviceConstraints,
     comes: DeviceConstraints,
     asked: Resources,
@@ -497,8 +500,8 @@ def test_serve_when_all_devices_are_barred_piece_by_piece_then_nobody_passes() -
     line = WaitQueue(ledger)
     line.enqueue("cpus", request(num_cpus=5))
     granted(ledger, request(num_cpus=1))
-    for name, where in (("H", H100), ("A", A100), ("L", on(3))):
-        line.enqueue(name, request(num_gpus=1, num_cpus=4), where)
+    for name, constraints in (("H", H100), ("A", A100), ("L", on(3))):
+        line.enqueue(name, request(num_gpus=1, num_cpus=4), constraints)
 
     assert line.try_at_once(request(num_gpus=0.1)) is None
     assert line.try_at_once(request(num_gpus=0.1), on(3)) is None
@@ -516,13 +519,13 @@ def test_serve_when_the_wish_can_never_be_granted_then_it_holds_nobody_up() -> N
     assert labels(line) == ["two", "none"]
 
 
-def test_pass_by_when_its_kind_never_gives_that_then_refused() -> None:
+def test_try_at_once_when_its_kind_never_gives_that_then_refused() -> None:
     line = WaitQueue(machine())
 
     assert line.try_at_once(Resources.of({"GPU": UNITS + 1})) is None
 
 
-def test_leave_when_of_many_wishes_then_lanes_go_with_the_last_of_them() -> None:
+def test_leave_when_of_many_constraints_then_subqueues_go_with_the_last() -> None:
     line = WaitQueue(machine(devices=FOUR))
     waiters = [
         line.enqueue(str(number), request(num_gpus=1), on(number % 2))
@@ -533,7 +536,7 @@ def test_leave_when_of_many_wishes_then_lanes_go_with_the_last_of_them() -> None
         line.remove(waiter)
 
     assert labels(line) == []
-    assert not line._lanes
+    assert not line._subqueues
 
 
 @dataclass
@@ -543,13 +546,15 @@ class CountingLedger:
     ledger: Ledger
     asked: int = field(default=0)
 
-    def feasible(self, asked: Resources, where: DeviceConstraints = ANYWHERE) -> bool:
-        return self.ledger.feasible(asked, where)
+    def feasible(
+        self, asked: Resources, constraints: DeviceConstraints = ANYWHERE
+    ) -> bool:
+        return self.ledger.feasible(asked, constraints)
 
-    def never(
-        self, asked: Resources, where: DeviceConstraints = ANYWHERE
+    def infeasible_part(
+        self, asked: Resources, constraints: DeviceConstraints = ANYWHERE
     ) -> dict[str, int]:
-        return self.ledger.never(asked, where)
+        return self.ledger.infeasible_part(asked, constraints)
 
     @property
     def pools(self) -> Mapping[str, DevicePool]:
@@ -570,11 +575,11 @@ class CountingLedger:
     def try_acquire(
         self,
         asked: Resources,
-        where: DeviceConstraints,
-        barred: Mapping[str, Collection[int]],
+        constraints: DeviceConstraints,
+        reserved: Mapping[str, Collection[int]],
     ) -> Lease | None:
         self.asked += 1
-        return self.ledger.try_acquire(asked, where, barred)
+        return self.ledger.try_acquire(asked, constraints, reserved)
 
 
 @pytest.mark.parametrize(
@@ -663,10 +668,12 @@ class World:
         self.waiting: dict[int, Waiter] = {}
         self.leases: dict[int, Lease] = {}
 
-    def arrive(self, number: int, asked: Resources, where: DeviceConstraints) -> None:
-        lease = self.line.try_at_once(asked, where)
+    def arrive(
+        self, number: int, asked: Resources, constraints: DeviceConstraints
+    ) -> None:
+        lease = self.line.try_at_once(asked, constraints)
         if lease is None:
-            self.waiting[number] = self.line.enqueue(str(number), asked, where)
+            self.waiting[number] = self.line.enqueue(str(number), asked, constraints)
         else:
             self.leases[number] = lease
 
@@ -682,17 +689,17 @@ class World:
         return [int(waiter.label) for waiter, _ in served]
 
 
-def allowed(where: DeviceConstraints) -> set[int]:
+def allowed(constraints: DeviceConstraints) -> set[int]:
     """What a wish leaves of the four."""
-    near = where.near or frozenset()
+    near = constraints.near or frozenset()
     keys = {device.key for device in near}
     return {
         device.index
         for device in FOUR
-        if (where.models is None or model_of(device) in where.models)
-        and (where.only is None or device in where.only)
-        and (where.near is None or device in near or device.peers & keys)
-        and device not in where.apart
+        if (constraints.models is None or model_of(device) in constraints.models)
+        and (constraints.only is None or device in constraints.only)
+        and (constraints.near is None or device in near or device.peers & keys)
+        and device not in constraints.apart
     }
 
 
@@ -709,18 +716,20 @@ class LineMachine(RuleBasedStateMachine):
 
     def settle(self) -> list[int]:
         """Lets everyone go whom those ahead leave enough; who went."""
-        barred: set[int] = set()
+        reserved: set[int] = set()
         aside: dict[str, list[int]] = {}
         gone: list[int] = []
         for number in self.waiting:
-            asked, where = self.arrivals[number]
-            if not self.ledger.feasible(asked, where):
+            asked, constraints = self.arrivals[number]
+            if not self.ledger.feasible(asked, constraints):
                 continue
             enough = all(
                 name == "GPU" or self.leaves(name, amount, aside.get(name, []))
                 for name, amount in asked.amounts.items()
             )
-            lease = enough and self.ledger.try_acquire(asked, where, {"GPU": barred})
+            lease = enough and self.ledger.try_acquire(
+                asked, constraints, {"GPU": reserved}
+            )
             if lease:
                 self.leases[number] = lease
                 gone.append(number)
@@ -728,7 +737,7 @@ class LineMachine(RuleBasedStateMachine):
             for name, amount in asked.amounts.items():
                 aside.setdefault(name, []).append(amount)
             if "GPU" in asked.amounts:
-                barred |= allowed(where)
+                reserved |= allowed(constraints)
         self.waiting = [number for number in self.waiting if number not in gone]
         return gone
 
@@ -744,11 +753,11 @@ class LineMachine(RuleBasedStateMachine):
                 return False
         return amount <= self.ledger.free(name)
 
-    @rule(asked=requests(), where=wishes)
-    def arrive(self, asked: Resources, where: DeviceConstraints) -> None:
+    @rule(asked=requests(), constraints=wishes)
+    def arrive(self, asked: Resources, constraints: DeviceConstraints) -> None:
         number = len(self.arrivals)
-        self.arrivals.append((asked, where))
-        self.world.arrive(number, asked, where)
+        self.arrivals.append((asked, constraints))
+        self.world.arrive(number, asked, constraints)
 
         self.waiting.append(number)
         self.settle()
@@ -775,7 +784,7 @@ class LineMachine(RuleBasedStateMachine):
     @invariant()
     def nobody_is_left_behind(self) -> None:
         assert self.world.line.serve() == []
-        assert all(self.world.line._lanes.values())
+        assert all(self.world.line._subqueues.values())
 
 
 LineMachine.TestCase.settings = settings(
@@ -826,7 +835,7 @@ def test_line_when_others_come_later_then_nobody_before_them_notices(
     assert play(script, coming=len(script), watched=first) == alone
 
 
-def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
+def test_change_constraints_when_others_wait_then_the_place_in_line_is_kept() -> None:
     ledger = machine(gpus=2)
     granted(ledger, request(num_gpus=2))
     line = WaitQueue(ledger)
@@ -842,7 +851,7 @@ def test_wish_anew_when_others_wait_then_the_place_in_line_is_kept() -> None:
     assert labels(line) == ["first", "second", "third"]
 
 
-def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
+def test_change_constraints_when_it_can_be_now_then_it_is_served() -> None:
     ledger = machine(gpus=2)
     granted(ledger, request(num_gpus=1))
     line = WaitQueue(ledger)
@@ -858,9 +867,9 @@ def test_wish_anew_when_it_can_be_now_then_it_is_served() -> None:
     assert zero != one
 
 
-def test_wish_anew_when_it_is_not_in_line_then_refused() -> None:
+def test_change_constraints_when_it_is_not_in_line_then_refused() -> None:
     line = WaitQueue(machine())
-    stranger = Waiter(number=7, label="x", request=request(num_gpus=1))
+    stranger = Waiter(number=7, label="x", resources=request(num_gpus=1))
 
     with pytest.raises(LookupError):
         line.change_constraints(stranger, ANYWHERE)

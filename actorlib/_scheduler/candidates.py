@@ -1,0 +1,283 @@
+"""Resolves device constraints: which devices a request may get, whatever is free.
+
+Constraints that name devices, or an actor to be near to, leave a few, the best first.
+Those that name a type leave models, and those that name an actor to be apart from leave
+devices out.
+
+Candidates, and what is reserved for waiters, are kept by model where that is possible:
+a request for an H100 may get all of them, and reserves them all. Said device by device,
+each look at the queue would take as long as there are devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, NamedTuple, cast, final
+
+from actorlib._core.kinds import UNITS
+from actorlib._scheduler.request import DeviceConstraints, DeviceModel, model_of
+from actorlib._scheduler.topology import aligned, linked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from actorlib._core.kinds import Kind
+    from actorlib.accelerators.base import Device
+
+
+class Candidates(NamedTuple):
+    """Devices that a request may get: all of some models, or single ones.
+
+    Of a hundred thousand devices of four models the models are four.
+
+    Attributes:
+        models: The models.
+        indices: The indices of the others.
+    """
+
+    models: frozenset[DeviceModel]
+    indices: frozenset[int]
+
+
+@final
+class Reserved(Collection[int]):
+    """A set of device indices reserved for waiters, by model where that is possible.
+
+    Args:
+        by_model: The indices of the devices of each model.
+        model_of: The model of each device.
+
+    Attributes:
+        models: The models of which no device is left.
+        indices: Single devices, of any model.
+    """
+
+    __slots__ = ("_by_model", "_left", "_model_of", "indices", "models")
+
+    def __init__(
+        self,
+        by_model: Mapping[DeviceModel, Sequence[int]],
+        model_of: Mapping[int, DeviceModel],
+    ) -> None:
+        self._by_model = by_model
+        self._model_of = model_of
+        self._left = {model: len(each) for model, each in by_model.items()}
+        self.models: set[DeviceModel] = set()
+        self.indices: set[int] = set()
+
+    def __contains__(self, index: object) -> bool:
+        return (
+            index in self.indices
+            or self._model_of.get(cast("int", index)) in self.models
+        )
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[int]:
+        for model in self.models:
+            yield from self._by_model[model]
+        yield from (i for i in self.indices if self._model_of[i] not in self.models)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is left."""
+        return len(self.models) == len(self._left)
+
+    def add(self, candidates: Candidates) -> None:
+        """Reserves what a request may get."""
+        self.models |= candidates.models
+        for index in candidates.indices - self.indices:
+            self.indices.add(index)
+            model = self._model_of[index]
+            self._left[model] -= 1
+            if not self._left[model]:
+                self.models.add(model)
+
+    def covers(self, candidates: Candidates) -> bool:
+        """Whether nothing is left of what a request may get."""
+        return candidates.models <= self.models and all(
+            i in self for i in candidates.indices
+        )
+
+
+NONE_RESERVED: frozenset[int] = frozenset()
+
+
+@final
+class ConstraintResolver:
+    """Resolves constraints to devices of one kind, whatever is free of them.
+
+    Args:
+        kind: What they count as.
+        devices: In index order, numbered from 0.
+
+    Attributes:
+        kind: As given.
+        devices: As given.
+        has_links: Whether any of them is linked to others.
+        by_model: The indices of the devices of each model, ascending; the models in the
+            order of their first devices.
+        model_of: The model of each device, by index.
+    """
+
+    __slots__ = ("_linked_to", "by_model", "devices", "has_links", "kind", "model_of")
+
+    def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
+        self.kind = kind
+        self.devices = tuple(devices)
+        self.has_links = any(device.peers for device in devices)
+        self._linked_to: dict[tuple[str, str], list[int]] = {}
+        self.by_model: dict[DeviceModel, list[int]] = {}
+        for device in devices:
+            self.by_model.setdefault(model_of(device), []).append(device.index)
+            for key in device.peers:
+                whom = device.family, key
+                self._linked_to.setdefault(whom, []).append(device.index)
+        # One object for each model: a look-up is far cheaper than a new one.
+        self.model_of = {
+            index: model
+            for model, indices in self.by_model.items()
+            for index in indices
+        }
+
+    def has(self, device: Device) -> bool:
+        """Whether a device is one of these."""
+        return device.kind == self.kind.name
+
+    # What constraints leave.
+
+    def allowed_models(self, constraints: DeviceConstraints) -> Collection[DeviceModel]:
+        """Returns the models that are allowed; those of another kind rule none out."""
+        wanted = constraints.models
+        if wanted is None or all(model.kind != self.kind.name for model in wanted):
+            return self.by_model
+        return [model for model in self.by_model if model in wanted]
+
+    def of_models(
+        self, models: Collection[DeviceModel] | None
+    ) -> frozenset[int] | None:
+        """Returns the devices of some models; None for all, if none is of this kind."""
+        mine = [model for model in models or () if model.kind == self.kind.name]
+        if not mine:
+            return None
+        return frozenset(i for model in mine for i in self.by_model.get(model, ()))
+
+    def excluded(self, constraints: DeviceConstraints) -> set[int]:
+        """Returns the devices that it is to be apart from."""
+        return {device.index for device in constraints.apart if self.has(device)}
+
+    def ranked(self, constraints: DeviceConstraints) -> list[int] | None:
+        """Lists the devices that constraints name, the best first; None for all."""
+        ranks: dict[int, int] | None = None
+        near = [device for device in constraints.near or () if self.has(device)]
+        if near:
+            ranks = {
+                index: 1
+                for device in near
+                for index in self._linked_to.get((device.family, device.key), ())
+            }
+            ranks.update((device.index, 0) for device in near)
+        only = {device.index for device in constraints.only or () if self.has(device)}
+        if only:
+            near_to = ranks or dict.fromkeys(only, 0)
+            ranks = {i: near_to[i] for i in only if i in near_to}
+        if ranks is None:
+            return None
+        excluded, models = self.excluded(constraints), self.allowed_models(constraints)
+        left = [
+            index
+            for index in sorted(ranks)
+            if index not in excluded and self.model_of[index] in models
+        ]
+        return sorted(left, key=ranks.__getitem__)
+
+    def allowed(self, constraints: DeviceConstraints) -> frozenset[int] | None:
+        """Returns the devices that a request may get at all; None for every one."""
+        ranked = self.ranked(constraints)
+        if ranked is not None:
+            return frozenset(ranked)
+        excluded, models = self.excluded(constraints), self.allowed_models(constraints)
+        if not excluded and len(models) == len(self.by_model):
+            return None
+        left = (index for model in models for index in self.by_model[model])
+        return frozenset(left).difference(excluded)
+
+    def may_overlap(self, one: DeviceConstraints, other: DeviceConstraints) -> bool:
+        """Whether there is a device that two requests may both get."""
+        mine, theirs = self.allowed(one), self.allowed(other)
+        return mine is None or theirs is None or not mine.isdisjoint(theirs)
+
+    def candidates(self, constraints: DeviceConstraints) -> Candidates:
+        """Returns the devices that a request may get, by model where possible."""
+        if self.ranked(constraints) is None and not self.excluded(constraints):
+            return Candidates(frozenset(self.allowed_models(constraints)), frozenset())
+        return Candidates(frozenset(), self.allowed(constraints) or frozenset())
+
+    def none_reserved(self) -> Reserved:
+        """Returns a set of reserved devices, with none in it."""
+        return Reserved(self.by_model, self.model_of)
+
+    def could_fit(self, units: int, constraints: DeviceConstraints) -> bool:
+        """Whether a request would find room if nothing were taken."""
+        count = -(-units // UNITS)
+        ranked = self.ranked(constraints)
+        if ranked is not None:
+            usable = self.without_parts(count, ranked, constraints)
+            return any(len(alike) >= count for alike in self.by_family(usable))
+        gone = [model_of(self.devices[i]) for i in self.excluded(constraints)]
+        left: dict[str, int] = {}
+        for model in self.allowed_models(constraints):
+            if count == 1 or not model.is_part:
+                there = len(self.by_model[model]) - gone.count(model)
+                left[model.family] = left.get(model.family, 0) + there
+        return max(left.values(), default=0) >= count
+
+    def without_parts(
+        self, count: int, ranked: Sequence[int], constraints: DeviceConstraints
+    ) -> list[int]:
+        """Leaves parts of cards out, unless one device is asked or they are named."""
+        are_named = any(self.has(device) for device in constraints.only or ())
+        return [
+            index
+            for index in ranked
+            if count == 1 or are_named or self.devices[index].parent is None
+        ]
+
+    # Devices that belong together.
+
+    def by_family(self, indices: Iterable[int]) -> list[list[Device]]:
+        """Groups devices by family, each in index order."""
+        found: dict[str, list[Device]] = {}
+        for index in sorted(indices):
+            device = self.devices[index]
+            found.setdefault(device.family, []).append(device)
+        return list(found.values())
+
+    def sets(self, count: int, free: Sequence[int]) -> Iterator[list[int]]:
+        """Yields the best devices, so many of each model, then of each family.
+
+        Args:
+            count: How many.
+            free: The indices to choose from, ascending.
+        """
+        alike: dict[object, list[Device]] = {}
+        for index in free:
+            alike.setdefault(self.model_of[index], []).append(self.devices[index])
+        for group in (*alike.values(), *self.by_family(free)):
+            if len(group) >= count:
+                best = self.closest(count, group)
+                yield sorted(device.index for device in best)
+
+    def closest(self, count: int, devices: Sequence[Device]) -> Sequence[Device]:
+        """Returns so many of the devices, which belong together as far as can be.
+
+        Args:
+            count: How many; at most as many as there are.
+            devices: In index order.
+        """
+        if self.kind.aligned:
+            return aligned(count, devices)
+        if self.has_links and count > 1:
+            return linked(count, devices)
+        return devices[:count]

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from actorlib._scheduler.free_buckets import FreeBuckets, _Bucket
+
+
+def buckets_of(**there: tuple[int, ...]) -> FreeBuckets:
+    buckets = FreeBuckets()
+    for free, indices in there.items():
+        buckets.fill(int(free.removeprefix("at_")), indices)
+    return buckets
+
+
+def test_buckets_when_nothing_is_here_then_there_is_none() -> None:
+    buckets = FreeBuckets()
+
+    assert (buckets.highest, buckets.tightest(0), len(buckets)) == (-1, -1, 0)
+    assert buckets.first(1, 3) == []
+
+
+@pytest.mark.parametrize(
+    ("units", "free"), [(0, 0), (1, 5), (5, 5), (6, 10_000), (10_000, 10_000)]
+)
+def test_tightest_when_several_are_amounts_then_the_lowest_that_is_enough(
+    units: int, free: int
+) -> None:
+    buckets = buckets_of(at_0=(1,), at_5=(2,), at_10000=(0, 3))
+
+    assert buckets.tightest(units) == free
+
+
+def test_tightest_when_all_are_lower_then_there_is_none() -> None:
+    assert buckets_of(at_5=(0,)).tightest(6) == -1
+
+
+def test_first_when_there_are_fewer_then_all_of_them_ascending() -> None:
+    buckets = buckets_of(at_7=(1, 4))
+    buckets.put(2, 7)
+
+    assert buckets.first(7, 2) == [1, 2]
+    assert buckets.first(7, 9) == [1, 2, 4]
+
+
+def test_drop_when_it_is_not_there_then_refused() -> None:
+    buckets = buckets_of(at_7=(1,))
+
+    with pytest.raises(KeyError):
+        buckets.drop(2, 7)
+
+
+def test_check_when_a_level_is_lost_then_raises() -> None:
+    buckets = buckets_of(at_7=(1,))
+    buckets._amounts = 0
+
+    with pytest.raises(AssertionError, match="amounts in use"):
+        buckets.check()
+
+
+def test_indices_when_one_comes_and_goes_then_stay_small() -> None:
+    indices = _Bucket(range(100))
+
+    for _ in range(1_000):
+        indices.remove(50)
+        indices.add(50)
+
+    assert len(indices.heap) <= 2 * 100 + 17
+
+
+def test_indices_when_many_have_left_then_the_lowest_is_known() -> None:
+    members = random.Random(0).sample(range(100_000), 100)
+    indices = _Bucket(())
+    for index in members:
+        indices.add(index)
+
+    while len(members) > 1:
+        indices.remove(members.pop())
+        assert indices.lowest() == min(members)
+
+
+class LevelsMachine(RuleBasedStateMachine):
+    """Levels beside a plain mapping that is searched for every answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buckets = FreeBuckets()
+        self.at: dict[int, int] = {}
+
+    @rule(index=st.integers(0, 40), free=st.sampled_from([0, 1, 2, 63, 64, 10_000]))
+    def put(self, index: int, free: int) -> None:
+        if index in self.at:
+            self.buckets.move(index, self.at[index], free)
+        else:
+            self.buckets.put(index, free)
+        self.at[index] = free
+
+    @rule(index=st.integers(0, 40))
+    def drop(self, index: int) -> None:
+        if index in self.at:
+            self.buckets.drop(index, self.at.pop(index))
+
+    @rule(units=st.integers(0, 10_000), count=st.integers(0, 50))
+    def look(self, units: int, count: int) -> None:
+        free = self.buckets.tightest(units)
+
+        roomy = [at for at in self.at.values() if at >= units]
+        assert free == min(roomy, default=-1)
+        there = sorted(index for index, at in self.at.items() if at == free)
+        assert self.buckets.first(free, count) == there[:count]
+        assert self.buckets.count(free) == len(there)
+        if there:
+            assert self.buckets.lowest(free) == there[0]
+
+    @invariant()
+    def agree(self) -> None:
+        self.buckets.check()
+        assert self.buckets.highest == max(self.at.values(), default=-1)
+        assert self.buckets.units() == sum(self.at.values())
+        assert len(self.buckets) == len(self.at)
+        assert all(self.buckets.has(index, at) for index, at in self.at.items())
+        assert not any(self.buckets.has(41, at) for at in self.at.values())
+
+
+LevelsMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None
+)
+TestLevelsAgainstAMapping = LevelsMachine.TestCase
