@@ -14,7 +14,7 @@ from actorlib._core.snapshot import WorkerGroupInfo
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.task import STUCK, NoReply, TaskWorker
-from actorlib._wire.function_code import PickledFunction
+from actorlib._wire.function_code import ADD_FUNCTION, PickledFunction
 from actorlib._wire.messages import RETURN_UNSTARTED
 from actorlib._wire.serialization import encode_call
 
@@ -174,7 +174,6 @@ class StuckCallMonitor:
 MOST_FUNCTIONS = 256
 """How many functions a worker is sent before it is replaced."""
 _NOTHING = encode_call((), {})
-_LEARN = "learn"
 
 
 class TaskWorkers:
@@ -300,7 +299,7 @@ class TaskWorkers:
         self._loans.arrived(code.loans, OWNER)
         payload = encode_call((code.method, PickledFunction(code.source)), {})
         worker.supervisor.router.send(
-            self._no_reply, _LEARN, code.loans or None, payload
+            self._no_reply, ADD_FUNCTION, code.loans or None, payload
         )
 
     def refuse(self, task: Task, error: BaseException) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import LoanId
 
+ADD_FUNCTION = "add_function"
+"""Names the call that brings a worker a function; other calls of it have a number."""
+
 
 class ClassDefinition:
     """Holds the pickled class of an actor, and what the class captures.

@@ -23,7 +23,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``loop_watchdog``: says what blocks the event loop of an actor, once for each method.
 * ``concurrency_groups``: limits how many calls of a group run at once.
 * ``task_executor``: runs calls of functions, one at a time on the main thread.
-* ``generators``: knows how far each stream of this actor is ahead of its reader.
+* ``generators``: keeps the streams that a worker makes, and which of them are paused.
 * ``generator_runner``: runs plain generators until they end or are too far ahead.
 * ``refcount``: counts the holders of borrowed references.
 * ``objects``: announces, keeps and fetches objects.

@@ -48,7 +48,7 @@ from actorlib._worker import invoke
 from actorlib._worker.async_client import AsyncOwnerClient, new_loop
 from actorlib._worker.concurrency_groups import Gate, Gates
 from actorlib._worker.executor_threads import GroupThreads
-from actorlib._worker.generators import CUT_OFF, Streams, is_stream, size_of
+from actorlib._worker.generators import CUT_OFF, OutgoingStreams, is_stream, nbytes_of
 from actorlib._worker.invoke import start_async
 from actorlib._worker.loop_watchdog import LoopWatch, WatchThread
 from actorlib._worker.method_timing import MethodTiming
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.generators import Stream
+    from actorlib._worker.generators import OutgoingStream
     from actorlib._worker.startup import Start
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class AsyncStreams:
     def __init__(
         self,
         client: AsyncOwnerClient,
-        streams: Streams,
+        streams: OutgoingStreams,
         leave: Callable[[Gate], None],
         return_place: Callable[[int, Gate], None],
     ) -> None:
@@ -120,25 +120,25 @@ class AsyncStreams:
                 self._check_wanted(stream)
                 self._send_item(stream, value, where)
                 del value
-                if not stream.ahead.is_read or not stream.made & _OFTEN:
+                if not stream.window.is_read or not stream.item_count & _OFTEN:
                     await asyncio.sleep(0)
-                if not stream.ahead.is_read and gate.waiting:
+                if not stream.window.is_read and gate.waiting:
                     await self._wait(stream, gate)
                 while not self._streams.may_go(stream):
                     await self._wait(stream, gate)
         except asyncio.CancelledError:
-            if stream.ending is None:
+            if stream.end_reason is None:
                 raise
-            raise asyncio.CancelledError(stream.ending) from None
+            raise asyncio.CancelledError(stream.end_reason) from None
         finally:
             self._streams.end(stream.call)
             await source.aclose()
-        return stream.made
+        return stream.item_count
 
-    def _check_wanted(self, stream: Stream) -> None:
+    def _check_wanted(self, stream: OutgoingStream) -> None:
         """Ends a generator that went on although it was cancelled."""
         task = asyncio.current_task()
-        if stream.ending is not None or (task is not None and task.cancelling()):
+        if stream.end_reason is not None or (task is not None and task.cancelling()):
             raise asyncio.CancelledError
 
     def go_on(self, call: int) -> bool:
@@ -151,34 +151,34 @@ class AsyncStreams:
 
     def end(self) -> None:
         """The actor ends: those that wait for their readers, now or later, end."""
-        self._streams.are_ending = True
+        self._streams.are_closing = True
         for waiting in [*self._waiting.values()]:
             _call_on_its_loop(waiting, asyncio.Future[None].cancel)
 
     def _send_item(
-        self, stream: Stream, value: object, where: Callable[[], str]
+        self, stream: OutgoingStream, value: object, where: Callable[[], str]
     ) -> None:
-        if stream.ahead.is_read:
+        if stream.window.is_read:
             item = invoke.encode_item(
-                self._client, stream.call, stream.made, value, where
+                self._client, stream.call, stream.item_count, value, where
             )
-            self._streams.put(stream, size_of(item[4]))
+            self._streams.put(stream, nbytes_of(item[4]))
             self._client.post(invoke.with_own_buffers(item))
-        stream.made += 1
+        stream.item_count += 1
 
-    async def _wait(self, stream: Stream, gate: Gate) -> None:
-        if self._streams.are_ending:
+    async def _wait(self, stream: OutgoingStream, gate: Gate) -> None:
+        if self._streams.are_closing:
             raise asyncio.CancelledError
         call = stream.call
         waiting = asyncio.get_running_loop().create_future()
         self._waiting[call] = waiting
         self._leave(gate)
-        self._streams.set_aside(stream)
+        self._streams.pause(stream)
         try:
             await waiting
         except asyncio.CancelledError:
             if self._waiting.pop(call, None) is not None:
-                stream.is_aside = False
+                stream.is_paused = False
                 self._return_place(call, gate)
             raise
 
@@ -318,7 +318,7 @@ class AsyncExecutor:
         client.is_call_cancelled = self._was_cancelled
         # What plain code sets is there in all that runs later.
         self._context = copy_context()
-        self._streams = Streams(self._wake, start.config.max_unread)
+        self._streams = OutgoingStreams(self._wake, start.config.max_unread)
         self._gates = Gates(
             start.config.limits or {"": LOOPED_LIMIT},
             start.config.groups,
@@ -340,7 +340,7 @@ class AsyncExecutor:
             # An unread stream gives way to all that the loop has to do.
             lambda: True,
             self._plain_done,
-            self._plain_aside,
+            self._pause_plain,
             is_on_the_loop=self._is_single,
         )
         self._watchdog = WatchThread(start.threads, f"{start.config.class_name}-watch")
@@ -520,9 +520,9 @@ class AsyncExecutor:
         if frame[0] == ITEM:
             self._client.item(frame)
         elif frame[0] == STREAM_ACK:
-            self._streams.told(frame[1], frame[2])
+            self._streams.acknowledge(frame[1], frame[2])
         elif frame[0] == STREAM_EXPIRE:
-            for call in self._streams.stand_still():
+            for call in self._streams.stalled():
                 self._streams.cancel(call, CUT_OFF)
                 self._cancel(call)
         else:
@@ -697,8 +697,8 @@ class AsyncExecutor:
             self._client.later(partial(self._wake_here, frame))
 
     def _wake_here(self, frame: Frame) -> None:
-        # Where the actor ends, a plain one that was set aside is closed instead.
-        if not self._streams.are_ending or self._method_kinds[frame[2]][0]:
+        # Where the actor ends, a plain one that is paused is closed instead.
+        if not self._streams.are_closing or self._method_kinds[frame[2]][0]:
             self._accept(frame, frame[4])
 
     def _leave_here(self, gate: Gate) -> None:
@@ -730,13 +730,13 @@ class AsyncExecutor:
         if self._change_waiters:
             self._tell_changed()
 
-    def _set_aside(self, call: int, gate: Gate | None) -> None:
+    def _pause(self, call: int, gate: Gate | None) -> None:
         """A plain stream waits for its reader, and gives its place to others."""
         self._plain_finished(call)
         if gate is not None:
             self._leave_here(gate)
         # Here and not where it ran: what wakes it comes through this thread.
-        self._streams.set_aside(self._streams.of(call))
+        self._streams.pause(self._streams.of(call))
         if self._change_waiters:
             self._tell_changed()
 
@@ -816,7 +816,7 @@ class AsyncExecutor:
             except asyncio.CancelledError as error:
                 why = CUT_OFF if CUT_OFF in error.args else ""
                 answer = invoke.cancelled(call, why)
-                if self._client.is_leaving or self._streams.are_ending:
+                if self._client.is_leaving or self._streams.are_closing:
                     answer = None
             except BaseException as error:  # noqa: BLE001  # the user's code
                 answer = (
@@ -935,11 +935,11 @@ class AsyncExecutor:
         else:
             self._client.later(partial(self._plain_ended, call, gate, answer))
 
-    def _plain_aside(self, call: int, gate: Gate | None) -> None:
+    def _pause_plain(self, call: int, gate: Gate | None) -> None:
         if self._is_single:
-            self._set_aside(call, gate)
+            self._pause(call, gate)
         else:
-            self._client.later(partial(self._set_aside, call, gate))
+            self._client.later(partial(self._pause, call, gate))
 
     # The loops of groups.
 

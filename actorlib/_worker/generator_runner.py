@@ -15,14 +15,14 @@ from actorlib._core.current_call import running
 from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
-from actorlib._worker.generators import size_of
+from actorlib._worker.generators import nbytes_of
 from actorlib._worker.invoke import bind_next
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._worker.client import OwnerClient
-    from actorlib._worker.generators import Stream, Streams
+    from actorlib._worker.generators import OutgoingStream, OutgoingStreams
 
 _QUICK = 100e-6
 _SELDOM = 0x3F
@@ -35,40 +35,40 @@ class GeneratorRunner:
     """Makes the items of plain generators: of an actor, or of functions.
 
     Args:
-        find: Gives what makes a generator, by its name.
+        make: Gives what makes a generator, by its name.
         where: Names it for messages.
-        uplink: The engine.
-        streams: Where it is said how far each may go.
+        client: The engine.
+        streams: Says how far each may go.
         send: Sends an item, now.
         answer: Sends the last frame of a stream, behind its items.
         others_wait: Whether a call waits for this thread.
         cancelled: The calls that were cancelled before they began.
-        look: Reads what has come, if nobody else does.
+        read_now: Reads what has come, if nobody else does.
         failed: Makes the answer of a call whose generator raised; None for the usual.
     """
 
     def __init__(
         self,
-        find: Callable[[str], Callable[..., Any]],
+        make: Callable[[str], Callable[..., Any]],
         where: Callable[[str], str],
-        uplink: OwnerClient,
-        streams: Streams,
+        client: OwnerClient,
+        streams: OutgoingStreams,
         send: Callable[[Frame], None],
         answer: Callable[[Frame], None],
         others_wait: Callable[[], bool],
         cancelled: set[int],
-        look: Callable[[], None] = _nothing,
+        read_now: Callable[[], None] = _nothing,
         failed: Callable[[int, str, BaseException], Frame] | None = None,
     ) -> None:
-        self._find = find
+        self._make = make
         self._where = where
-        self._uplink = uplink
+        self._client = client
         self._streams = streams
         self._send = send
         self._answer = answer
         self._others_wait = others_wait
         self._cancelled = cancelled
-        self._look = look
+        self._read_now = read_now
         self._failed = failed or self._failure
 
     def serve(self, frame: Frame) -> bool:
@@ -78,15 +78,15 @@ class GeneratorRunner:
             frame: Its call, or what woke it.
 
         Returns:
-            Whether it is over, and its last frame sent; else it is to be set aside.
+            Whether it is over, and its last frame sent; else it is to be paused.
 
         Raises:
             BaseException: What ends the actor.
         """
-        _, call, name, _, told, _ = frame
+        _, call, name, _, headers, _ = frame
         is_new = frame[0] != STREAM_ACK
         # A function has its number before its name, which nobody else knows.
-        running.set((call, name.rpartition(":")[2], told))
+        running.set((call, name.rpartition(":")[2], headers))
         stream = self._streams.begin(frame) if is_new else self._streams.of(call)
         try:
             if is_new:
@@ -95,7 +95,7 @@ class GeneratorRunner:
                     self._cancelled.discard(call)
                     self._streams.cancel(call)
                 stream.source = self._generator(frame)
-                stream.step = bind_next(told, stream.source)
+                stream.next_item = bind_next(headers, stream.source)
             answer = self._run(stream)
         except BaseException as error:  # noqa: BLE001  # the user's code
             # While the error is held: a handle in it is given back after it was sent.
@@ -113,21 +113,21 @@ class GeneratorRunner:
         self._answer(answer)
 
     def _failure(self, call: int, name: str, error: BaseException) -> Frame:
-        return invoke.failure(self._uplink, call, error, self._where(name))
+        return invoke.failure(self._client, call, error, self._where(name))
 
     def close(self) -> None:
-        """The actor ends: the ``finally`` blocks of those that were set aside run."""
-        for stream in self._streams.forget():
+        """The actor ends: the ``finally`` blocks of those that are paused run."""
+        for stream in self._streams.clear():
             if stream.source is not None:
                 try:
                     stream.source.close()
                 except BaseException as error:  # noqa: BLE001  # the user's code
-                    self._send(self._failure(stream.call, stream.wake[2], error))
+                    self._send(self._failure(stream.call, stream.wake_frame[2], error))
 
     def _generator(self, frame: Frame) -> Any:
         _, _, name, loans, _, payload = frame
-        args, kwargs = self._uplink.arguments(loans, payload)
-        source = self._find(name)(*args, **kwargs)
+        args, kwargs = self._client.arguments(loans, payload)
+        source = self._make(name)(*args, **kwargs)
         if not hasattr(source, "__next__"):
             kind = type(source).__qualname__
             raise TypeError(
@@ -135,60 +135,60 @@ class GeneratorRunner:
             )
         return source
 
-    def _run(self, stream: Stream) -> Frame | None:
-        """Runs a generator; gives its last frame, or None if it is to be set aside."""
-        streams, ahead = self._streams, stream.ahead
+    def _run(self, stream: OutgoingStream) -> Frame | None:
+        """Runs a generator; gives its last frame, or None if it is to be paused."""
+        streams, window = self._streams, stream.window
         clock = time.perf_counter
         while True:
             if not streams.may_go(stream):
-                self._look()
+                self._read_now()
                 if not streams.may_go(stream):
                     return None
-            if stream.ending is not None:
+            if stream.end_reason is not None:
                 self._close(stream)
-                return invoke.cancelled(stream.call, stream.ending)
+                return invoke.cancelled(stream.call, stream.end_reason)
             started = clock()
             try:
-                value = stream.step()
+                value = stream.next_item()
             except StopIteration:
                 self._check_over(stream)
-                return (RESULT, stream.call, None, encode(stream.made))
-            if ahead.is_read:
+                return (RESULT, stream.call, None, encode(stream.item_count))
+            if window.is_read:
                 self._give(stream, value)
             else:
                 self._check_over(stream)
             del value
-            stream.made += 1
-            if not ahead.is_read:
-                self._look()
+            stream.item_count += 1
+            if not window.is_read:
+                self._read_now()
                 if self._others_wait():
                     return None
-            elif clock() - started > _QUICK or not stream.made & _SELDOM:
+            elif clock() - started > _QUICK or not stream.item_count & _SELDOM:
                 # Its reader may have said something meanwhile.
-                self._look()
+                self._read_now()
 
-    def _give(self, stream: Stream, value: object) -> None:
-        name = stream.wake[2]
+    def _give(self, stream: OutgoingStream, value: object) -> None:
+        name = stream.wake_frame[2]
         try:
             frame = invoke.encode_item(
-                self._uplink,
+                self._client,
                 stream.call,
-                stream.made,
+                stream.item_count,
                 value,
                 lambda: self._where(name),
             )
         except TypeError:
             self._close(stream)
             raise
-        self._streams.put(stream, size_of(frame[4]))
+        self._streams.put(stream, nbytes_of(frame[4]))
         # The value is still held here: a handle in it is given back after it was sent.
         self._send(frame)
 
-    def _check_over(self, stream: Stream) -> None:
-        if self._uplink.is_over:
-            self._uplink.over(stream.call)
+    def _check_over(self, stream: OutgoingStream) -> None:
+        if self._client.is_over:
+            self._client.over(stream.call)
 
-    def _close(self, stream: Stream) -> None:
+    def _close(self, stream: OutgoingStream) -> None:
         close = getattr(stream.source, "close", None)
         if close is not None:
             close()

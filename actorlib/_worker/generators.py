@@ -1,7 +1,7 @@
-"""The streams that this actor makes: how far each is ahead, and which are set aside.
+"""Keeps the streams that a worker makes: how far each may go, and which are paused.
 
-A stream whose reader is behind is *set aside*: whoever runs it lets go of it, and what
-its reader says later *wakes* it, by a frame that is served as calls are, in order with
+A stream whose reader is behind is *paused*: whoever runs it lets go of it, and what its
+reader says later *wakes* it, by a frame that is served as calls are, in order with
 them. So nothing waits for a reader: neither a thread nor a place among the calls that
 may run at once.
 """
@@ -24,80 +24,87 @@ CUT_OFF = (
 CANCELLED = "the call was cancelled"
 
 
-class Stream:
-    """One stream.
+class OutgoingStream:
+    """Keeps what is known of one stream.
+
+    Args:
+        call: Its call.
+        name: What that calls.
+        headers: What the caller says of the call.
 
     Attributes:
         call: Its call.
-        wake: The frame that wakes it.
-        ahead: What was sent, and what of it was taken.
+        wake_frame: The frame that wakes it.
+        window: What was sent, and what of it was taken.
         source: The generator, when there is one.
-        step: Takes its next item, if it is a plain one.
-        made: How many items it has given, also to nobody.
-        ending: Why it is to end before its end, if it is.
+        next_item: Takes its next item, if it is a plain one.
+        item_count: How many items it has given, also to nobody.
+        end_reason: Why it is to end before its end, if it is.
+        is_paused: Whether it waits for its reader.
+        last_taken: How many items were taken when stalled ones were looked for last.
     """
 
     __slots__ = (
-        "ahead",
         "call",
-        "ending",
-        "is_aside",
-        "made",
-        "mark",
+        "end_reason",
+        "is_paused",
+        "item_count",
+        "last_taken",
+        "next_item",
         "source",
-        "step",
-        "wake",
+        "wake_frame",
+        "window",
     )
 
-    def __init__(self, call: int, name: str, told: Mapping[str, Any]) -> None:
+    def __init__(self, call: int, name: str, headers: Mapping[str, Any]) -> None:
         self.call = call
-        self.wake: Frame = (STREAM_ACK, call, name, None, told, b"")
-        self.ahead = SendWindow(bounds_of(told["stream"]))
+        self.wake_frame: Frame = (STREAM_ACK, call, name, None, headers, b"")
+        self.window = SendWindow(bounds_of(headers["stream"]))
         self.source: Any = None
-        self.step: Callable[[], Any]
-        self.made = 0
-        self.ending: str | None = None
-        self.is_aside = False
-        self.mark: int | None = None
+        self.next_item: Callable[[], Any]
+        self.item_count = 0
+        self.end_reason: str | None = None
+        self.is_paused = False
+        self.last_taken: int | None = None
 
     def __repr__(self) -> str:
-        state = "set aside" if self.is_aside else "runs"
-        return f"<Stream {self.call} {state}, {self.ahead!r}>"
+        state = "paused" if self.is_paused else "runs"
+        return f"<Stream {self.call} {state}, {self.window!r}>"
 
 
-class Streams:
-    """All of them; for several threads.
+class OutgoingStreams:
+    """Keeps all streams that a worker makes; for several threads.
 
     Args:
         wake: Gets the frames that wake streams.
         cap: How many items of all of them together may be unread, or -1.
 
     Attributes:
-        are_ending: Whether none is to wait for its reader any more.
+        are_closing: Whether none is to wait for its reader any more.
     """
 
     def __init__(self, wake: Callable[[Frame], None], cap: int = -1) -> None:
-        self.are_ending = False
+        self.are_closing = False
         self._wake = wake
         self._cap = cap
-        self._open: dict[int, Stream] = {}
-        self._finished: dict[int, Stream] = {}
+        self._open: dict[int, OutgoingStream] = {}
+        self._finished: dict[int, OutgoingStream] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._open)
 
-    def begin(self, frame: Frame) -> Stream:
+    def begin(self, frame: Frame) -> OutgoingStream:
         """A stream begins.
 
         Args:
             frame: Its call.
         """
-        stream = self._open[frame[1]] = Stream(frame[1], frame[2], frame[4])
+        stream = self._open[frame[1]] = OutgoingStream(frame[1], frame[2], frame[4])
         return stream
 
-    def of(self, call: int) -> Stream:
+    def of(self, call: int) -> OutgoingStream:
         """The stream of a call.
 
         Raises:
@@ -105,38 +112,38 @@ class Streams:
         """
         return self._open[call]
 
-    def may_go(self, stream: Stream) -> bool:
+    def may_go(self, stream: OutgoingStream) -> bool:
         """Whether it may make another item, or has another reason to go on."""
-        ahead = stream.ahead
-        if not ahead.is_read or stream.ending is not None:
+        window = stream.window
+        if not window.is_read or stream.end_reason is not None:
             return True
-        return ahead.has_room and (self._cap < 0 or self._has_share(stream))
+        return window.has_room and (self._cap < 0 or self._has_share(stream))
 
-    def put(self, stream: Stream, nbytes: int) -> None:
+    def put(self, stream: OutgoingStream, nbytes: int) -> None:
         """It has sent an item of that size."""
         with self._lock:
-            stream.ahead.put(nbytes)
+            stream.window.put(nbytes)
 
-    def set_aside(self, stream: Stream) -> None:
+    def pause(self, stream: OutgoingStream) -> None:
         """It waits for its reader; it is woken at once if there is room by now."""
         with self._lock:
-            stream.is_aside = True
+            stream.is_paused = True
             wakes = self._is_woken(stream)
         if wakes:
-            self._wake(stream.wake)
+            self._wake(stream.wake_frame)
 
-    def told(self, call: int, count: int) -> None:
+    def acknowledge(self, call: int, count: int) -> None:
         """A reader has taken items, or is gone."""
         with self._lock:
             stream = self._open.get(call) or self._finished.get(call)
             if stream is None:
                 return
-            stream.ahead.took(count)
-            if not stream.ahead.unread:
+            stream.window.took(count)
+            if not stream.window.unread:
                 self._finished.pop(call, None)
             woken = self._woken(stream)
         for other in woken:
-            self._wake(other.wake)
+            self._wake(other.wake_frame)
 
     def cancel(self, call: int, why: str = CANCELLED) -> bool:
         """Ends a stream at its next item; False if there is no such stream."""
@@ -144,34 +151,30 @@ class Streams:
             stream = self._open.get(call)
             if stream is None:
                 return False
-            stream.ending = stream.ending or why
+            stream.end_reason = stream.end_reason or why
             wakes = self._is_woken(stream)
         if wakes:
-            self._wake(stream.wake)
+            self._wake(stream.wake_frame)
         return True
 
     def end_all(self, why: str = CANCELLED) -> None:
         """Ends every stream that runs at its next item: the owner is gone."""
         with self._lock:
             for stream in self._open.values():
-                stream.ending = stream.ending or why
+                stream.end_reason = stream.end_reason or why
 
-    def stand_still(self) -> list[int]:
+    def stalled(self) -> list[int]:
         """The streams of which nothing was taken since this was asked last."""
-        still: list[int] = []
+        stalled: list[int] = []
         with self._lock:
             for stream in self._open.values():
-                ahead = stream.ahead
-                waits = stream.is_aside or not ahead.is_read
-                mark = ahead.taken if waits else None
-                if mark is not None and mark == stream.mark:
-                    still.append(stream.call)
-                stream.mark = mark
-        return still
-
-    def aside(self) -> list[Stream]:
-        """Those that wait for their readers."""
-        return [stream for stream in list(self._open.values()) if stream.is_aside]
+                window = stream.window
+                waits = stream.is_paused or not window.is_read
+                taken = window.taken if waits else None
+                if taken is not None and taken == stream.last_taken:
+                    stalled.append(stream.call)
+                stream.last_taken = taken
+        return stalled
 
     def end(self, call: int) -> None:
         """A stream has ended; what is unread of it still counts."""
@@ -179,33 +182,33 @@ class Streams:
             stream = self._open.pop(call, None)
             if stream is None or self._cap < 0:
                 return
-            if stream.ahead.unread:
+            if stream.window.unread:
                 self._finished[call] = stream
             woken = self._woken(stream)
         for other in woken:
-            self._wake(other.wake)
+            self._wake(other.wake_frame)
 
-    def forget(self) -> list[Stream]:
+    def clear(self) -> list[OutgoingStream]:
         """Gives all of them up."""
         with self._lock:
             left = list(self._open.values())
             self._open.clear()
         return left
 
-    def _woken(self, stream: Stream) -> list[Stream]:
+    def _woken(self, stream: OutgoingStream) -> list[OutgoingStream]:
         """Those that may go now that something has happened to one."""
         others = [stream]
         if self._cap >= 0:  # first those that have least there to be read
             others = sorted(self._open.values(), key=_unread_of)
         return [other for other in others if self._is_woken(other)]
 
-    def _is_woken(self, stream: Stream) -> bool:
-        if not stream.is_aside or not self.may_go(stream):
+    def _is_woken(self, stream: OutgoingStream) -> bool:
+        if not stream.is_paused or not self.may_go(stream):
             return False
-        stream.is_aside = False
+        stream.is_paused = False
         return True
 
-    def _has_share(self, stream: Stream) -> bool:
+    def _has_share(self, stream: OutgoingStream) -> bool:
         """Whether all together may have one more unread item, and it may be this one's.
 
         One is left for each stream that has nothing there to be read: else a reader of
@@ -213,15 +216,15 @@ class Streams:
         """
         opened = list(self._open.values())
         unread = sum(map(_unread_of, [*opened, *list(self._finished.values())]))
-        if stream.ahead.unread:
+        if stream.window.unread:
             unread += sum(
-                other.ahead.is_read and not other.ahead.unread for other in opened
+                other.window.is_read and not other.window.unread for other in opened
             )
         return unread < self._cap
 
 
-def _unread_of(stream: Stream) -> int:
-    return stream.ahead.unread
+def _unread_of(stream: OutgoingStream) -> int:
+    return stream.window.unread
 
 
 def is_stream(frame: Frame) -> bool:
@@ -229,7 +232,7 @@ def is_stream(frame: Frame) -> bool:
     return "stream" in frame[4]
 
 
-def size_of(payload: Any) -> int:
+def nbytes_of(payload: Any) -> int:
     """The bytes of a payload."""
     if type(payload) is bytes:
         return len(payload)

@@ -21,7 +21,7 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker.client import TOO_LATE
-from actorlib._worker.generators import CUT_OFF, Streams
+from actorlib._worker.generators import CUT_OFF, OutgoingStreams
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Inbox:
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
         self.callbacks: deque[Callable[[], object]] = deque()
-        self.streams = Streams(self.calls.append, unread)
+        self.streams = OutgoingStreams(self.calls.append, unread)
         self._pipe = pipe
         self._poller = select.poll()
         self._poller.register(pipe.sock, select.POLLIN)
@@ -208,9 +208,9 @@ class Inbox:
         elif kind == ITEM:
             self.item(frame)
         elif kind == STREAM_ACK:
-            self.streams.told(frame[1], frame[2])
+            self.streams.acknowledge(frame[1], frame[2])
         elif kind == STREAM_EXPIRE:
-            for call in self.streams.stand_still():
+            for call in self.streams.stalled():
                 self.streams.cancel(call, CUT_OFF)
         else:
             for following in self.take_link_frame(frame):

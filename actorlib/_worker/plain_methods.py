@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from actorlib._worker.async_client import AsyncOwnerClient
     from actorlib._worker.concurrency_groups import Gate
-    from actorlib._worker.generators import Streams
+    from actorlib._worker.generators import OutgoingStreams
 
 
 class PlainMethods:
@@ -32,7 +32,7 @@ class PlainMethods:
         streams: What the actor makes for readers.
         others_wait: Whether calls wait for a place, or for this thread.
         over: Takes the answer of a call, or None if it has ended the actor.
-        aside: Takes a stream that waits for its reader.
+        pause: Takes a stream that waits for its reader.
         is_on_the_loop: Whether all of it runs on the loop that reads the pipe.
 
     Attributes:
@@ -45,10 +45,10 @@ class PlainMethods:
     def __init__(
         self,
         client: AsyncOwnerClient,
-        streams: Streams,
+        streams: OutgoingStreams,
         others_wait: Callable[[], bool],
         over: Callable[[int, Gate | None, Frame | None], None],
-        aside: Callable[[int, Gate | None], None],
+        pause: Callable[[int, Gate | None], None],
         *,
         is_on_the_loop: bool,
     ) -> None:
@@ -56,7 +56,7 @@ class PlainMethods:
         self._streams = streams
         self._others_wait = others_wait
         self._over = over
-        self._aside = aside
+        self._pause = pause
         self._is_on_the_loop = is_on_the_loop
         self._gates: dict[int, Gate | None] = {}
         self.cancelled: set[int] = set()
@@ -93,7 +93,7 @@ class PlainMethods:
             self._run(frame, gate)
 
     def close(self) -> None:
-        """The actor ends: generators that were set aside run their ``finally``."""
+        """The actor ends: generators that are paused run their ``finally``."""
         if self._is_on_the_loop:
             self._client.begin_blocking()
         try:
@@ -118,7 +118,7 @@ class PlainMethods:
                 self._client.end_blocking()
         if not is_over:
             del self._gates[call]
-            self._aside(call, gate)
+            self._pause(call, gate)
 
     def _send_last(self, answer: Frame) -> None:
         self._over(answer[1], self._gates.pop(answer[1]), answer)

@@ -253,4 +253,4 @@ class SerialExecutor:
     def _serve_stream(self, frame: Frame) -> None:
         self.flush()
         if not self._generators.serve(frame):
-            self._inbox.streams.set_aside(self._inbox.streams.of(frame[1]))
+            self._inbox.streams.pause(self._inbox.streams.of(frame[1]))

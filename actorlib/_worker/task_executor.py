@@ -27,6 +27,7 @@ from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import set_engine
 from actorlib._core.object_ref import awaited_by
 from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
+from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     BLOCKED,
     CALL,
@@ -164,7 +165,7 @@ class InterruptibleGenerator:
 class TaskGenerators:
     """Serves calls of functions that yield.
 
-    An actor sets a stream aside whose reader is behind, and serves other calls. Here is
+    An actor pauses a stream whose reader is behind, and serves other calls. Here is
     one call at a time, so it waits for the reader.
 
     Args:
@@ -210,7 +211,7 @@ class TaskGenerators:
         try:
             while not self._generator_runner.serve(frame):
                 self._wait_for_reader(call)
-                frame = streams.of(call).wake
+                frame = streams.of(call).wake_frame
         except KeyboardInterrupt as error:
             streams.end(call)
             self._send(self._executor.interrupted(call, name, error))
@@ -234,8 +235,6 @@ class TaskGenerators:
                 inbox.read(may_go, self._settle)
 
 
-ADD_FUNCTION = "learn"
-"""Names the call that brings a function; other calls go by a number and a label."""
 _MOST_GATHERED = 32
 
 

@@ -196,7 +196,7 @@ class ThreadedExecutor:
     def _serve_stream(self, frame: Frame) -> None:
         streams = self._inbox.streams
         if not self._generators.serve(frame):
-            streams.set_aside(streams.of(frame[1]))
+            streams.pause(streams.of(frame[1]))
 
     def _run_deferred(self) -> None:
         """Does what was put off while this thread was busy."""

@@ -39,6 +39,7 @@ from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._wire import worker_messages
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import encode
+from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     CALL,
     CALL_ACTOR,
@@ -154,7 +155,7 @@ _SAID = st.none() | st.fixed_dictionaries(
         "variables": st.dictionaries(st.text(max_size=2), st.binary(max_size=3)),
     },
 )
-_TEXTS = st.sampled_from(["work", "count", "learn", "", "1:hostile", "__init__"])
+_TEXTS = st.sampled_from(["work", "count", ADD_FUNCTION, "", "1:hostile", "__init__"])
 _VALUES: dict[FieldType, st.SearchStrategy[Any]] = {
     worker_messages._CALL: _CALLS,
     worker_messages._CALL_IF_ANY: st.just(0) | _CALLS,
@@ -310,7 +311,7 @@ class Street:
         known = len(self.launcher.workers)
         self.refs = [hostile.options(num_cpus=2).remote([self.large, self.small])]
         while len(self.launcher.workers) == known or not any(
-            frame[0] in (CALL, CALL_WITH) and frame[2] != "learn"
+            frame[0] in (CALL, CALL_WITH) and frame[2] != ADD_FUNCTION
             for frame in self.launcher.workers[-1].frames
         ):
             await self.neighbour.work.remote()
@@ -514,7 +515,7 @@ def _check_served(frames: Iterable[Frame]) -> None:
 
 def _behave_as(kinds: set[ScriptedWorker]) -> Callable[..., None]:
     def behave(worker: ScriptedWorker, frame: Frame) -> None:
-        if frame[0] == CALL and frame[2] != "learn":
+        if frame[0] == CALL and frame[2] != ADD_FUNCTION:
             kinds.add(worker)
         (be_silent if worker in kinds else be_polite)(worker, frame)
 
