@@ -6,6 +6,7 @@ In reading order:
 * ``worker_messages``: checks frames of workers: every kind, field by field.
 * ``forkserver_protocol``: the protocol between the owner and the template.
 * ``codec``: frames to bytes and back, without touching a socket.
+* ``arrays``: arrays of NumPy in a payload: a header of dtype and shape, and the bytes.
 * ``serialization``: objects to bytes and back: msgpack for what it carries faithfully,
   pickle else.
 * ``errors``: sends exceptions and answers, and says what cannot be sent.

@@ -3,9 +3,10 @@
 A value arrives unchanged in type and in value, or not at all. msgpack alone cannot
 promise that: it would turn tuples into lists, bytearrays into bytes and instances of
 subclasses into their base, and it would lose that two names mean one list. So it
-carries plain values only (``None``, bool, int, float, str, bytes) and flat lists and
-dicts of them, where none of that can happen; cloudpickle carries the rest, classes of
-``__main__`` and lambdas included. The two are told apart by their first bytes.
+carries plain values only (``None``, bool, int, float, str, bytes), arrays of numbers,
+and flat lists and dicts of them, where none of that can happen; cloudpickle carries the
+rest, classes of ``__main__`` and lambdas included. The two are told apart by their
+first bytes.
 
 Buffers of a large value (arrays, long bytes) are not copied into the pickle: they go
 behind the frame as they are.
@@ -40,6 +41,13 @@ import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
 from actorlib._core.serializers import REDUCERS
 from actorlib._shm.memory import SharedPayload
 from actorlib._shm.views import private_writable, writable_memory
+from actorlib._wire.arrays import (
+    array_class,
+    is_sendable,
+    load_inside,
+    stand_in,
+    unpack_with_arrays,
+)
 from actorlib.exceptions import SerializationError
 
 if TYPE_CHECKING:
@@ -85,7 +93,10 @@ def encode(value: object) -> Payload:
             return _pack(value)
         except _NOT_PLAIN:
             pass
-    return _pickle(_wrap_long_bytes(value))
+    # A list would arrive in the place of a tuple.
+    is_tuple = type(value) is tuple
+    payload = None if is_tuple else _pack_arrays(value)
+    return _pickle(_wrap_long_bytes(value)) if payload is None else payload
 
 
 def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
@@ -105,9 +116,11 @@ def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Paylo
     Raises:
         Exception: Whatever pickling raised; the arguments cannot be sent.
     """
-    plain = None if kwargs else encode_plain_call(args)
-    if plain is not None:
-        return plain
+    if not kwargs:
+        plain = encode_plain_call(args)
+        payload = _pack_arrays(args, _is_plain) if plain is None else plain
+        if payload is not None:
+            return payload
     return _pickle((tuple(_wrap_long_bytes(value) for value in args), dict(kwargs)))
 
 
@@ -124,9 +137,11 @@ def decode(payload: Payload) -> Any:
         if type(payload) is bytes:
             if payload[:2] == _PICKLED:
                 return pickle.loads(payload)
-            return _unpack(payload, strict_map_key=False)
+            return _unpack(payload, strict_map_key=False, ext_hook=load_inside)
         pieces = payload.buffers() if isinstance(payload, SharedPayload) else payload
         head, *rest = cast("Sequence[Buffer]", pieces)
+        if head[:2] != _PICKLED:
+            return unpack_with_arrays(head, rest)
         return pickle.loads(head, buffers=rest)
     except BaseException as error:
         _raise_if_harmless(error)
@@ -211,6 +226,62 @@ def _is_plain(value: object) -> bool:
             and len(pairs) < LARGE
         )
     return False
+
+
+def _is_scalar(value: object) -> bool:
+    return type(value) in _SCALARS
+
+
+def _pack_arrays(
+    value: object, is_plain: Callable[[object], bool] = _is_scalar
+) -> Payload | None:
+    """The payload of an array, or of arrays among plain values; None for all others.
+
+    Args:
+        value: The value, or a tuple of arguments.
+        is_plain: Whether msgpack carries what is in it and is no array.
+    """
+    array = array_class()
+    items = None if array is None or array in REDUCERS else _items(value)
+    if items is None or not _are_sendable(items, array, is_plain):
+        return None
+    buffers: list[Buffer] = []
+    packed: Any = [
+        stand_in(item, buffers, LARGE) if type(item) is array else item
+        for item in items
+    ]
+    if type(value) is array:
+        packed = packed[0]
+    elif type(value) is dict:
+        packed = dict(zip(cast("dict[Any, Any]", value), packed, strict=True))
+    try:
+        head = _pack(packed)
+    except _NOT_PLAIN:
+        return None
+    return [head, *buffers] if buffers or len(head) >= LARGE else head
+
+
+def _items(value: object) -> Sequence[object] | None:
+    """What may be an array in a value; None if msgpack cannot carry the rest of it."""
+    if type(value) in {list, tuple}:
+        return cast("Sequence[object]", value)
+    if type(value) is dict:
+        pairs = cast("dict[object, object]", value)
+        return [*pairs.values()] if all(map(_is_scalar, pairs)) else None
+    return (value,)
+
+
+def _are_sendable(
+    items: Sequence[object], array: Any, is_plain: Callable[[object], bool]
+) -> bool:
+    """Whether arrays are among these, and all can be sent without a pickle."""
+    arrays = [item for item in items if type(item) is array]
+    return (
+        0 < len(arrays) <= len(items) < LARGE
+        and len(set(map(id, arrays))) == len(arrays)  # what is one arrives as one
+        and all(map(is_sendable, arrays))
+        and all(is_plain(item) for item in items if type(item) is not array)
+    )
 
 
 def _pickle(value: object) -> Payload:

@@ -13,7 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.current_call import is_late
+from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._core.object_ref import unlooped
 from actorlib._wire.messages import (
@@ -60,7 +60,13 @@ class SerialOwnerClient(OwnerClient):
         self.pipe.send(frame)
 
     def return_borrowed_soon(self) -> None:
-        """Gives references back now, or when the pipe is free; see OwnerClient."""
+        """Gives references back now, or when the pipe is free; see OwnerClient.
+
+        Between two calls the next answer takes them along: arguments are let go behind
+        their call, and the owner is not woken twice.
+        """
+        if running.get() is None and threading.get_ident() == self._method_thread:
+            return
         self.pipe.try_send(partial(self.returns, wait=False))
 
     def receive_pending(self) -> None:
@@ -182,8 +188,6 @@ class SerialExecutor:
         has_calls = cast("Callable[[], bool]", calls.__len__)
         while True:
             if not calls:
-                for returned in self._client.returns():
-                    self._pipe.gather(returned)
                 self.flush()
                 inbox.read(has_calls, self._client.settle)
             frame = calls.popleft()
@@ -246,6 +250,8 @@ class SerialExecutor:
 
     def flush(self) -> None:
         """Sends what was answered."""
+        for returned in self._client.returns():
+            self._pipe.gather(returned)
         if self._links.gathered:
             self._links.flush()
         self._pipe.flush()
