@@ -72,7 +72,6 @@ PURE = [
     "_enforcement.caps",
     "_owner.actor_record",
     "_owner.call_table",
-    "_owner.call_tree",
     "_owner.calls_under_way",
     "_owner.deadlocks",
     "_owner.exit_reason",

@@ -29,7 +29,8 @@ In reading order:
 * ``calls_under_way``: tells which of an actor's calls run, from those that have no
   answer.
 * ``mailbox``: decides which calls of one actor go to its worker, and which go again.
-* ``router``: routes one actor's calls: out in order, and their answers back.
+* ``router``: routes one actor's calls: out in order, and their answers and items back.
+* ``link_callers``: knows who calls one actor over links, and tells them of its end.
 * ``call_policy``: says of each call of an actor how often it is sent again, and until
   when it may take.
 * ``response_target``: delivers the answer of a call to whoever wants it: the owner's
@@ -41,10 +42,9 @@ In reading order:
   constructor's arguments.
 * ``untrusted``: what workers send pickled for the owner itself to read: options,
   groups.
-* ``worker_calls``: calls of workers that wait for an answer.
-* ``call_tree``: which calls of workers have no answer, and which call made each.
-* ``streams``: streams through the owner: items to their readers, and back what those
-  have taken.
+* ``worker_calls``: calls of workers that have no answer: who gets it, and which call
+  made which.
+* ``streams``: streams that the owner's own code reads, on whichever thread it runs.
 * ``peer_links``: links between workers that call one another often.
 * ``deadlines``: which calls' time is over, and when it is so next.
 * ``deadlocks``: calls of workers that wait for one another, and will for ever.

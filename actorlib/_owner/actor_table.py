@@ -247,10 +247,12 @@ class ActorTable:
         return self.by_id[actor]
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
-        record, cancel_made = supervisor.record, self._requests.cancel_made
+        record, cancel_children = supervisor.record, self._requests.cancel_children
         options = record.options if record.is_actor else None
         ends_later = record.interface.awaits
-        policy = CallPolicy(self.clock, record.method, options, ends_later, cancel_made)
+        policy = CallPolicy(
+            self.clock, record.method, options, ends_later, cancel_children
+        )
         return CallRouter(
             self.references,
             self.objects,

@@ -33,10 +33,12 @@ class CallTerms(NamedTuple):
     deadline: Deadline | None
 
 
-class CancelMade(Protocol):
+class CancelChildren(Protocol):
     """Cancels what a call of a worker has made; see WorkerRequests."""
 
-    def __call__(self, session: int, asking: int, *, by_force: bool = False) -> None:
+    def __call__(
+        self, session: int, parent_call: int, *, by_force: bool = False
+    ) -> None:
         """Cancels what a call has made, by the numbers of its session and its own."""
         ...
 
@@ -51,15 +53,15 @@ class CallPolicy:
             it calls keeps their retries and their deadlines itself.
         ends_later: Whether a call of a method that is cancelled while it runs ends
             later, and says when, by the method's name.
-        cancel_made: Cancels what a call has made, by the number of the worker's session
-            and its own.
+        cancel_children: Cancels what a call has made, by the number of the worker's
+            session and its own.
 
     Attributes:
         clock: See above.
         where: See above.
         ends_later: See above.
         usual: How often a call is sent again that has no headers.
-        cancel_made: See above.
+        cancel_children: See above.
     """
 
     def __init__(
@@ -68,12 +70,12 @@ class CallPolicy:
         where: Callable[[str], str],
         options: ActorOptions | None,
         ends_later: Callable[[str], bool],
-        cancel_made: CancelMade,
+        cancel_children: CancelChildren,
     ) -> None:
         self.clock = clock
         self.ends_later = ends_later
         self.usual = None if options is None else retries_of(options)
-        self.cancel_made = cancel_made
+        self.cancel_children = cancel_children
         self.where = where
         self._options = options
 

@@ -186,7 +186,7 @@ class Deadlocks:
         if (
             asked is None
             or asked.supervisor is None
-            or asked.has_end
+            or asked.has_deadline
             or not asked.number
         ):
             return None

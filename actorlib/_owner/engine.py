@@ -191,14 +191,14 @@ class LocalEngine(ABC):
         """Calls a generator; see Engine."""
         if isinstance(callee, BoundMethod):
             supervisor = self._supervisor_of(callee.actor)
-            feed = OwnerFeed(self.loop, supervisor.router, supervisor.router.streams)
+            feed = OwnerFeed(self.loop, supervisor.router)
             reading = StreamReader.of(callee, self.loop, feed)
             headers = headers_of(callee)
             self._sending.send(supervisor, reading, callee, args, kwargs, headers)
             return reading
         self._check_thread()
         pool = self._pool
-        reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool, pool))
+        reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool))
         reading.may_force(pool.force)
         return self._call_function(reading, callee, args, kwargs)
 

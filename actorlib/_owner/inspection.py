@@ -12,8 +12,7 @@ from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.calls_under_way import UnderWay, with_states
 from actorlib._owner.response_target import CancelledTarget
-from actorlib._owner.streams import Reader
-from actorlib._owner.worker_calls import WorkerCall
+from actorlib._owner.worker_calls import WorkerCall, WorkerStream
 from actorlib._wire.call_headers import variables_in
 
 if TYPE_CHECKING:
@@ -204,12 +203,12 @@ class Inspector:
         """Names the call that waits for an answer; empty for the owner's own code."""
         while isinstance(reply, CancelledTarget):
             reply = reply.target
-        if not isinstance(reply, WorkerCall | Reader):
+        if not isinstance(reply, WorkerCall | WorkerStream):
             return ""
         supervisor = self._supervisors.get(reply.session.actor)
         if supervisor is None:
             return "a call of an actor that is gone"
-        method = supervisor.router.method_of(reply.asking)
+        method = supervisor.router.method_of(reply.parent_call)
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title

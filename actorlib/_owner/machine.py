@@ -295,7 +295,7 @@ class WorkerStarter:
             prefix,
             process,
             router.settle,
-            router.streams.item,
+            router.item,
             self._object_store.share_with(prefix),
             self._refcount,
             self._serve,

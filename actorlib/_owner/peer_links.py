@@ -7,11 +7,11 @@ a cancellation of what a busy worker has called, and that a worker has ended.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.restart_policy import retries_of
-from actorlib._owner.worker_calls import Answered, WorkerCall
+from actorlib._owner.worker_calls import WorkerCall, WorkerCalls
 from actorlib._wire.messages import (
     CANCEL_MADE,
     LINK_BEGIN,
@@ -48,31 +48,25 @@ _SESSIONS = 1 << 23
 """Sessions whose calls over links have numbers that a frame can carry."""
 
 
-class Calls(Answered, Protocol):
-    """Knows which calls of workers have no answer; WorkerRequests does."""
-
-    def note(self, session: WorkerSession, call: int, asker: WorkerCall) -> None:
-        """Takes a call that has no answer, and somebody waits for it."""
-        ...
-
-    def cancel_made(self, session: int, asking: int) -> None:
-        """Cancels the calls that a call has made, and theirs."""
-        ...
-
-
 class LinkBroker:
     """Makes the links of one runtime, and passes on what its ends cannot.
 
     Args:
         calls: Which calls of workers the owner knows of.
         find: Finds the supervisor of an actor, or None.
+        cancel_children: Cancels what a call has made, by the number of the session of
+            the actor that ran it and its own.
     """
 
     def __init__(
-        self, calls: Calls, find: Callable[[ActorId], ActorSupervisor | None]
+        self,
+        calls: WorkerCalls,
+        find: Callable[[ActorId], ActorSupervisor | None],
+        cancel_children: Callable[[int, int], None],
     ) -> None:
         self._calls = calls
         self._find = find
+        self._cancel_children = cancel_children
         self._here: dict[ActorId, WorkerSession] = {}
         self._numbered: dict[int, WorkerSession] = {}
         self._from: dict[int, dict[LoanId, WorkerSession]] = {}
@@ -109,21 +103,21 @@ class LinkBroker:
         elif (supervisor := self._find(session.actor)) is not None:
             supervisor.router.callers.parted()
 
-    def cancel_made(self, session: int, asking: int) -> None:
+    def cancel_children(self, session: int, parent_call: int) -> None:
         """Tells those who know which calls a call has made over links.
 
         Both ends, as either may be busy and read nothing.
 
         Args:
             session: The number of the session of the actor that ran it.
-            asking: Its number there.
+            parent_call: Its number there.
         """
         linked = self._from.get(session)
         if not linked:
             return
-        self._tell(session, (CANCEL_MADE, 0, asking))
+        self._tell(session, (CANCEL_MADE, 0, parent_call))
         for there in linked.values():
-            there.channel.send((CANCEL_MADE, session, asking))
+            there.channel.send((CANCEL_MADE, session, parent_call))
 
     def _open(self, session: WorkerSession, actor: ActorId) -> None:
         session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))
@@ -166,7 +160,7 @@ class LinkBroker:
             return
         if is_unread:
             self._tell(number, (LINK_CANCEL, call))
-        self._calls.cancel_made(number, call)
+        self._cancel_children(number, call)
 
     def _has_link(self, session: WorkerSession, number: int) -> bool:
         """Whether a worker calls another over a link; else nobody is told anything."""
@@ -182,14 +176,14 @@ class LinkBroker:
         self,
         session: WorkerSession,
         call: int,
-        asking: int,
+        parent_call: int,
         actor: ActorId,
         method: str,
     ) -> None:
         supervisor = self._find(actor)
-        asker = WorkerCall(self._calls, session, call, supervisor, method, asking)
-        asker.number = session.number * LINKED + call
-        self._calls.note(session, call, asker)
+        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
+        made.number = session.number * LINKED + call
+        self._calls.put(made)
 
 
 def _open_ones(linked: dict[LoanId, WorkerSession]) -> dict[LoanId, WorkerSession]:

@@ -90,7 +90,7 @@ class PendingCreations:
             names = self._names
             taken = names.holder(options)
             if taken is not None and options.get_if_exists:
-                namer.lend(taken)
+                namer.answer_with(taken)
                 return
             try:
                 names.vacant(options)

@@ -140,7 +140,7 @@ class GroupVerbs:
 
 def serve(
     groups: GroupTable,
-    asker: WorkerCall,
+    call: WorkerCall,
     maker: int,
     verb: str,
     payload: Payload,
@@ -149,14 +149,14 @@ def serve(
 
     Args:
         groups: All of them.
-        asker: Who gets the answer.
+        call: Who gets the answer.
         maker: The number of the worker's session.
         verb: What is asked; the name of a verb.
         payload: About what: pickled, with what is to be the answer of ``ready``.
     """
 
     def answer(value: object = None) -> None:
-        asker.answer((RESULT, 0, None, dump(value)))
+        call.answer((RESULT, 0, None, dump(value)))
 
     try:
         if verb == "infos":
@@ -176,13 +176,13 @@ def serve(
 
             def settle(error: BaseException | None) -> None:
                 if error is not None:
-                    asker.fail(error)
+                    call.fail(error)
                 else:
-                    asker.answer((RESULT, 0, None, value))
+                    call.answer((RESULT, 0, None, value))
 
             when_ready(groups, group, settle)
     except ValueError as error:
-        asker.fail(error)
+        call.fail(error)
 
 
 def _new_spec(payload: Payload, groups: GroupTable, maker: int) -> GroupSpec:

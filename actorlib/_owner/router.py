@@ -1,12 +1,13 @@
-"""Routes one actor's calls: out in order, and their answers back to whoever asked.
+"""Routes one actor's calls: out in order, and their answers and items back.
 
-Answers of the owner's own calls fill an ``ObjectRef``; those that a worker asked for
-are passed on to it without being decoded.
+Answers of the owner's own calls fill an ``ObjectRef``, and items of their streams a
+``StreamReader``; those of a worker's calls are passed on to it without being decoded.
 
-Calls that other workers make over links do not come by here, so the owner knows neither
-how many there are nor which have no answer. The actor itself knows: before it is ended
-for want of anything to do, it is asked to take nothing more over links, and says when
-everything is answered.
+A stream is told what was taken of it only in answer to an item, so what its actor is
+told is of a stream that it knows. An actor that was ended by name (``end``, the end of
+its block) leaves behind what it was sent. A stream that nobody takes anything of would
+keep it for ever: it is cut off when nothing was taken of it for a while. Its worker
+knows which those are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.deadlines import Timed, Timekeeper
 from actorlib._owner.exit_reason import under_way
+from actorlib._owner.link_callers import LinkCallers
 from actorlib._owner.mailbox import Mailbox
 from actorlib._owner.objects import UnsentResults
 from actorlib._owner.refcount import OWNER, passing
@@ -31,24 +33,24 @@ from actorlib._owner.response_target import (
     give_error,
     is_answer_retried,
 )
-from actorlib._owner.streams import Streams
 from actorlib._owner.teardown import tear_down
 from actorlib._wire.codec import pack
-from actorlib._wire.errors import dump_exception, fail_to_load
+from actorlib._wire.errors import fail_to_load, load_result
 from actorlib._wire.messages import (
     CALL,
     CANCEL,
-    LINK_CLOSE,
-    LINK_LOST,
     LINKED,
     RESULT,
+    STREAM_ACK,
+    STREAM_EXPIRE,
     Frame,
 )
-from actorlib._wire.peer_socket import method_number
-from actorlib._wire.serialization import decode, one_line
+from actorlib._wire.serialization import decode
+from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    import asyncio
+    from collections.abc import Callable, Collection, Mapping
 
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import LoanId
@@ -57,118 +59,15 @@ if TYPE_CHECKING:
     from actorlib._owner.calls_under_way import UnderWay
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._owner.streams import Worker
     from actorlib._shm.memory import Payload
     from actorlib._wire.async_channel import AsyncChannel
 
 
-class Callers:
-    """Knows who calls one actor over links, and tells them of its end.
-
-    Args:
-        loans: Counts the handles in answers.
-        unsent: What keeps the actor from being ended.
-        tell: Sends the actor a frame.
-
-    Attributes:
-        ran: The method that ran when the process ended, if it was called over a link.
-    """
-
-    def __init__(
-        self,
-        loans: BorrowedReferences,
-        unsent: UnsentResults,
-        tell: Callable[[Frame], None],
-    ) -> None:
-        self._loans = loans
-        self._unsent = unsent
-        self._tell = tell
-        self._sessions: dict[int, Worker] = {}
-        self._number = 0
-        self._has_parted = True
-        self._is_parting = False
-        self.ran: str | None = None
-
-    def add(self, caller: Worker, number: int) -> None:
-        """A worker has a link to the actor.
-
-        Args:
-            caller: The worker.
-            number: That of the actor's session.
-        """
-        self._sessions = self._living()
-        self._sessions[caller.number] = caller
-        self._number = number
-        self._has_parted = False
-
-    def answer(self, frame: Frame) -> None:
-        """Passes on an answer that did not go over its link, as it has loans."""
-        caller = self._sessions.get(frame[1] // LINKED)
-        loans = frame[-2]
-        if caller is None or not caller.channel.is_open:
-            if loans:
-                self._loans.arrived(loans, OWNER)
-                self._loans.returned(loans, OWNER)
-            return
-        if loans:
-            self._loans.arrived(loans, caller.number)
-        caller.channel.send(frame)
-
-    def have_parted(self) -> bool:
-        """Whether everything that came over links is answered.
-
-        If it is not known, the actor is asked, and is not idle until it has said so.
-        """
-        if self._has_parted:
-            return True
-        if not self._is_parting:
-            self._is_parting = True
-            self._unsent.add()
-            self._tell((LINK_CLOSE, 0))
-        return False
-
-    def parted(self) -> None:
-        """The actor has answered everything, and takes nothing more."""
-        self._has_parted = True
-        self._pay()
-
-    def note(self, mark: int, methods: Iterable[str]) -> None:
-        """The actor's process is gone: takes what it has written of what it ran.
-
-        Args:
-            mark: The number that it has written, or 0.
-            methods: The names of the actor's methods.
-        """
-        marks = {method_number(name): name for name in methods} if mark else {}
-        self.ran = marks.get(mark)
-
-    def lost(self, why: Callable[[], BaseException]) -> None:
-        """The actor's process is gone: what it has not answered gets no answer."""
-        callers, self._sessions = self._living(), {}
-        self.ran = None
-        self._has_parted = True
-        if callers:
-            error = why()
-            lost = (LINK_LOST, self._number, one_line(error), dump_exception(error))
-            for caller in callers.values():
-                caller.channel.send(lost)
-        self._pay()
-
-    def _pay(self) -> None:
-        if self._is_parting:
-            self._is_parting = False
-            self._unsent.remove()
-
-    def _living(self) -> dict[int, Worker]:
-        return {
-            number: caller
-            for number, caller in self._sessions.items()
-            if caller.channel.is_open
-        }
+_LEAST_PATIENCE = 0.05
 
 
 class CallRouter:
-    """Routes the calls of one actor; the replier of the owner's refs.
+    """Routes the calls of one actor; see ResultOwner and StreamSource.
 
     Args:
         references: Counts the handles in arguments and results.
@@ -179,7 +78,7 @@ class CallRouter:
         policy: Says what holds for each of them.
 
     Attributes:
-        streams: Those of its calls that give items.
+        channel: The pipe to the actor; None while that takes no calls.
         unsent: The refs that it has sent, and whose values it has not passed on yet.
         callers: Who calls it over links.
     """
@@ -199,7 +98,7 @@ class CallRouter:
         self._unavailable = unavailable
         self._idle = idle
         self.unsent = UnsentResults(self._tell_idle)
-        self.callers = Callers(references, self.unsent, self.tell)
+        self.callers = LinkCallers(references, self.unsent, self.tell)
         self._policy = policy
         self._retries = policy.usual
         self._timekeeper: Timekeeper[int] = Timekeeper(policy.clock, self._late)
@@ -207,8 +106,7 @@ class CallRouter:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
         self._calls = self._mailbox.calls
         self._now = policy.clock.now
-        self.streams = Streams(self._mailbox, references)
-        self._channel: AsyncChannel | None = None
+        self.channel: AsyncChannel | None = None
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
@@ -240,7 +138,7 @@ class CallRouter:
     @property
     def session(self) -> int:
         """The number of the session that calls are sent to; 0 while there is none."""
-        return 0 if self._channel is None else self._session
+        return 0 if self.channel is None else self._session
 
     def unanswered(self) -> list[UnderWay]:
         """All calls without an answer, and where each is."""
@@ -259,7 +157,7 @@ class CallRouter:
     def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
         """The methods that may have run when its process ended; None if unknown."""
         sent = [method for _, method, _ in self._mailbox.sent.values()]
-        refused = self._channel.refused if self._channel is not None else 0
+        refused = self.channel.refused if self.channel is not None else 0
         # A function's call has its number before it, which nobody else knows.
         arrived = sent[: max(0, len(sent) - refused)]
         came = [method.rpartition(":")[2] for method in arrived]
@@ -277,7 +175,7 @@ class CallRouter:
         headers: Mapping[str, object] | None,
     ) -> None:
         """Sends a call without handles, and binds its ref; see ``send``."""
-        channel = self._channel
+        channel = self.channel
         if headers or self._retries is not None or channel is None or self._is_closed:
             bind(ref, self, self.send(ref, method, None, payload, headers))
             return
@@ -317,7 +215,7 @@ class CallRouter:
         number, frame = self._mailbox.post(
             reply, method, loans, payload, headers, retries
         )
-        channel = self._channel
+        channel = self.channel
         if number and (frame is None or channel is None or not channel.is_turn_timed):
             if frame is not None and channel is not None:
                 channel.is_turn_timed = True
@@ -325,7 +223,7 @@ class CallRouter:
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
-            self._channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
+            self.channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
                 self._lend(frame)
         elif not number:
@@ -357,7 +255,7 @@ class CallRouter:
 
     def opened(self, channel: AsyncChannel, session: int) -> None:
         """The actor is ready: what waited is sent."""
-        self._channel = self.streams.channel = channel
+        self.channel = channel
         self._session = session
         for frame in self._mailbox.opened():
             channel.send(frame)
@@ -415,7 +313,7 @@ class CallRouter:
 
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
-        self._channel = self.streams.channel = None
+        self.channel = None
         tear_down(
             self,
             lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
@@ -426,13 +324,64 @@ class CallRouter:
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
-        self._channel = self.streams.channel = None
+        self.channel = None
         tear_down(
             self,
             lambda: self._give_up(*self._mailbox.closed(), self._died),
             lambda: self.callers.lost(self._died),
             lambda: self._timekeeper.keep(self._has),
         )
+
+    # Streams.
+
+    def item(self, frame: Frame) -> None:
+        """Gives an item to whoever reads; one that nobody wants is dropped.
+
+        Raises:
+            ProtocolError: It is of a call that is no stream.
+        """
+        _, number, index, loans, payload = frame
+        sent = self._mailbox.sent.get(number)
+        target = None if sent is None else sent[0]
+        if isinstance(target, StreamReader):
+            load = partial(load_result, loans=loans)
+            if loans:
+                with passing(self._loans, loans, OWNER):
+                    target.put(number, index, payload, load)
+            else:
+                target.put(number, index, payload, load)
+        elif target is None:
+            if index == 0 and self.channel is not None:
+                # The cancellation met the call on the way from its line to its thread.
+                self.channel.send((CANCEL, number))
+            give_answer(None, frame, self._loans)
+        elif _is_stream(target):
+            with passing(self._loans, loans, OWNER):
+                cast("Any", target).item(frame)
+        else:
+            raise ProtocolError(f"an item of call {number}, which is no stream")
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells the actor how many items of a stream were taken; see StreamSource."""
+        if self.channel is not None:
+            self.channel.send((STREAM_ACK, number, count))
+
+    def expire_streams(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
+        """Cuts off, now and again, what nobody has taken anything of meanwhile.
+
+        It goes on until the actor has nothing left to do.
+
+        Args:
+            loop: The owner's loop.
+            patience: Seconds.
+        """
+        if self.is_idle:
+            return
+        targets = (target for target, *_ in self._calls.posted.values())
+        if self.channel is not None and any(map(_is_stream, targets)):
+            self.channel.send((STREAM_EXPIRE, 0))
+        after = max(patience, _LEAST_PATIENCE)
+        loop.call_later(after, self.expire_streams, loop, patience)
 
     # Calls that may be sent again: this process holds the handles in them meanwhile.
 
@@ -458,9 +407,9 @@ class CallRouter:
             kept.retries, answer, self._loans
         ):
             frame = mailbox.again(number)
-            if frame is not None and self._channel is not None:
+            if frame is not None and self.channel is not None:
                 self._timekeeper.rename(number, frame[1])
-                self._channel.send(frame)
+                self.channel.send(frame)
                 if frame[3]:
                     self._lend(frame)
                 return True
@@ -501,18 +450,14 @@ class CallRouter:
         """Stops a call; True if it is told when it has ended; see Replier."""
         number = self._mailbox.current(call)
         reply, method, _ = self._mailbox.sent.get(number, (None, "", None))
-        if (
-            reply is None
-            or self._channel is None
-            or not self._policy.ends_later(method)
-        ):
+        if reply is None or self.channel is None or not self._policy.ends_later(method):
             self._drop(call, recursive=recursive)
             return False
         if type(reply) is not CancelledTarget:
             self._calls.replace(number, CancelledTarget(reply, self._drop_answer))
-            self._channel.send((CANCEL, number))
+            self.channel.send((CANCEL, number))
             if recursive:
-                self._policy.cancel_made(self._session, number)
+                self._policy.cancel_children(self._session, number)
             self._return(self._mailbox.release(number))  # it does not go again
         return True
 
@@ -523,10 +468,10 @@ class CallRouter:
         """Forgets a call, and stops it if it was sent."""
         number = self._mailbox.current(call)
         self._timekeeper.discard(number)
-        if self._mailbox.was_sent(call) and self._channel is not None:
-            self._channel.send((CANCEL, number))
+        if self._mailbox.was_sent(call) and self.channel is not None:
+            self.channel.send((CANCEL, number))
             if recursive:
-                self._policy.cancel_made(self._session, number)
+                self._policy.cancel_children(self._session, number)
         self._return(self._mailbox.drop(call))
         self._tell_idle()
 
@@ -565,14 +510,14 @@ class CallRouter:
         if isinstance(self._calls.target(number), ObjectRef):
             self._calls.replace(number, weakref.ref(ref, gone))
 
-    def cancel_made(self, number: int, *, by_force: bool = False) -> None:
+    def cancel_children(self, number: int, *, by_force: bool = False) -> None:
         """Cancels the calls that one of its own has made, and theirs."""
-        self._policy.cancel_made(self._session, number, by_force=by_force)
+        self._policy.cancel_children(self._session, number, by_force=by_force)
 
     def tell(self, frame: Frame) -> None:
         """Sends a frame that is no call, if the worker is ready for calls."""
-        if self._channel is not None:
-            self._channel.send(frame)
+        if self.channel is not None:
+            self.channel.send(frame)
 
     def called(self, call: int) -> str:
         """What a call without an answer is called in messages; see Namer."""
@@ -603,3 +548,8 @@ class CallRouter:
 
 def _fail(reply: ResponseTarget, why: Callable[[], BaseException]) -> None:
     give_error(reply, why())  # an error of its own for each: it keeps their frames
+
+
+def _is_stream(target: ResponseTarget | None) -> bool:
+    """Whether it gets items: a StreamReader, or a worker's WorkerStream."""
+    return isinstance(target, StreamReader) or hasattr(target, "item")

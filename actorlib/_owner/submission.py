@@ -1,8 +1,7 @@
 """Calls on their way out, with their arguments and in order.
 
 A call of the owner's code whose arguments are refs waits here until they have their
-values, and those behind it to the same actor wait with it. Calls of functions go into
-the pool from here, the owner's own and those of workers.
+values, and those behind it to the same actor wait with it.
 """
 
 from __future__ import annotations
@@ -16,26 +15,20 @@ from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._wire.arguments import Arguments, call_when_done
 from actorlib._wire.call import Call
-from actorlib._wire.messages import BLOCKED, DURATION, REGISTER_FUNCTION, RESUMED
 from actorlib._wire.ordering import CallOrder
-from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._core.callee import Callee
-    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.ids import ActorId
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.stream_reader import StreamReader
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._owner.streams import Reader
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task import FunctionEntry, TaskWorker
+    from actorlib._owner.task import FunctionEntry
     from actorlib._owner.task_pool import TaskPool
-    from actorlib._owner.worker_calls import WorkerCall
-    from actorlib._owner.worker_session import WorkerSession
-    from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
 
     Answered: TypeAlias = ObjectRef[Any] | StreamReader
@@ -210,88 +203,3 @@ class Sending:
                 later.set_result(completed)
         elif not later.done():
             later.set_exception(completed)
-
-
-OF_FUNCTIONS = frozenset({REGISTER_FUNCTION, DURATION, BLOCKED, RESUMED})
-"""The kinds of frames that are served here."""
-
-
-def serve(pool: TaskPool, session: WorkerSession, kind: int, *fields: Any) -> None:
-    """Serves a frame that has no answer."""
-    if kind == REGISTER_FUNCTION:
-        pool.functions.register(session.number, *fields)
-        return
-    worker = pool.workers.by_id.get(session.actor)
-    if worker is None:
-        return
-    if kind == DURATION:
-        pool.paced(worker, *fields)
-    elif kind == BLOCKED:
-        if not worker.tasks:
-            raise ProtocolError("no call runs there that could wait")
-        number, calls, count = fields
-        session.when_answered = _until_answered(worker, set(calls), count)
-        worker.group.blocked(worker, number)
-    else:
-        session.when_answered = None
-        worker.group.resumed(worker)
-
-
-def _until_answered(
-    worker: TaskWorker, calls: set[int], count: int
-) -> Callable[[int], None] | None:
-    """Lets a function go on when so many of some calls are answered.
-
-    Its worker says so as well. But by then the CPU of who gave the answer would be with
-    somebody who has not begun, and more and more would have begun and wait.
-    """
-    if not calls:
-        return None
-    left = count
-
-    def answered(call: int) -> None:
-        nonlocal left
-        if call in calls:
-            calls.discard(call)
-            left -= 1
-            if not left:
-                worker.group.resumed(worker)
-
-    return answered
-
-
-def ask(
-    pool: TaskPool,
-    session: int,
-    asker: WorkerCall,
-    read: Callable[..., Reader],
-    number: int,
-    face: bytes,
-    headers: dict[str, Any] | None,
-    loans: tuple[LoanId, ...] | None,
-    payload: Payload,
-) -> int:
-    """Takes a call that a worker makes; gives its number.
-
-    Args:
-        pool: Where it goes.
-        session: The number of the worker's session.
-        asker: Gets the answer.
-        read: Makes whoever gets the items instead, if it yields; is told whether the
-            call is detached.
-        number: The function's number there.
-        face: What is known of it; see FunctionTable.
-        headers: What the caller says of this call alone.
-        loans: What is in the arguments and counted.
-        payload: The arguments.
-    """
-    entry = pool.functions.asked(session, number, face)
-    asker.method = entry.label
-    asker.has_end = headers is not None and "deadline" in headers
-    if loans:
-        # The worker still holds them; this process does too, until it is answered.
-        pool.loans.arrived(loans, OWNER)
-    reply: WorkerCall | Reader = asker
-    if entry.is_stream:
-        reply = read(is_detached=bool(headers and "detach" in headers))
-    return pool.post(reply, entry, loans, payload, headers, is_nested=True)

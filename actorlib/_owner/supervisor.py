@@ -238,7 +238,7 @@ class ActorSupervisor:
         if not self.router.is_closed:
             loop, patience = self._loop, self._starter.grace
             router = self.router
-            router.streams.cut_off(loop, patience, lambda: router.is_idle)
+            router.expire_streams(loop, patience)
         self.router.close()
         self.end_when_idle(reason)
 

@@ -360,7 +360,7 @@ class TaskWorker:
     @property
     def is_there(self) -> bool:
         """Whether its process is ready for calls."""
-        return self.supervisor.router.streams.channel is not None
+        return self.supervisor.router.channel is not None
 
     def answered(self, task: Task) -> None:
         """Takes note that it is done with a call."""
@@ -380,7 +380,7 @@ class TaskWorker:
         self.is_looking = False
         if not self.tasks:
             return
-        channel = self.supervisor.router.streams.channel
+        channel = self.supervisor.router.channel
         pid = self.supervisor.pid
         if pid and pid != os.getpid() and channel is not None:
             try:

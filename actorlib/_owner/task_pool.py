@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import CallState
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.response_target import ResponseTarget
-    from actorlib._owner.streams import Reader
     from actorlib._owner.task import WorkerHost
     from actorlib._shm.memory import Payload
 
@@ -231,14 +230,14 @@ class TaskPool:
         target, (_, _, index, loans, payload) = self._calls.target(task.number), frame
         if isinstance(target, StreamReader):
             target.put(task.number, index, payload, partial(load_result, loans=loans))
-        elif target is not None:
-            cast("Reader", target).item((ITEM, task.number, *frame[2:]))
+        elif target is not None:  # a WorkerStream
+            cast("Any", target).item((ITEM, task.number, *frame[2:]))
 
     def taken(self, number: int, count: int) -> None:
-        """Tells the worker of a stream how many items of it were taken; see Source."""
+        """Tells the worker how many items of a stream were taken; see StreamSource."""
         task = self.task(number)
         if task is not None and task.worker is not None:
-            task.worker.supervisor.router.streams.taken(task.sent_as, count)
+            task.worker.supervisor.router.taken(task.sent_as, count)
 
     # Deadlines.
 
@@ -297,12 +296,12 @@ class TaskPool:
         if by_force and next(iter(worker.tasks)) is task:
             task.was_forced = worker.is_leaving = True
             if recursive:
-                worker.supervisor.router.cancel_made(task.sent_as, by_force=True)
+                worker.supervisor.router.cancel_children(task.sent_as, by_force=True)
             worker.supervisor.kill("the call that it ran was cancelled")
             return
         worker.supervisor.router.tell((CANCEL, task.sent_as))
         if recursive:
-            worker.supervisor.router.cancel_made(task.sent_as)
+            worker.supervisor.router.cancel_children(task.sent_as)
         worker.look()
 
     def _withdraw(self, task: Task, worker: TaskWorker) -> None:
@@ -350,7 +349,7 @@ class TaskPool:
             task.worker = None
             if task is ran:
                 # Nobody can be given the answers of what it has called.
-                worker.supervisor.router.cancel_made(task.sent_as)
+                worker.supervisor.router.cancel_children(task.sent_as)
                 if self._is_made_again(task, worker):
                     again.append(task)
             elif self._calls.target(task.number) is None or self._closed_for:

@@ -1,10 +1,19 @@
-"""Calls of workers that wait for an answer: of a method, or of an actor's end."""
+"""Calls of workers that have no answer: who gets it, and which call made which.
+
+A worker's call may be of an actor, of a function, or for an actor's end. Its answer is
+passed on as it came, and so are the items of a stream.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, final
 
+from actorlib._core.flow_control import UNREAD
+from actorlib._owner.deadlines import Clock, Timed, Timekeeper
+from actorlib._owner.refcount import OWNER
+from actorlib._owner.response_target import IS_CANCELLED
 from actorlib._wire.arguments import PickledHandle
+from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import dump_exception
 from actorlib._wire.messages import (
     AT_ONCE,
@@ -12,6 +21,7 @@ from actorlib._wire.messages import (
     CANCELLED,
     DIED,
     FAILURE,
+    ITEM,
     RESULT,
     TO_RESTART,
 )
@@ -21,58 +31,153 @@ from actorlib.exceptions import DeadlineExceededError
 if TYPE_CHECKING:
     import asyncio
 
+    from actorlib._core.current_call import Deadline
     from actorlib._core.ids import LoanId
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.response_target import RemoteTarget
+    from actorlib._owner.streams import StreamSource
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._wire.messages import Frame
 
 
-class Answered(Protocol):
-    """Knows which calls of workers have no answer; WorkerRequests does."""
+@final
+class WorkerCalls:
+    """Keeps the calls of all workers that have no answer.
 
-    def answered(self, session: WorkerSession, call: int) -> WorkerCall | None:
-        """Forgets a call of a worker, which needs no cancelling any more."""
-        ...
+    A call is known by the number of its worker's session and by its own number there.
 
-    def lend_to(self, loans: tuple[LoanId, ...], session: WorkerSession) -> None:
+    Args:
+        references: Counts what answers bring.
+        clock: Says whose time is over.
+
+    Attributes:
+        streams: Those of which a worker may still say what it has taken.
+        deferred: Those with a deadline whose arguments are not there yet. All others'
+            deadlines are kept where they went.
+    """
+
+    def __init__(self, references: BorrowedReferences, clock: Clock) -> None:
+        self.streams = WorkerStreams()
+        self.deferred: Timekeeper[tuple[int, int]] = Timekeeper(clock, self._is_late)
+        self._references = references
+        self._calls: dict[tuple[int, int], WorkerCall] = {}
+        self._children: dict[tuple[int, int], set[int]] = {}
+
+    def __len__(self) -> int:
+        """Counts the calls without an answer."""
+        return len(self._calls)
+
+    def put(self, call: WorkerCall) -> None:
+        """Takes a call, or what has changed about it."""
+        session, number, parent = call.session.number, call.call_id, call.parent_call
+        self._calls[session, number] = call
+        if parent:
+            children = self._children.get((session, parent))
+            if children is None:
+                self._children[session, parent] = {number}
+            else:
+                children.add(number)
+
+    def defer(self, call: WorkerCall, deadline: Deadline | None) -> None:
+        """Takes a call that waits for its arguments: it may end before they come."""
+        self.put(call)
+        if deadline is not None:
+            key = call.session.number, call.call_id
+            self.deferred.add(key, call.method, deadline)
+
+    def get(self, session: int, call: int) -> WorkerCall | None:
+        """Finds a call that has no answer; None if it has one."""
+        return self._calls.get((session, call))
+
+    def pop(self, session: int, call: int) -> WorkerCall | None:
+        """Removes a call that is answered or not wanted; None if it was before."""
+        if self.deferred.calls:
+            self.deferred.discard((session, call))
+        found = self._calls.pop((session, call), None)
+        if found is not None and found.parent_call:
+            key = session, found.parent_call
+            children = self._children[key]
+            children.discard(call)
+            if not children:
+                del self._children[key]
+        return found
+
+    def children(self, session: int, parent_call: int) -> list[int]:
+        """Lists the calls that a call has made, in order."""
+        return sorted(self._children.get((session, parent_call), ()))
+
+    def of(self, session: int) -> list[int]:
+        """Lists the calls of a worker that have no answer."""
+        return [call for holder, call in self._calls if holder == session]
+
+    def cancel_children(
+        self, session: int, parent_call: int, *, by_force: bool = False
+    ) -> None:
+        """Cancels the calls that a call has made, and theirs.
+
+        Args:
+            session: The number of the session of the actor that ran it.
+            parent_call: Its number there.
+            by_force: Whether the processes of functions that run are ended.
+        """
+        for number in self.children(session, parent_call):
+            call = self.get(session, number)
+            self.streams.end(session, number)
+            # First: whoever waits may be the one to run it.
+            if call is not None and not call.drop(by_force=by_force):
+                call.answer(IS_CANCELLED)
+
+    def lend(self, loans: tuple[LoanId, ...], session: WorkerSession) -> None:
         """Counts handles that are about to be sent to a worker."""
-        ...
+        self._references.arrived(loans, session.number)
 
     def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
         """Gives back what a frame brought and nobody gets."""
-        ...
+        if loans:
+            self._references.arrived(loans, OWNER)
+            self._references.returned(loans, OWNER)
+
+    def _is_late(self, key: tuple[int, int], timed: Timed) -> None:
+        call = self.get(*key)
+        self.streams.end(*key)
+        if call is not None:
+            call.fail(late_error(call.where, timed.deadline))
 
 
+@final
 class WorkerCall:
     """Passes the answer of one call on to the worker that waits; see RemoteTarget.
 
     Args:
-        requests: Knows which calls have no answer.
+        calls: Keeps those that have no answer.
         session: The worker.
-        call: The number of what it asks.
+        call_id: The number of the call in the worker.
         supervisor: That of the actor that it calls, if it calls one.
         method: What it calls.
-        asking: The number that the call which made it has in the worker, or 0.
+        parent_call: The number in the worker of the call that made it, or 0.
+        pool: Who runs the function that it calls, if it calls one.
 
     Attributes:
         session: See above.
+        call_id: See above.
         supervisor: See above.
         method: See above.
-        pool: Who runs the function that it calls, if it calls one.
-        number: The number that the call has there; 0 while its arguments are not there.
-        asking: See above.
-        has_end: Whether it has a deadline.
+        parent_call: See above.
+        pool: See above.
+        number: The number that the call has with the actor or the pool; 0 while its
+            arguments are not there.
+        has_deadline: Whether it has one.
     """
 
     __slots__ = (
-        "_call",
-        "_requests",
-        "asking",
-        "has_end",
+        "_calls",
+        "call_id",
+        "has_deadline",
         "method",
         "number",
+        "parent_call",
         "pool",
         "session",
         "supervisor",
@@ -80,22 +185,23 @@ class WorkerCall:
 
     def __init__(
         self,
-        requests: Answered,
+        calls: WorkerCalls,
         session: WorkerSession,
-        call: int,
+        call_id: int,
         supervisor: ActorSupervisor | None = None,
         method: str = "",
-        asking: int = 0,
+        parent_call: int = 0,
+        pool: TaskPool | None = None,
     ) -> None:
-        self._requests = requests
+        self._calls = calls
         self.session = session
-        self._call = call
+        self.call_id = call_id
         self.supervisor = supervisor
         self.method = method
-        self.pool: TaskPool | None = None
+        self.parent_call = parent_call
+        self.pool = pool
         self.number = 0
-        self.asking = asking
-        self.has_end = False
+        self.has_deadline = False
 
     @property
     def where(self) -> str:
@@ -121,50 +227,180 @@ class WorkerCall:
         return False
 
     def answer(self, frame: Frame) -> None:
+        """Passes the answer on."""
         session = self.session
-        self._requests.answered(session, self._call)
+        self._calls.pop(session.number, self.call_id)
         loans = frame[-2]
         if not session.channel.is_open:
-            self._requests.give_up(loans)
+            self._calls.give_up(loans)
             return
         if loans:
-            self._requests.lend_to(loans, session)
-        session.channel.send((frame[0], self._call, *frame[2:]))
+            self._calls.lend(loans, session)
+        session.channel.send((frame[0], self.call_id, *frame[2:]))
         if session.when_answered is not None:
-            session.when_answered(self._call)
+            session.when_answered(self.call_id)
 
-    def lend(self, supervisor: ActorSupervisor) -> None:
+    def answer_with(self, supervisor: ActorSupervisor) -> None:
         """Answers with an actor, which the worker holds from then on."""
         record = supervisor.record
         lent = PickledHandle(record.id, record.interface, record.options.name)
         self.answer((RESULT, 0, (record.id,), dump(lent)))
 
     def fail(self, error: BaseException) -> None:
+        """Tells that there will be none."""
         kind = DIED
         if isinstance(error, DeadlineExceededError) and error.is_inherited:
             kind = CANCELLED  # whoever waits for the call above is told likewise
-        said = one_line(error)
-        self.answer((FAILURE, 0, kind, said, "", "", None, dump_exception(error)))
+        summary, payload = one_line(error), dump_exception(error)
+        self.answer((FAILURE, 0, kind, summary, "", "", None, payload))
+
+
+@final
+class WorkerStream:
+    """Passes one stream, of an actor or a function, on to the worker that reads it.
+
+    Args:
+        calls: Keeps the calls of workers that have no answer.
+        call: The call of the worker's that it is the answer of.
+        source: Where the items come from.
+        is_detached: Whether the call goes on when the worker is gone.
+        is_capped: Whether what the worker takes matters also behind the end.
+
+    Attributes:
+        call: See above.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_is_capped",
+        "_is_detached",
+        "_is_gone",
+        "_number",
+        "_source",
+        "call",
+    )
+
+    def __init__(
+        self,
+        calls: WorkerCalls,
+        call: WorkerCall,
+        source: StreamSource,
+        *,
+        is_detached: bool,
+        is_capped: bool = False,
+    ) -> None:
+        self.call = call
+        self._calls = calls
+        self._source = source
+        self._is_detached = is_detached
+        self._is_capped = is_capped
+        self._is_gone = False
+        self._number = 0
+        calls.streams.add(self)
+
+    @property
+    def session(self) -> WorkerSession:
+        """The worker."""
+        return self.call.session
+
+    @property
+    def parent_call(self) -> int:
+        """The number in the worker of the call that reads it, or 0."""
+        return self.call.parent_call
+
+    def item(self, frame: Frame) -> None:
+        """Passes an item on."""
+        _, self._number, index, loans, payload = frame
+        call = self.call
+        channel = call.session.channel
+        if self._is_gone or not channel.is_open:
+            if index == 0:
+                self.took(UNREAD)
+            return
+        if loans:
+            self._calls.lend(loans, call.session)
+        channel.send((ITEM, call.call_id, index, loans, payload))
+
+    def took(self, count: int) -> None:
+        """Tells the source that the worker has taken items, or is gone."""
+        self._is_gone = self._is_gone or count == UNREAD
+        if self._number:
+            self._source.taken(self._number, count)
+
+    def leave(self) -> None:
+        """Cancels the call of a worker that is gone, unless it is detached."""
+        self.took(UNREAD)
+        if not self._is_detached:
+            self.call.drop()
+
+    def answer(self, frame: Frame) -> None:
+        """Passes the end on."""
+        self.call.answer(frame)
+        self._end()
+
+    def fail(self, error: BaseException) -> None:
+        """Passes on why there is no end."""
+        self.call.fail(error)
+        self._end()
+
+    def _end(self) -> None:
+        if not self._is_capped:
+            self._calls.streams.end(self.call.session.number, self.call.call_id)
+
+
+@final
+class WorkerStreams:
+    """Finds the streams that workers read, by the worker's own number for each."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, dict[int, WorkerStream]] = {}
+
+    def __len__(self) -> int:
+        """Counts the streams that workers read."""
+        return sum(map(len, self._open.values()))
+
+    def add(self, stream: WorkerStream) -> None:
+        """Takes a stream that a worker begins to read."""
+        call = stream.call
+        self._open.setdefault(call.session.number, {})[call.call_id] = stream
+
+    def took(self, session: int, call: int, count: int) -> None:
+        """Passes on how many items a worker has taken."""
+        stream = self._open.get(session, {}).get(call)
+        if stream is not None:
+            stream.took(count)
+
+    def end(self, session: int, call: int) -> None:
+        """Forgets a stream of which a worker needs to hear no more."""
+        streams = self._open.get(session)
+        if streams is not None:
+            streams.pop(call, None)
+            if not streams:
+                del self._open[session]
+
+    def forget(self, session: int) -> list[WorkerStream]:
+        """Forgets a worker that is gone; gives what it read, to be left."""
+        return list(self._open.pop(session, {}).values())
 
 
 def answer_when(
-    asker: RemoteTarget, supervisor: ActorSupervisor, manner: int | None = None
+    call: RemoteTarget, supervisor: ActorSupervisor, ending: int | None = None
 ) -> None:
     """Answers a worker when an actor is ready, or was ended.
 
     Args:
-        asker: The worker.
+        call: The worker.
         supervisor: That of the actor.
-        manner: How it is ended; None if it is not.
+        ending: How it is ended; None if it is not.
     """
-    settled = supervisor.ready() if manner is None else _ENDINGS[manner](supervisor)
+    settled = supervisor.ready() if ending is None else _ENDINGS[ending](supervisor)
 
     def answer(future: asyncio.Future[None]) -> None:
         error = future.exception()
         if error is not None:
-            asker.fail(error)
+            call.fail(error)
         else:
-            asker.answer((RESULT, 0, None, encode(None)))
+            call.answer((RESULT, 0, None, encode(None)))
 
     settled.add_done_callback(answer)
 

@@ -11,28 +11,30 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.log import warn
-from actorlib._owner import submission
 from actorlib._owner.call_policy import opened
-from actorlib._owner.call_tree import CallTree
-from actorlib._owner.deadlines import Clock, Timed, Timekeeper
 from actorlib._owner.deadlocks import Deadlocks
 from actorlib._owner.peer_links import OF_LINKS, LinkBroker
 from actorlib._owner.pending_creations import PendingCreations
 from actorlib._owner.placement_groups import serve as serve_group
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import IS_CANCELLED
-from actorlib._owner.streams import Reader, Readers
 from actorlib._owner.teardown import Phase, WorkersGone, tear_down
-from actorlib._owner.worker_calls import WorkerCall, answer_when
-from actorlib._wire.call_headers import late_error
+from actorlib._owner.worker_calls import (
+    WorkerCall,
+    WorkerCalls,
+    WorkerStream,
+    answer_when,
+)
 from actorlib._wire.messages import (
     AWAIT,
+    BLOCKED,
     CALL_ACTOR,
     CALL_ACTOR_WITH,
     CALL_DEFERRED,
     CANCEL,
     CREATE,
     CREATE_ARGUMENTS,
+    DURATION,
     END,
     FIND,
     FORCE_CANCEL,
@@ -44,8 +46,10 @@ from actorlib._wire.messages import (
     OBJECT_CANCEL,
     OBJECT_GET,
     OBJECT_PUT,
+    REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
+    RESUMED,
     RUN,
     STREAM_ACK,
     STUCK,
@@ -69,15 +73,19 @@ if TYPE_CHECKING:
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import ActorId, LoanId, ObjectId
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.deadlines import Clock
     from actorlib._owner.names import ActorNames
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task import TaskWorker
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
+
+_OF_TASK_WORKERS = frozenset({REGISTER_FUNCTION, DURATION, BLOCKED, RESUMED})
 
 
 class WorkerRequests:
@@ -125,11 +133,10 @@ class WorkerRequests:
         self._references = references
         self._groups = groups
         self._pool = pool
-        self._calls: CallTree[WorkerCall] = CallTree()
-        self._deferred: Timekeeper[tuple[int, int]] = Timekeeper(clock, self._is_late)
+        self._calls = WorkerCalls(references, clock)
         self._deadlocks = Deadlocks(self._calls.get, find)
         self._creations = PendingCreations(create, names, engine, references)
-        self.links = LinkBroker(self, find)
+        self.links = LinkBroker(self._calls, find, self.cancel_children)
         self._others: dict[int, Callable[..., None]] = {
             AWAIT: self._await_actor,
             END: self._await_actor,
@@ -148,7 +155,6 @@ class WorkerRequests:
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
         }
-        self._readers = Readers()
         subscribe = gone.subscribe
         subscribe(Phase.ROUTES, self.links.on_worker_gone)
         subscribe(Phase.ROUTES, self._deadlocks.on_worker_gone)
@@ -160,15 +166,15 @@ class WorkerRequests:
         """Serves one frame of a worker.
 
         Raises:
-            ProtocolError: It is of no kind that rises.
+            ProtocolError: It is of no kind that workers send.
         """
         kind = frame[0]
         if kind == CALL_ACTOR:
             self._call_actor(session, *frame[1:])
         elif kind == CALL_ACTOR_WITH:
-            _, call, asking, actor, method, loans, headers, payload = frame
+            _, call, parent_call, actor, method, loans, headers, payload = frame
             self._call_actor(
-                session, call, asking, actor, method, loans, payload, headers
+                session, call, parent_call, actor, method, loans, payload, headers
             )
         elif kind == RELEASE_REFS:
             _, actor, count = frame
@@ -176,8 +182,8 @@ class WorkerRequests:
             self._references.release(actor, session.number, count)
         elif kind == CREATE:
             _, call, *creation = frame
-            asker = WorkerCall(self, session, call) if call else None
-            self._creations.create(asker, session.number, *creation)
+            made = WorkerCall(self._calls, session, call) if call else None
+            self._creations.create(made, session.number, *creation)
         elif kind == CREATE_ARGUMENTS:
             self._creations.give(*frame[1:])
         elif kind == LIST:
@@ -186,29 +192,29 @@ class WorkerRequests:
             self._others[kind](session, *frame[1:])
         elif kind in OF_LINKS:
             self.links.serve(session, frame)
-        elif kind in submission.OF_FUNCTIONS:
-            submission.serve(self._pool, session, *frame)
+        elif kind in _OF_TASK_WORKERS:
+            self._serve_task_worker(session, *frame)
         else:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
 
     def _list(self, session: WorkerSession, call: int, what: str) -> None:
         listed = dump(self._lists[what]())
-        WorkerCall(self, session, call).answer((RESULT, call, None, listed))
+        WorkerCall(self._calls, session, call).answer((RESULT, call, None, listed))
 
     def _acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
-        self._readers.took(session.number, call, count)
+        self._calls.streams.took(session.number, call, count)
 
     def _group(
         self, session: WorkerSession, call: int, verb: str, about: Payload
     ) -> None:
-        asker = WorkerCall(self, session, call)
-        serve_group(self._groups, asker, session.number, verb, about)
+        made = WorkerCall(self._calls, session, call)
+        serve_group(self._groups, made, session.number, verb, about)
 
     def _call_actor(
         self,
         session: WorkerSession,
         call: int,
-        asking: int,
+        parent_call: int,
         actor: ActorId,
         method: str,
         loans: tuple[LoanId, ...] | None,
@@ -216,104 +222,128 @@ class WorkerRequests:
         headers: dict[str, Any] | None = None,
     ) -> None:
         supervisor = self._find_actor(actor)
-        asker = WorkerCall(self, session, call, supervisor, method, asking)
+        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
         if supervisor is None:
-            self.give_up(loans)
-            asker.fail(_unknown(actor))
+            self._calls.give_up(loans)
+            made.fail(_unknown(actor))
             return
-        if self._deferred.calls:
-            self._deferred.discard((session.number, call))
+        if self._calls.deferred.calls:
+            self._calls.deferred.discard((session.number, call))
         if headers and "retries" in headers:
             try:
                 headers = opened(headers)
             except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
-                asker.fail(_unreadable(method, error))
+                made.fail(_unreadable(method, error))
                 return
         if loans:
             # The worker still holds them; this process does too, until they are sent.
             self._references.arrived(loans, OWNER)
-        reply: WorkerCall | Reader = asker
+        target: WorkerCall | WorkerStream = made
         if headers is not None and "stream" in headers:
-            is_capped = supervisor.record.interface.max_unread > 0
-            streams = supervisor.router.streams
-            reply = Reader(
-                asker,
-                self.lend_to,
-                session,
-                call,
-                streams,
+            target = WorkerStream(
+                self._calls,
+                made,
+                supervisor.router,
                 is_detached="detach" in headers,
+                is_capped=supervisor.record.interface.max_unread > 0,
             )
-            self._readers.add(reply, is_capped=is_capped)
-        number = supervisor.router.send(reply, method, loans, payload, headers)
+        number = supervisor.router.send(target, method, loans, payload, headers)
         if number:
-            asker.number = number
-            asker.has_end = headers is not None and "deadline" in headers
-            self._calls.put(session.number, call, asker)
+            made.number = number
+            made.has_deadline = headers is not None and "deadline" in headers
+            self._calls.put(made)
 
-    def _run(self, session: WorkerSession, call: int, asking: int, *given: Any) -> None:
+    def _run(
+        self,
+        session: WorkerSession,
+        call: int,
+        parent_call: int,
+        number: int,
+        face: bytes,
+        headers: dict[str, Any] | None,
+        loans: tuple[LoanId, ...] | None,
+        payload: Payload,
+    ) -> None:
+        """Posts a call of a function, which has a number in that worker."""
         pool = self._pool
-        if self._deferred.calls:
-            self._deferred.discard((session.number, call))
-        asker = WorkerCall(self, session, call, asking=asking)
-        asker.pool = pool
+        if self._calls.deferred.calls:
+            self._calls.deferred.discard((session.number, call))
+        entry = pool.functions.asked(session.number, number, face)
+        made = WorkerCall(
+            self._calls, session, call, None, entry.label, parent_call, pool
+        )
+        made.has_deadline = headers is not None and "deadline" in headers
+        if loans:
+            # The worker still holds them; this process does too, until it is answered.
+            self._references.arrived(loans, OWNER)
+        target: WorkerCall | WorkerStream = made
+        if entry.is_stream:
+            is_detached = bool(headers and "detach" in headers)
+            target = WorkerStream(self._calls, made, pool, is_detached=is_detached)
+        made.number = pool.post(target, entry, loans, payload, headers, is_nested=True)
+        if made.number:
+            self._calls.put(made)
 
-        def read(*, is_detached: bool) -> Reader:
-            reader = Reader(
-                asker, self.lend_to, session, call, pool, is_detached=is_detached
-            )
-            self._readers.add(reader, is_capped=False)
-            return reader
-
-        asker.number = submission.ask(pool, session.number, asker, read, *given)
-        if asker.number:
-            self._calls.put(session.number, call, asker)
+    def _serve_task_worker(
+        self, session: WorkerSession, kind: int, *fields: Any
+    ) -> None:
+        """Serves what a worker of functions says of itself."""
+        pool = self._pool
+        if kind == REGISTER_FUNCTION:
+            pool.functions.register(session.number, *fields)
+            return
+        worker = pool.workers.by_id.get(session.actor)
+        if worker is None:
+            return
+        if kind == DURATION:
+            pool.paced(worker, *fields)
+        elif kind == BLOCKED:
+            if not worker.tasks:
+                raise ProtocolError("no call runs there that could wait")
+            number, calls, count = fields
+            session.when_answered = _until_answered(worker, set(calls), count)
+            worker.group.blocked(worker, number)
+        else:
+            session.when_answered = None
+            worker.group.resumed(worker)
 
     def _force(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
-        asked = self.answered(session, call)
-        if asked is not None and asked.pool is not None:
-            asked.pool.force(asked.number, recursive=recursive)
+        made = self._calls.pop(session.number, call)
+        if made is not None and made.pool is not None:
+            made.pool.force(made.number, recursive=recursive)
 
     def _warn_stuck(
         self, session: WorkerSession, call: int, waiting: tuple[str, ...], method: str
     ) -> None:
         """Warns of a call that awaits another one, which may wait for its place."""
-        asked = self._calls.get(session.number, call)
-        if asked is None or asked.supervisor is None or asked.method not in waiting:
+        made = self._calls.get(session.number, call)
+        if made is None or made.supervisor is None or made.method not in waiting:
             return
-        if asked.supervisor.record.id == session.actor:
+        if made.supervisor.record.id == session.actor:
             warn(
                 "%s awaits %s of its own actor, which waits for the only "
                 "place there is: neither goes on. Raise max_concurrency (or the limit "
                 "of the concurrency group), or await self.%s() itself",
-                asked.supervisor.record.method(method),
-                asked.supervisor.record.called.method(asked.method),
-                asked.method,
+                made.supervisor.record.method(method),
+                made.supervisor.record.called.method(made.method),
+                made.method,
             )
 
     def _defer(
         self,
         session: WorkerSession,
         call: int,
-        asking: int,
+        parent_call: int,
         actor: ActorId,
         deadline: Deadline | None,
         method: str,
     ) -> None:
         """Takes a call that waits for its arguments: it may end before they come."""
         supervisor = self._find_actor(actor)
-        if supervisor is None and actor:  # told when it is asked for
+        if supervisor is None and actor:  # told when it is made for
             return
-        asker = WorkerCall(self, session, call, supervisor, method, asking)
-        self._calls.put(session.number, call, asker)
-        if deadline is not None:
-            self._deferred.add((session.number, call), method, deadline)
-
-    def _is_late(self, key: tuple[int, int], timed: Timed) -> None:
-        asked = self._calls.get(*key)
-        self._readers.end(*key)
-        if asked is not None:
-            asked.fail(late_error(asked.where, timed.deadline))
+        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
+        self._calls.defer(made, deadline)
 
     def _announce_object(
         self, session: WorkerSession, name: ObjectId, call: int
@@ -329,7 +359,7 @@ class WorkerRequests:
         self._objects.keep(name, *value)
 
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
-        self._objects.fetch(name, WorkerCall(self, session, call).answer)
+        self._objects.fetch(name, WorkerCall(self._calls, session, call).answer)
 
     def _cancel_object(self, session: WorkerSession, name: ObjectId) -> None:
         del session
@@ -337,75 +367,52 @@ class WorkerRequests:
 
     def _cancelled(self, session: WorkerSession, call: int) -> None:
         """Cancels a worker's call, as somebody else who has its ref wants."""
-        asked = self._calls.get(session.number, call)
-        if asked is not None and not asked.drop():
-            asked.answer(IS_CANCELLED)
+        made = self._calls.get(session.number, call)
+        if made is not None and not made.drop():
+            made.answer(IS_CANCELLED)
 
     def _cancel(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
-        self._readers.end(session.number, call)
-        asked = self._calls.get(session.number, call)
-        if asked is None or asked.drop(recursive=recursive):
+        self._calls.streams.end(session.number, call)
+        made = self._calls.get(session.number, call)
+        if made is None or made.drop(recursive=recursive):
             return
-        if asked.supervisor is not None and 0 < asked.number < LINKED:
-            asked.answer(IS_CANCELLED)  # the worker may wait for its end
+        if made.supervisor is not None and 0 < made.number < LINKED:
+            made.answer(IS_CANCELLED)  # the worker may wait for its end
         else:
-            self.answered(session, call)
+            self._calls.pop(session.number, call)
 
-    def cancel_made(self, session: int, asking: int, *, by_force: bool = False) -> None:
-        """Cancels the calls that a call has made, and theirs.
+    def cancel_children(
+        self, session: int, parent_call: int, *, by_force: bool = False
+    ) -> None:
+        """Cancels the calls that a call has made, also over links, and theirs.
 
         Args:
             session: The number of the session of the actor that ran it.
-            asking: Its number there.
+            parent_call: Its number there.
             by_force: Whether the processes of functions that run are ended.
         """
-        for call in self._calls.made(session, asking):
-            asked = self._calls.get(session, call)
-            self._readers.end(session, call)
-            # First: whoever waits may be the one to run it.
-            if asked is not None and not asked.drop(by_force=by_force):
-                asked.answer(IS_CANCELLED)
-        self.links.cancel_made(session, asking)
-
-    def note(self, session: WorkerSession, call: int, asker: WorkerCall) -> None:
-        """Takes a call that has no answer, and somebody waits for it."""
-        self._calls.put(session.number, call, asker)
-
-    def answered(self, session: WorkerSession, call: int) -> WorkerCall | None:
-        """Forgets a call of a worker, which needs no cancelling any more; gives it."""
-        if self._deferred.calls:
-            self._deferred.discard((session.number, call))
-        return self._calls.pop(session.number, call)
-
-    def lend_to(self, loans: tuple[LoanId, ...], session: WorkerSession) -> None:
-        """Counts handles that are about to be sent to a worker."""
-        self._references.arrived(loans, session.number)
-
-    def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
-        """Gives back what a frame brought and nobody gets."""
-        if loans:
-            self._references.arrived(loans, OWNER)
-            self._references.returned(loans, OWNER)
+        self._calls.cancel_children(session, parent_call, by_force=by_force)
+        self.links.cancel_children(session, parent_call)
 
     def _await_actor(
-        self, session: WorkerSession, call: int, actor: ActorId, *manner: int
+        self, session: WorkerSession, call: int, actor: ActorId, *ending: int
     ) -> None:
-        asker = WorkerCall(self, session, call)
+        made = WorkerCall(self._calls, session, call)
         if (supervisor := self._find_actor(actor)) is None:
-            asker.fail(_unknown(actor))
+            made.fail(_unknown(actor))
         else:
-            answer_when(asker, supervisor, *manner)
+            answer_when(made, supervisor, *ending)
 
     def _find(
         self, session: WorkerSession, call: int, name: str, namespace: str | None
     ) -> None:
-        asker = WorkerCall(self, session, call)
+        made = WorkerCall(self._calls, session, call)
         try:
             supervisor = self._names.find(name, namespace)
         except ActorNotFoundError as error:
-            asker.fail(error)
+            made.fail(error)
         else:
-            asker.lend(supervisor)
+            made.answer_with(supervisor)
 
     def _leave(self, session: WorkerSession, call: int) -> None:
         supervisor = self._find_actor(session.actor)
@@ -414,8 +421,8 @@ class WorkerRequests:
             supervisor.router.fail(call)
 
     def _leave_streams(self, session: WorkerSession) -> None:
-        readers = self._readers.forget(session.number)
-        tear_down(session, *(partial(self._leave_stream, session, r) for r in readers))
+        streams = self._calls.streams.forget(session.number)
+        tear_down(session, *(partial(self._leave_stream, session, s) for s in streams))
 
     def _forget_calls(self, session: WorkerSession) -> None:
         """Forgets the calls that no answer comes for by way of the owner.
@@ -424,13 +431,36 @@ class WorkerRequests:
         others go on, and are forgotten when they are answered.
         """
         for call in self._calls.of(session.number):
-            asked = self._calls.get(session.number, call)
-            if asked is not None and not 0 < asked.number < LINKED:
-                self.answered(session, call)
+            made = self._calls.get(session.number, call)
+            if made is not None and not 0 < made.number < LINKED:
+                self._calls.pop(session.number, call)
 
-    def _leave_stream(self, session: WorkerSession, reader: Reader) -> None:
-        self.answered(session, reader.call)
-        reader.leave()
+    def _leave_stream(self, session: WorkerSession, stream: WorkerStream) -> None:
+        self._calls.pop(session.number, stream.call.call_id)
+        stream.leave()
+
+
+def _until_answered(
+    worker: TaskWorker, calls: set[int], count: int
+) -> Callable[[int], None] | None:
+    """Lets a function go on when so many of some calls are answered.
+
+    Its worker says so as well. But by then the CPU of who gave the answer would be with
+    somebody who has not begun, and more and more would have begun and wait.
+    """
+    if not calls:
+        return None
+    left = count
+
+    def answered(call: int) -> None:
+        nonlocal left
+        if call in calls:
+            calls.discard(call)
+            left -= 1
+            if not left:
+                worker.group.resumed(worker)
+
+    return answered
 
 
 def _unreadable(method: str, error: Exception) -> SerializationError:

@@ -465,8 +465,8 @@ class Street:
             gc.collect()
             await self.neighbour.work.remote()
         assert set(table.by_id) == {self.target}
-        assert {key[0] for key in requests._calls._asked} <= {session}
-        assert not requests._readers
+        assert {key[0] for key in requests._calls._calls} <= {session}
+        assert not requests._calls.streams
         assert set(requests.links._numbered) == {session}
         assert set(table.object_store._makers) == {self.beside.prefix}
         counted = {

@@ -52,7 +52,7 @@ def _raise(*_: object, **__: object) -> NoReturn:
 
 
 _STEPS = [
-    "_requests._readers.forget",
+    "_requests._calls.streams.forget",
     "refcount.forget",
     "object_store.mark",
     "groups.orphan",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from actorlib._owner.link_callers import LinkCallers
 from actorlib._owner.objects import UnsentResults
 from actorlib._owner.refcount import OWNER
-from actorlib._owner.router import Callers
 from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, LINKED, RESULT
 from actorlib._wire.peer_socket import method_number
 
@@ -27,6 +27,10 @@ class Worker:
 
     def send(self, frame: Frame) -> None:
         self.sent.append(frame)
+
+
+def worker(number: int) -> Any:
+    return Worker(number)
 
 
 class Counted:
@@ -52,13 +56,13 @@ class Actor:
 
     def __init__(self) -> None:
         self.told: list[Frame] = []
-        self.loans = Counted()
+        self.loans: Any = Counted()
         self.unsent = UnsentResults(lambda: None)
-        self.callers = Callers(self.loans, self.unsent, self.told.append)
+        self.callers = LinkCallers(self.loans, self.unsent, self.told.append)
 
 
 def test_answer_when_it_has_loans_then_they_are_the_callers() -> None:
-    actor, caller = Actor(), Worker(3)
+    actor, caller = Actor(), worker(3)
     actor.callers.add(caller, 5)
     answer = (RESULT, 3 * LINKED + 7, (b"loan",), b"")
 
@@ -69,7 +73,7 @@ def test_answer_when_it_has_loans_then_they_are_the_callers() -> None:
 
 
 def test_answer_when_the_caller_is_gone_then_its_loans_are_given_back() -> None:
-    actor, caller = Actor(), Worker(3)
+    actor, caller = Actor(), worker(3)
     actor.callers.add(caller, 5)
     caller.is_open = False
 
@@ -82,7 +86,7 @@ def test_answer_when_the_caller_is_gone_then_its_loans_are_given_back() -> None:
 def test_parting_when_there_are_callers_then_the_actor_is_asked_once() -> None:
     actor = Actor()
     assert actor.callers.have_parted()
-    actor.callers.add(Worker(3), 5)
+    actor.callers.add(worker(3), 5)
 
     assert not actor.callers.have_parted()
     assert not actor.callers.have_parted()
@@ -95,7 +99,7 @@ def test_parting_when_there_are_callers_then_the_actor_is_asked_once() -> None:
 
 
 def test_parting_when_a_caller_has_ended_then_its_calls_count_too() -> None:
-    actor, caller = Actor(), Worker(3)
+    actor, caller = Actor(), worker(3)
     actor.callers.add(caller, 5)
     caller.is_open = False
 
@@ -103,7 +107,7 @@ def test_parting_when_a_caller_has_ended_then_its_calls_count_too() -> None:
 
 
 def test_end_when_there_are_callers_then_each_is_told_and_nothing_is_owed() -> None:
-    actor, caller = Actor(), Worker(3)
+    actor, caller = Actor(), worker(3)
     actor.callers.add(caller, 5)
     actor.callers.have_parted()
 
