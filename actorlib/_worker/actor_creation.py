@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING
 
-from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
+from actorlib._core.ids import ACTOR_KIND, ActorId
 from actorlib._core.runtime_env import inherited, refuse_own
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.errors import dump_exception
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.engine import ActorSpec, HandlePin
     from actorlib._worker.engine import WorkerEngine
-    from actorlib._worker.startup import Start
 
 
 class ActorCreation:
@@ -25,19 +23,13 @@ class ActorCreation:
 
     Args:
         engine: The engine of the worker.
-        start: What the worker was told first.
+        is_inline: Whether actors live in this very process.
     """
 
-    def __init__(self, engine: WorkerEngine, start: Start) -> None:
+    def __init__(self, engine: WorkerEngine, *, is_inline: bool) -> None:
         self._engine = engine
-        self._prefix = start.config.prefix
-        self._is_inline = start.config.is_inline
-        self._ids = itertools.count(1)
+        self._is_inline = is_inline
         self._definitions = ClassDefinitions(engine)
-
-    def new_id(self, kind: int) -> bytes:
-        """Makes an id for an actor or a group that this worker creates."""
-        return new_id(self._prefix, kind, next(self._ids))
 
     def create(self, spec: ActorSpec) -> tuple[ActorId, HandlePin | None]:
         """Starts an actor, or finds the one of its name; gives its id, and a pin."""
@@ -49,7 +41,7 @@ class ActorCreation:
         source, captured = definition.source, definition.loans or None
         described = _described(spec, self._inheriting(options))
         arguments = Arguments(engine, name, spec.args, spec.kwargs)
-        actor = ActorId(self.new_id(ACTOR_KIND))
+        actor = ActorId(engine.new_id(ACTOR_KIND))
 
         def frame() -> Frame:
             try:

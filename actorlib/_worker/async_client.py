@@ -122,7 +122,7 @@ class AsyncOwnerClient(OwnerClient):
     """Speaks to the owner from a worker with an event loop.
 
     Args:
-        start: What the worker was told first.
+        start: What the START frame said.
         loop: The loop that reads the pipe.
         pipe: The pipe.
 

@@ -53,7 +53,7 @@ from actorlib._worker.invoke import start_async
 from actorlib._worker.loop_watchdog import LoopWatch, WatchThread
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.plain_methods import PlainMethods
-from actorlib._worker.startup import shutting_down
+from actorlib._worker.startup import construct, shutting_down
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
@@ -201,7 +201,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     """Serves an actor with an event loop: makes it, runs its calls, ends it.
 
     Args:
-        start: What the worker was told first.
+        start: What the START frame said.
         pipe: The worker's end of the pipe, with what was read of it.
         loop: A new loop, which runs on this thread meanwhile.
 
@@ -216,7 +216,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     with blocked_freely():
         executor.begin()
         try:
-            instance = client.construct(start, executor.call)
+            instance = construct(start, client, executor.call)
             executor.open(instance)
             client.report_ready(instance)
             with shutting_down(instance, executor.run_to_end):
@@ -277,7 +277,7 @@ class AsyncExecutor:
     """Runs the methods of an actor with an event loop.
 
     Args:
-        start: What the worker was told first.
+        start: What the START frame said.
         loop: The loop of this thread.
         pipe_loop: The loop that reads the pipe: the same, or that of another thread.
         client: The engine of the worker.

@@ -6,17 +6,17 @@ inside an actor too.
 
 from __future__ import annotations
 
-import operator
+import itertools
 import os
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
-from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._core.ids import BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._core.labels import own_name
 from actorlib._wire.messages import (
     AT_ONCE,
@@ -39,7 +39,6 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._wire.serialization import decode_call
-from actorlib._worker import invoke, startup
 from actorlib._worker.actor_calls import ActorCalls, AsyncResultOwner
 from actorlib._worker.actor_creation import ActorCreation
 from actorlib._worker.incoming_links import IncomingLinks
@@ -75,7 +74,7 @@ class OwnerClient(ABC):
     """Speaks to the owner for the code of one worker: its engine.
 
     Args:
-        start: What the worker was told first.
+        start: What the START frame said.
         loop: What refs take for their loop.
         pipe: The pipe to the owner.
         reader: Reads what comes over links.
@@ -117,13 +116,14 @@ class OwnerClient(ABC):
         self._objects = WorkerObjects(
             self, start.config.prefix, self._results.new_unasked
         )
-        self._creation = ActorCreation(self, start)
+        self._ids = itertools.count(1)
+        self._is_inline = start.config.is_inline
         self._task_calls = TaskCalls(
             self,
             self._results,
             loop,
             self.check_parent,
-            is_inline=start.config.is_inline,
+            is_inline=self._is_inline,
         )
         self._is_in_fork = False
         self.is_over = False
@@ -133,6 +133,11 @@ class OwnerClient(ABC):
         self.groups = GroupRequests(self)
         blocks = prefix_of_kind(start.config.prefix, BLOCK_KIND)
         memory.bind_to(blocks, self, self.receive_pending)
+
+    @cached_property
+    def _creation(self) -> ActorCreation:
+        # Most workers create nothing. Two threads may make two: they agree.
+        return ActorCreation(self, is_inline=self._is_inline)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -149,32 +154,6 @@ class OwnerClient(ABC):
     @abstractmethod
     def was_canceled(self, call: int) -> bool:
         """Whether a call that runs here was cancelled; see Process."""
-
-    def construct(
-        self,
-        start: Start,
-        run: Callable[[Callable[[], object]], object] = operator.call,
-    ) -> object:
-        """Makes the actor's object; the owner is told why if there is none.
-
-        Args:
-            start: What the worker was told first.
-            run: Calls what makes it, where the constructor is to run.
-
-        Raises:
-            SystemExit: The constructor raised, or the actor ended itself in it.
-        """
-        try:
-            with self.borrowing(start.borrowed):
-                instance = run(partial(startup.construct, start, self.set_interface))
-            if self.is_over:
-                self.over(0)
-        except ActorExit:
-            raise
-        except BaseException as error:
-            self.post(invoke.constructor_failure(self, error, f"{start.label}()"))
-            raise SystemExit(1) from error
-        return instance
 
     def report_ready(self, instance: object) -> None:
         """Tells the owner that the object is made: calls may come."""
@@ -311,8 +290,8 @@ class OwnerClient(ABC):
         return ref
 
     def new_id(self, kind: int) -> bytes:
-        """An id for something of a kind that is made here."""
-        return self._creation.new_id(kind)
+        """Makes an id for an actor or a group that is created here."""
+        return new_id(self._prefix, kind, next(self._ids))
 
     def call(
         self,

@@ -13,8 +13,10 @@ from actorlib._wire.arguments import SendingEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from contextlib import AbstractContextManager
 
     from actorlib._core.ids import LoanId
+    from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
@@ -88,6 +90,16 @@ class WorkerEngine(SendingEngine, Feed, Protocol):
         self, borrowed: Collection[LoanId] | None, payload: Payload
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
         """Decodes the arguments of a call."""
+        ...
+
+    def borrowing(
+        self, borrowed: Collection[LoanId] | None
+    ) -> AbstractContextManager[None]:
+        """Holds the references of a frame while its payload is loaded."""
+        ...
+
+    def set_interface(self, interface: Callable[[], Interface]) -> None:
+        """Takes what gives the interface of the actor's class."""
         ...
 
     def return_borrowed_soon(self) -> None:

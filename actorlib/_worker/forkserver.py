@@ -3,7 +3,7 @@
 One small, single-threaded process without accelerators, started with the runtime. It
 has the worker's side of actorlib and the user's preloads imported, and forks a worker
 whenever the owner asks; memory is shared until it is written to. Once it has, it keeps
-one more ready for whoever comes next (``spare``). With ``start_method="spawn"`` it
+one more ready for whoever comes next (``prefork``). With ``start_method="spawn"`` it
 imports nothing and starts a fresh interpreter instead.
 
 It is also what outlives the owner. It is the parent of every worker and adopts their
@@ -17,8 +17,6 @@ orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
   (``PR_SET_PDEATHSIG``).
 
 What it is asked and what it reports is agreed in ``_wire/forkserver_protocol``.
-
-What the owner asks of the template, as it comes.
 """
 
 from __future__ import annotations
@@ -81,13 +79,13 @@ _NO_WAIT = int(socket.MSG_DONTWAIT)
 
 
 class Request(NamedTuple):
-    """One request.
+    """Is what the owner asks of the template.
 
     Attributes:
         kind: FORK or KILL.
         number: The signal.
-        worker: Whom it is about.
-        descriptors: What a worker begins with; whoever takes them closes them.
+        worker: The number of the worker.
+        descriptors: A new worker's pipe and output; whoever takes them closes them.
     """
 
     kind: int
@@ -97,15 +95,15 @@ class Request(NamedTuple):
 
 
 def next_request(control: socket.socket) -> Request | None:
-    """What was asked next; None if the owner is gone.
+    """Reads the next request; None if the owner is gone.
 
     Raises:
         BlockingIOError: Nothing more was asked by now.
     """
     try:
         # socket.recv_fds takes flags and forgets them (CPython 3.11 to 3.13).
-        record, beside, _, _ = control.recvmsg(REQUEST.size, _ROOM, _NO_WAIT)
-        descriptors = _descriptors(beside)
+        record, ancillary, _, _ = control.recvmsg(REQUEST.size, _ROOM, _NO_WAIT)
+        descriptors = _received_fds(ancillary)
         while record and len(record) < REQUEST.size:
             more = control.recv(REQUEST.size - len(record))
             record = record + more if more else b""
@@ -119,9 +117,9 @@ def next_request(control: socket.socket) -> Request | None:
     return Request(kind, number, worker, descriptors)
 
 
-def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
+def _received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     found = array.array("i")
-    for level, kind, data in beside:
+    for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             found.frombytes(data[: len(data) - len(data) % _int])
     return list(found)
@@ -129,11 +127,11 @@ def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
 
 Report: TypeAlias = tuple[Any, ...]
 
-_AT_ONCE = 32
-"""How many requests are served before it looks whether somebody has ended."""
+_BATCH = 32
+"""How many requests are served before children that have ended are reaped."""
 
-_CALM = 20
-"""Milliseconds without a request after which a spare is forked, if one is wanted."""
+_PREFORK_DELAY = 20
+"""Milliseconds without a request after which a child is preforked, if one is wanted."""
 
 # In numbers, without the face that makes words of them: a child would have to copy
 # forty pages of memory for that.
@@ -167,21 +165,21 @@ class Template:
         self._preload = preload
         self._spawn = spawn
         self._watched: int | None = None
-        self._mark_there = find_mark()
+        self._mark_memory = find_mark()
         self._pids: dict[int, int] = {}
         self._workers: dict[int, int] = {}
-        self._orphans: dict[int, str] = {}
-        self._leaving: dict[str, Report] = {}
+        self._orphan_marks: dict[int, str] = {}
+        self._ended: dict[str, Report] = {}
         self._wakeup, wakeup = socket.socketpair()
         wakeup.setblocking(False)  # noqa: FBT003  # the socket API
         self._wakeup.setblocking(False)  # noqa: FBT003
         self._wakeup_in = wakeup
         self._owner_is_there = True
-        self._spare: PreforkedChild | None = None
-        self._became: PreforkedChild | None = None  # the last that did
-        self._wants_spare = False
-        self._script: list[bytes] = []
-        self._live: Callable[[socket.socket], NoReturn]
+        self._preforked: PreforkedChild | None = None
+        self._last_assigned: PreforkedChild | None = None  # the last that did
+        self._wants_preforked = False
+        self._warm_up_frames: list[bytes] = []
+        self._run_worker: Callable[[socket.socket], NoReturn]
         self._fork_worker: Callable[[list[int], int], NoReturn] = (
             self._exec_worker if spawn else self._become_worker
         )
@@ -198,11 +196,11 @@ class Template:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self._owner:
             return
-        told = preload(self._preload, lambda name: self._send((PRELOADING, name)))
+        result = preload(self._preload, lambda name: self._send((PRELOADING, name)))
         if not self._spawn:
-            self._live = warm_up()
+            self._run_worker = warm_up()
         prctl(PR_SET_PDEATHSIG, 0)
-        self._send((PRELOADED, *told))
+        self._send((PRELOADED, *result))
         poller = select.poll()
         poller.register(self._control, select.POLLIN)
         poller.register(self._wakeup, select.POLLIN)
@@ -213,17 +211,17 @@ class Template:
         if owner is not None:
             poller.register(owner, select.POLLIN)
         while self._owner_is_there:
-            asked = poller.poll(_CALM if self._wants_spare else None)
-            if not asked:
-                self._fork_spare()
-            for descriptor, _ in asked:
+            ready = poller.poll(_PREFORK_DELAY if self._wants_preforked else None)
+            if not ready:
+                self._prefork()
+            for descriptor, _ in ready:
                 if descriptor == control:
                     self._serve_requests()
                 elif descriptor == owner:
                     self._owner_is_there = False
                 else:
                     self._reap()
-        self._say_farewell()
+        self._end_workers()
 
     # Requests.
 
@@ -234,7 +232,7 @@ class Template:
         done between two of them.
         """
         reports: list[Report] = []
-        for _ in range(_AT_ONCE):
+        for _ in range(_BATCH):
             try:
                 request = next_request(self._control)
             except BlockingIOError:
@@ -244,23 +242,23 @@ class Template:
                 break
             kind, number, worker, descriptors = request
             if kind == FORK:
-                reports.append(self._begin(worker, descriptors))
+                reports.append(self._start_worker(worker, descriptors))
             else:
                 self._kill(worker, number)
         if reports:
             self._send(*reports)
 
-    def _begin(self, worker: int, descriptors: list[int]) -> Report:
-        """Has a process become a worker: the spare, or a new one."""
+    def _start_worker(self, worker: int, descriptors: list[int]) -> Report:
+        """Starts a worker: the preforked child becomes it, or a new one."""
         trouble = ""
-        spare, self._spare = self._spare, None
-        if spare is not None and spare.becomes(worker, descriptors):
-            pid = spare.pid
-            self._forget_became()
-            self._became = spare
+        preforked, self._preforked = self._preforked, None
+        if preforked is not None and preforked.assign(worker, descriptors):
+            pid = preforked.pid
+            self._close_last_assigned()
+            self._last_assigned = preforked
         else:
-            if spare is not None:
-                spare.close()
+            if preforked is not None:
+                preforked.close()
             try:
                 pid = self._fork(lambda: self._fork_worker(descriptors, worker))
             except OSError as error:
@@ -270,19 +268,19 @@ class Template:
         if pid:
             self._pids[worker] = pid
             self._workers[pid] = worker
-        self._wants_spare = not self._spawn
+        self._wants_preforked = not self._spawn
         return (FORKED, worker, pid, trouble)
 
-    def _fork_spare(self) -> None:
-        self._wants_spare = False
-        self._script = self._script or warm_up_frames()
+    def _prefork(self) -> None:
+        self._wants_preforked = False
+        self._warm_up_frames = self._warm_up_frames or warm_up_frames()
         # What fails here fails again, and is told, when there is somebody who needs it.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
             ours, theirs = map(unused.enter_context, socket.socketpair())
-            pid = self._fork(lambda: self._become_spare(theirs, ours))
+            pid = self._fork(lambda: self._become_preforked(theirs, ours))
             unused.pop_all()
             theirs.close()
-            self._spare = PreforkedChild(pid, ours)
+            self._preforked = PreforkedChild(pid, ours)
 
     def _fork(self, child: Callable[[], NoReturn]) -> int:
         """The process id of a fork that does something else, and never comes back.
@@ -317,45 +315,47 @@ class Template:
         signal.set_wakeup_fd(-1)
         _handle(_SIGCHLD, _SIG_DFL)
         _handle(_SIGINT, signal.default_int_handler)
-        for own in (self._control, self._wakeup, self._wakeup_in):
-            os.close(own.detach())
+        for parents in (self._control, self._wakeup, self._wakeup_in):
+            os.close(parents.detach())
         if self._watched is not None:
             os.close(self._watched)
-        for spare in (self._spare, self._became):
-            if spare is not None:
-                spare.close()
+        for preforked in (self._preforked, self._last_assigned):
+            if preforked is not None:
+                preforked.close()
 
-    def _take_over(self, descriptors: list[int], worker: int) -> int:
+    def _take_descriptors(self, descriptors: list[int], worker: int) -> int:
         """Gives a process its output and its number; returns its pipe."""
         pipe, out, err = descriptors
         os.dup2(out, 1)
         os.dup2(err, 2)
         for extra in {out, err} - {1, 2}:
             os.close(extra)
-        write_mark(self._mark_there, worker_mark(self._mark, worker))
+        write_mark(self._mark_memory, worker_mark(self._mark, worker))
         return pipe
 
     def _become_worker(self, descriptors: list[int], worker: int) -> NoReturn:
         self._begin_child()
-        self._work(descriptors, worker)
+        self._serve_worker(descriptors, worker)
 
-    def _become_spare(self, sock: socket.socket, templates: socket.socket) -> NoReturn:
+    def _become_preforked(
+        self, sock: socket.socket, templates: socket.socket
+    ) -> NoReturn:
         self._begin_child()
         templates.close()
         with contextlib.suppress(BaseException):  # its own life shows what is wrong
-            run_warm_up(self._script)
-        self._work(*wait_for_work(sock))
+            run_warm_up(self._warm_up_frames)
+        self._serve_worker(*wait_for_work(sock))
 
-    def _work(self, descriptors: list[int], worker: int) -> NoReturn:
-        pipe = self._take_over(descriptors, worker)
+    def _serve_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        pipe = self._take_descriptors(descriptors, worker)
         gc.enable()
         os.set_inheritable(pipe, False)  # noqa: FBT003  # the os API
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, pipe)
-        self._live(sock)
+        self._run_worker(sock)
 
     def _exec_worker(self, descriptors: list[int], worker: int) -> NoReturn:
         self._begin_child()
-        pipe = self._take_over(descriptors, worker)
+        pipe = self._take_descriptors(descriptors, worker)
         os.set_inheritable(pipe, True)  # noqa: FBT003  # the os API
         os.execv(  # our own interpreter and module
             sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)]
@@ -371,23 +371,23 @@ class Template:
         while (ended := next_ended(self._before_reaping)) is not None:
             has_reaped = True
             pid, status, peak = ended
-            if self._spare is not None and pid == self._spare.pid:
-                self._drop_spare()
+            if self._preforked is not None and pid == self._preforked.pid:
+                self._drop_preforked()
             worker = self._workers.pop(pid, None)
-            self._orphans.pop(pid, None)
+            self._orphan_marks.pop(pid, None)
             if worker is not None:
                 del self._pids[worker]
                 mark = worker_mark(self._mark, worker)
-                self._leaving[mark] = (EXITED, worker, status, peak)
-                became = self._became
-                if became is not None and pid == became.pid:
-                    if became.has_missed():
-                        self._leaving[mark] = (MISSED, worker)
-                    self._forget_became()
-        if has_reaped and self._leaving:
-            self._bury()
+                self._ended[mark] = (EXITED, worker, status, peak)
+                assigned = self._last_assigned
+                if assigned is not None and pid == assigned.pid:
+                    if assigned.missed_assignment():
+                        self._ended[mark] = (MISSED, worker)
+                    self._close_last_assigned()
+        if has_reaped and self._ended:
+            self._report_ended()
 
-    def _bury(self) -> None:
+    def _report_ended(self) -> None:
         """Reports the workers of which nothing is left, and ends what is of others.
 
         What left its group and then lost its parent has become a child of this
@@ -395,27 +395,27 @@ class Template:
         """
         left: set[str] = set()
         for pid in children():
-            if pid in self._workers or (self._spare and pid == self._spare.pid):
+            if pid in self._workers or (self._preforked and pid == self._preforked.pid):
                 continue
             # Remembered, as one that is dying has no environment to be read any more.
-            mark = self._orphans.get(pid) or mark_of(pid)
-            self._orphans[pid] = mark
-            if mark in self._leaving:
+            mark = self._orphan_marks.get(pid) or mark_of(pid)
+            self._orphan_marks[pid] = mark
+            if mark in self._ended:
                 left.add(mark)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        for mark in [mark for mark in self._leaving if mark not in left]:
-            self._send(self._leaving.pop(mark))
+        for mark in [mark for mark in self._ended if mark not in left]:
+            self._send(self._ended.pop(mark))
 
-    def _drop_spare(self) -> None:
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            spare.close()
+    def _drop_preforked(self) -> None:
+        preforked, self._preforked = self._preforked, None
+        if preforked is not None:
+            preforked.close()
 
-    def _forget_became(self) -> None:
-        if self._became is not None:
-            self._became.close()
-            self._became = None
+    def _close_last_assigned(self) -> None:
+        if self._last_assigned is not None:
+            self._last_assigned.close()
+            self._last_assigned = None
 
     def _kill_orphans(self) -> None:
         """Kills every child that is no worker."""
@@ -428,9 +428,9 @@ class Template:
         if pid in self._workers:
             kill_group(pid, signal.SIGKILL)
 
-    def _say_farewell(self) -> None:
+    def _end_workers(self) -> None:
         """Gives the workers a moment to follow their owner, then ends them all."""
-        self._drop_spare()
+        self._drop_preforked()
         deadline = time.monotonic() + LEAVE_TIMEOUT
         poller = select.poll()
         poller.register(self._wakeup, select.POLLIN)
@@ -450,9 +450,9 @@ class Template:
             self._reap()
 
     def _send(self, *reports: Report) -> None:
-        told = b"".join(cast("bytes", encode(report)) for report in reports)
+        result = b"".join(cast("bytes", encode(report)) for report in reports)
         with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
-            self._control.sendall(told)
+            self._control.sendall(result)
 
 
 def _wake_up(*_: object) -> None:

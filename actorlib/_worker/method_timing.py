@@ -1,9 +1,7 @@
-"""Which methods are known to be quick: the only ones an answer may wait behind.
+"""Remembers how long methods and functions take.
 
-A method is as slow as its slowest run, but a run is forgiven after a few hundred quick
-ones: on a busy machine everything is interrupted now and then.
-
-How long functions take, told to whoever decides how many calls are sent ahead.
+An answer may wait behind a method that is known to be quick, and behind no other; the
+owner sends more calls ahead of a function the quicker it is.
 """
 
 from __future__ import annotations
@@ -13,7 +11,11 @@ _FORGIVEN = 0.98
 
 
 class MethodTiming:
-    """The longest that each method has taken of late, in seconds."""
+    """Keeps the longest that each method has taken of late, in seconds.
+
+    A method is as slow as its slowest run, but a run is forgiven after a few hundred
+    quick ones: on a busy machine everything is interrupted now and then.
+    """
 
     def __init__(self) -> None:
         self._longest: dict[str, float] = {}
@@ -33,7 +35,7 @@ _CHANGE = 2.0
 
 
 class FunctionTiming:
-    """How long each function has taken of late, in seconds.
+    """Keeps how long each function has taken of late, in seconds.
 
     A function is as slow as its slowest run, but that is forgiven bit by bit, as what
     is sent ahead in vain can be taken back.

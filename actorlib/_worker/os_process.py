@@ -1,6 +1,6 @@
-"""What the template asks of the kernel about processes.
+"""Asks the kernel about processes, for the template, and ends those of workers.
 
-How a worker's process ends, and how a fork of it does that the user's code made.
+A fork that the user's code made in a worker ends otherwise than the worker itself.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
-"""A worker that is forked before somebody asks for one.
+"""Forks a worker before somebody asks for one, and warms it up.
 
 A fork and what it copies first are half of the time until an actor answers. So after
 the template has forked and nothing more was asked for a moment, it forks one more: a
 process of its own in every respect, but without a number, a pipe, or a line of the
-user's code. It blocks until it is told whose it is, and ends when nobody can tell it
-any more. A runtime that places nothing has none, and none has two.
-
-The life of an actor in small, which a spare lives before its own.
+user's code. It blocks until it is assigned a worker's number, and ends when nobody can
+assign one any more. A runtime that places nothing has none, and none has two.
 
 Most of the time from a worker's first frame to its first answer goes into copying the
-pages that this writes to and its parent has. A spare has time for that: it serves an
-actor of its own, born, called and stopped, and does so over a pipe to nobody. What is
-left of it is the garbage of one actor, in this process alone.
+pages that it writes to and shares with its parent. A preforked child has time for that:
+it serves a small actor of its own, made, called and stopped, over a pipe to nobody.
+What is left of it is the garbage of one actor, in this process alone.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _DESCRIPTORS = 3
 
 
 class PreforkedChild:
-    """The template's end of one.
+    """Is the template's end of the pair of sockets with a preforked child.
 
     Args:
         pid: Its process id.
@@ -53,12 +51,12 @@ class PreforkedChild:
         self.pid = pid
         self._sock = sock
 
-    def becomes(self, worker: int, descriptors: list[int]) -> bool:
-        """Tells it whose it is, so it is no spare any more; False if it cannot be.
+    def assign(self, worker: int, descriptors: list[int]) -> bool:
+        """Makes it a worker; False if it cannot become one.
 
         Args:
-            worker: Its number.
-            descriptors: Its pipe and its output.
+            worker: The worker's number.
+            descriptors: The worker's pipe and output.
         """
         if is_stopped(self.pid):  # by a signal: nobody knows for how long
             with contextlib.suppress(ProcessLookupError):
@@ -70,8 +68,8 @@ class PreforkedChild:
             return False
         return True
 
-    def has_missed(self) -> bool:
-        """Whether one that has ended had not read whose it was."""
+    def missed_assignment(self) -> bool:
+        """Whether one that has ended had not read what it was assigned."""
         try:
             self._sock.recv(1)
         except OSError:
@@ -84,12 +82,12 @@ class PreforkedChild:
 
 
 def wait_for_work(sock: socket.socket) -> tuple[list[int], int]:
-    """Blocks in a spare until it is told its descriptors and its number.
+    """Blocks in a preforked child until it is assigned descriptors and a number.
 
     Ends the process if it never will be.
 
     Args:
-        sock: The spare's end of the socket pair; closed by then.
+        sock: The child's end of the socket pair; closed by then.
     """
     try:
         record, descriptors, _, _ = socket.recv_fds(sock, _NUMBER.size, _DESCRIPTORS)
@@ -106,9 +104,9 @@ _NAME = "actorlib"
 
 
 def warm_up_frames() -> list[bytes]:
-    """What the owner of such an actor would send; made once, and not in a spare."""
+    """Makes what the owner of a small actor would send; once, and in the template."""
 
-    class Rehearsed:  # a local class travels by value, as those of a script do
+    class WarmUp:  # a local class travels by value, as those of a script do
         def __init__(self, value: object) -> None:
             self.value = value
 
@@ -129,7 +127,7 @@ def warm_up_frames() -> list[bytes]:
         accelerator_ids={},
     )
     frames: list[Frame] = [
-        (START, vars(config), dump(Rehearsed), None, arguments),
+        (START, vars(config), dump(WarmUp), None, arguments),
         (CALL, 1, "method", None, arguments),
         (STOP,),
     ]
@@ -137,10 +135,10 @@ def warm_up_frames() -> list[bytes]:
 
 
 def run_warm_up(frames: list[bytes]) -> list[bytes]:
-    """Lives that life; gives what the actor has sent.
+    """Serves the actor of these frames; gives what it has sent.
 
     Args:
-        frames: What ``script`` gave.
+        frames: What ``warm_up_frames`` gave.
     """
     # In packets, as the frames of an owner come one after the other too.
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,4 +1,4 @@
-"""What the template imports before it forks, and whether it may still fork then."""
+"""Imports what workers need in the template, and says if it may still fork then."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.method_timing import MethodTiming
-from actorlib._worker.startup import shutting_down
+from actorlib._worker.startup import construct, shutting_down
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, 
     inbox = Inbox(pipe, start.config.max_unread)
     client = SerialOwnerClient(start, pipe, inbox)
     set_engine(client)
-    instance = client.construct(start)
+    instance = construct(start, client)
     client.report_ready(instance)
     return client, instance
 

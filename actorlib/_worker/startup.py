@@ -10,6 +10,7 @@ called when the actor leaves.
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import traceback
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._core.engine import ActorExit
 from actorlib._core.interface import CALL, READY, class_of, face_of
 from actorlib._core.labels import Label
 from actorlib._core.runtime_context import RuntimeContext
@@ -26,6 +28,7 @@ from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call
 from actorlib._worker.executor_threads import ExecutorThreads
+from actorlib._worker.invoke import constructor_failure
 from actorlib._worker.os_process import name_process
 from actorlib.exceptions import ProtocolError
 
@@ -33,9 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from actorlib._core.ids import ActorId
-    from actorlib._core.interface import Interface
     from actorlib._core.runtime_env import RuntimeEnv
     from actorlib._shm.memory import Payload
+    from actorlib._worker.engine import WorkerEngine
 
 
 SHUTDOWN = "__ray_shutdown__"
@@ -105,7 +108,7 @@ def _run_alone(clean_up: Callable[[], object]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """What a worker has read in its first frame.
+    """Holds what the START frame of a worker said.
 
     Attributes:
         config: What the owner says of the actor.
@@ -191,20 +194,38 @@ def enter_directory(start: Start) -> None:
 
 
 def construct(
-    start: Start, set_interface: Callable[[Callable[[], Interface]], None]
+    start: Start,
+    engine: WorkerEngine,
+    run: Callable[[Callable[[], object]], object] = operator.call,
 ) -> object:
-    """Imports the class and makes the object, with the user's code for the first time.
+    """Makes the actor's object; the owner is told why if it cannot be made.
 
     Args:
-        start: What the worker was told first.
-        set_interface: Takes what gives the interface of the class, first of all.
+        start: What the START frame said.
+        engine: The engine of the worker.
+        run: Calls the constructor, where it is to run.
 
     Raises:
-        BaseException: Whatever the import or the constructor raised.
+        SystemExit: The constructor raised, or the actor ended itself in it.
     """
+    try:
+        with engine.borrowing(start.borrowed):
+            instance = run(partial(_construct, start, engine))
+        if engine.is_over:
+            engine.over(0)
+    except ActorExit:
+        raise
+    except BaseException as error:
+        engine.post(constructor_failure(engine, error, f"{start.label}()"))
+        raise SystemExit(1) from error
+    return instance
+
+
+def _construct(start: Start, engine: WorkerEngine) -> object:
+    """Imports the class and calls it: the user's code runs for the first time."""
     enter_directory(start)
     source = decode(start.source)
-    set_interface(partial(face_of, source))
+    engine.set_interface(partial(face_of, source))
     cls = class_of(source)
     _add_common_methods(cls)
     args, kwargs = decode_call(start.arguments)

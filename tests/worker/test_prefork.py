@@ -37,64 +37,64 @@ def waiting() -> Iterator[tuple[PreforkedChild, subprocess.Popen[bytes]]]:
     command = [sys.executable, "-c", PROGRAM, str(theirs.fileno())]
     with theirs:
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
-    spare = PreforkedChild(process.pid, ours)
+    child = PreforkedChild(process.pid, ours)
     with process:
-        yield spare, process
-        spare.close()
+        yield child, process
+        child.close()
 
 
-def test_spare_when_it_is_told_whose_it_is_goes_on_with_what_came(
+def test_child_when_it_is_assigned_then_it_goes_on_with_what_came(
     waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
-    spare, process = waiting
+    child, process = waiting
     read, write = os.pipe()
-    assert spare.becomes(2**40, [write, 1, 2])
+    assert child.assign(2**40, [write, 1, 2])
     os.close(write)
     with os.fdopen(read, "rb") as told:
         assert told.read() == b"1099511627776 2"
     assert process.wait() == 7
 
 
-def test_spare_when_the_template_is_gone_ends_by_itself(
+def test_child_when_the_template_is_gone_ends_by_itself(
     waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
-    spare, process = waiting
-    spare.close()
+    child, process = waiting
+    child.close()
     assert process.wait() == 0
 
 
-def test_spare_when_it_has_died_is_of_no_use(
+def test_child_when_it_has_died_is_of_no_use(
     waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
-    spare, process = waiting
+    child, process = waiting
     process.kill()
     process.wait()
-    assert not spare.becomes(1, [0, 1, 2])
+    assert not child.assign(1, [0, 1, 2])
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_spare_when_it_ends_then_it_is_known_whether_it_was_told(
+def test_child_when_it_ends_then_it_is_known_whether_it_was_assigned(
     waiting: tuple[PreforkedChild, subprocess.Popen[bytes]], *, reads: bool
 ) -> None:
-    spare, process = waiting
+    child, process = waiting
     if not reads:
         process.send_signal(signal.SIGSTOP)
         os.waitpid(process.pid, os.WUNTRACED)
-        socket.send_fds(spare._sock, [bytes(8)], [0, 1, 2])
+        socket.send_fds(child._sock, [bytes(8)], [0, 1, 2])
         process.kill()
     else:
-        assert spare.becomes(1, [0, 1, 2])
+        assert child.assign(1, [0, 1, 2])
     process.wait()
 
-    assert spare.has_missed() is not reads
+    assert child.missed_assignment() is not reads
 
 
-def test_spare_when_it_is_stopped_is_of_no_use_and_ends(
+def test_child_when_it_is_stopped_is_of_no_use_and_ends(
     waiting: tuple[PreforkedChild, subprocess.Popen[bytes]],
 ) -> None:
-    spare, process = waiting
+    child, process = waiting
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
 
-    assert not spare.becomes(1, [0, 1, 2])
+    assert not child.assign(1, [0, 1, 2])
     assert process.wait() == -signal.SIGKILL

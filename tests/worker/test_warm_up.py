@@ -1,4 +1,4 @@
-"""A spare's warm-up is a whole life, and leaves its process as it was."""
+"""A preforked child warms up with a whole actor, and is left as it was."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from actorlib._wire.messages import READY, RESULT
 from actorlib._worker.prefork import warm_up_frames
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="only what forks has a spare"
+    sys.platform != "linux", reason="only what forks is preforked"
 )
 
 PROGRAM = """
@@ -51,5 +51,5 @@ def test_script_when_made_then_its_class_travels_by_value() -> None:
     born, _, _ = warm_up_frames()
 
     assert b"__main__" not in born
-    assert b"Rehearsed" in born
+    assert b"WarmUp" in born
     assert b"_make_skeleton_class" in born
