@@ -13,26 +13,26 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
-from actorlib._api.actor_handle import ActorHandle, hold_of, own_handle
-from actorlib._api.decorators import ActorClass, plan_of
+from actorlib._api.actor_handle import ActorHandle, own_handle, pin_of
+from actorlib._api.decorators import ActorClass, interface_and_options
 from actorlib._api.placement_group import PlacementGroup
 from actorlib._api.remote_function import RemoteFunction, asked_by
 from actorlib._api.waiting import get_all
 from actorlib._core.engine import current_engine, find_engine, set_engine
-from actorlib._core.loop_thread import OTHER_LOOP, LoopThread
+from actorlib._core.loop_thread import OTHER_LOOP, ThreadedLoop
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
-from actorlib._core.runtime_env import refuse_own, settled_env
+from actorlib._core.runtime_env import refuse_env, resolved_env
 from actorlib._core.runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._core.validation import checked, one_of, truth
+from actorlib._core.validation import check_bool, check_one_of, checked_options
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
     from types import TracebackType
 
-    from actorlib._core.engine import Owner
+    from actorlib._core.engine import RuntimeEngine
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.snapshot import CallInfo, Snapshot
     from actorlib._owner.machine import LocalNode
@@ -51,7 +51,7 @@ def engine_name(options: RuntimeOptions) -> str:
     if options.engine is not None:
         return options.engine
     name = os.environ.get(ENGINE_VARIABLE) or "local"
-    one_of(ENGINE_VARIABLE, name, ENGINES)
+    check_one_of(ENGINE_VARIABLE, name, ENGINES)
     return name
 
 
@@ -72,7 +72,9 @@ def address_of(options: RuntimeOptions, engine: str) -> str | None:
     return None
 
 
-async def started(options: RuntimeOptions, engine: str, address: str | None) -> Owner:
+async def started(
+    options: RuntimeOptions, engine: str, address: str | None
+) -> RuntimeEngine:
     """The engine of this process, ready for actors.
 
     Args:
@@ -100,7 +102,7 @@ async def started(options: RuntimeOptions, engine: str, address: str | None) -> 
     return _load_local()(machine, options)
 
 
-def _load_local() -> Callable[[LocalNode, RuntimeOptions], Owner]:
+def _load_local() -> Callable[[LocalNode, RuntimeOptions], RuntimeEngine]:
     """Loads the engine of one machine, which takes as long as its template."""
     from actorlib._owner.tracing import engine_for
 
@@ -132,8 +134,8 @@ class Runtime:
         self._engine_name = engine_name(options)
         self._address = address_of(options, self._engine_name)
         if self._engine_name == "inline":
-            refuse_own(options.runtime_env)
-        self._engine: Owner | None = None
+            refuse_env(options.runtime_env)
+        self._engine: RuntimeEngine | None = None
         self._is_used = False
 
     def __repr__(self) -> str:
@@ -253,20 +255,20 @@ class Runtime:
         """
         engine = self._running()
         if isinstance(actor, ActorClass):
-            interface, options = plan_of(actor)
+            interface, options = interface_and_options(actor)
             return engine.survey(interface.class_name, options)
         if isinstance(actor, RemoteFunction):
             return engine.survey(*asked_by(actor))
         if isinstance(actor, PlacementGroup):
             return engine.explain_group(actor.id)
-        return engine.explain(hold_of(_checked(actor)).actor_id)
+        return engine.explain(pin_of(_checked(actor)).actor_id)
 
-    def _owner(self) -> Owner | None:
+    def _owner(self) -> RuntimeEngine | None:
         """The engine if it runs: others end it too, by shutdown() or reinit=True."""
         engine = self._engine
         return None if engine is None or engine.is_closed else engine
 
-    def _running(self) -> Owner:
+    def _running(self) -> RuntimeEngine:
         engine = self._owner()
         if engine is None:
             raise RuntimeError(
@@ -381,13 +383,13 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
         >>> len(actorlib.run(main()))
         1
     """
-    truth("reinit", reinit)
+    check_bool("reinit", reinit)
     if not reinit:
         _refuse_second()
-    found = checked(RuntimeOptions, "init()", options)
+    found = checked_options(RuntimeOptions, "init()", options)
     if found.runtime_env:
         # Looked at here, so that a directory that is not there is refused here.
-        found = replace(found, runtime_env=settled_env(found.runtime_env))
+        found = replace(found, runtime_env=resolved_env(found.runtime_env))
     return Runtime(found, replaces=reinit)
 
 
@@ -418,10 +420,10 @@ async def shutdown() -> None:
             "shutdown() is for the program that has started the runtime, and this is "
             "an actor's or a function's code: exit_actor() ends an actor"
         )
-    await _ended(cast("Owner", engine))
+    await _ended(cast("RuntimeEngine", engine))
 
 
-async def _ended(engine: Owner) -> None:
+async def _ended(engine: RuntimeEngine) -> None:
     """Ends a runtime, from whatever loop."""
     loop, here = engine.loop, None
     with contextlib.suppress(RuntimeError):  # a fork runs no loop, says asyncio
@@ -430,7 +432,7 @@ async def _ended(engine: Owner) -> None:
         ending: Awaitable[None] = asyncio.to_thread(engine.abandon())
     elif here is None or here is loop:
         ending = engine.aclose()
-    elif isinstance(loop, LoopThread):
+    elif isinstance(loop, ThreadedLoop):
         raise RuntimeError(
             "this runtime is that of a script: actorlib.blocking.shutdown() ends it"
         )
@@ -524,7 +526,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
         Traceback (most recent call last):
         ActorDiedError: ...
     """
-    hold = hold_of(_checked(actor))
+    hold = pin_of(_checked(actor))
     return hold.engine.kill(hold.actor_id, restart=not no_restart)
 
 
@@ -725,7 +727,7 @@ def _refuse_second() -> None:
         "nobody has it any more, 'await actorlib.shutdown()' ends it, and "
         "init(reinit=True) ends it and starts anew"
     )
-    if isinstance(getattr(engine, "loop", None), LoopThread):
+    if isinstance(getattr(engine, "loop", None), ThreadedLoop):
         how = (
             "it is a script's, whose refs can be awaited too. "
             "actorlib.blocking.shutdown() ends it"

@@ -142,7 +142,7 @@ def test_names_when_listed_then_what_is_public_and_nothing_else() -> None:
 
 # What engines do with public objects is not on them.
 
-HIDDEN = {"asked", "call", "captures", "group", "own", "process"}
+HIDDEN = {"call", "callee", "captures", "group", "own", "process"}
 """What is on refs and contexts for engines; ``dir()`` does not list it."""
 
 HELD = [
@@ -174,7 +174,7 @@ def test_public_class_when_looked_at_then_each_name_is_a_verb_for_users() -> Non
 
 
 def test_ref_when_an_engine_fills_it_then_not_by_a_verb_of_the_ref() -> None:
-    verbs = ["bind", "first", "give_up", "kept", "named", "object_id", "reader"]
+    verbs = ["bind", "first_waiter", "mark_cancelled", "object_id", "payload", "reader"]
 
     assert [name for name in verbs if hasattr(actorlib.ObjectRef, name)] == []
 
@@ -216,7 +216,7 @@ def test_public_thing_when_pickled_then_by_its_public_name() -> None:
 
 INSIDE = {
     "GroupSpec": "what a PlacementGroup was asked to be, as engines read it",
-    "Process": "how a RuntimeContext asks the process that it is of",
+    "CallLookup": "how a RuntimeContext asks the process that it is of",
     "Resources": "exact amounts, as engines read them in options",
     "RestartPolicy": "as engines read it in options",
 }

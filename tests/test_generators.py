@@ -181,7 +181,7 @@ async def test_stream_when_it_would_travel_then_refused() -> None:
     source = made("serial")
     items = source.items.remote(1)
 
-    with pytest.raises(TypeError, match="ObjectRefGenerator cannot travel"):
+    with pytest.raises(TypeError, match="ObjectRefGenerator cannot be sent"):
         source.yields.remote(items)
     with pytest.raises(TypeError, match="ObjectRefGenerator"):
         pickle.dumps(items)

@@ -22,7 +22,12 @@ from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Stop, runni
 from helpers.calls import raised
 
 import actorlib
-from actorlib._core.engine import current_engine, find_engine, set_engine, take_slot
+from actorlib._core.engine import (
+    current_engine,
+    find_engine,
+    set_engine,
+    use_own_engine,
+)
 from actorlib._worker.async_executor import AsyncExecutor
 from actorlib._worker.executor_threads import ExecutorThreads
 from actorlib.exceptions import ActorDiedError, ActorlibError, UnsupportedOptionError
@@ -502,7 +507,7 @@ def test_slot_when_taken_then_the_process_keeps_its_own() -> None:
     found: list[object] = []
 
     def inside() -> None:
-        take_slot()
+        use_own_engine()
         found.append(find_engine())
         set_engine(engine)
         found.append(current_engine())
@@ -519,7 +524,7 @@ def test_slot_when_the_process_is_forked_then_its_engine_is_told() -> None:
             os.write(writing, b"forsaken")
 
     def inside() -> int:
-        take_slot()
+        use_own_engine()
         set_engine(cast("Any", Forsaken()))
         pid = os.fork()
         if not pid:

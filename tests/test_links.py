@@ -24,7 +24,7 @@ from helpers.actors import (
 )
 
 import actorlib
-from actorlib._api.actor_handle import hold_of
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
 from actorlib.exceptions import (
     ActorDiedError,
@@ -51,7 +51,7 @@ ENOUGH = 12
 def came_by_the_owner(actor: ActorHandle[Any]) -> int:
     """How many calls of an actor the owner has seen."""
     engine: Any = find_engine()
-    life = engine.actor_table.by_id.get(hold_of(actor).actor_id)
+    life = engine.actor_table.by_id.get(pin_of(actor).actor_id)
     return int(life.router._calls._next) - 1
 
 

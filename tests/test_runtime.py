@@ -95,9 +95,9 @@ async def test_init_when_given_a_runtime_env_then_all_inherit_it(
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"runtime_env": {"pip": []}}, ValueError, "knows no 'pip'"),
+        ({"runtime_env": {"pip": []}}, ValueError, "has no key 'pip'"),
         ({"runtime_env": {"working_dir": "/no/such"}}, NotADirectoryError, "no dir"),
-        ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError, "takes texts"),
+        ({"runtime_env": {"env_vars": {"A": 1}}}, TypeError, "takes strings"),
         (
             {"runtime_env": {"env_vars": {"A": "1"}}, "engine": "inline"},
             UnsupportedOptionError,

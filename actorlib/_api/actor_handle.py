@@ -22,16 +22,16 @@ from typing import (
     cast,
 )
 
-from actorlib._api.call_batch import CHUNK, Batch, chunks_of
-from actorlib._api.result_parts import collected, parted
+from actorlib._api.call_batch import CHUNK_SIZE, Batch, chunks_of
+from actorlib._api.result_parts import collect_items, split_result
 from actorlib._core.callee import BoundMethod
-from actorlib._core.engine import HandlePin, current_engine, travels
+from actorlib._core.engine import HandlePin, current_engine, note_pickled
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import BUILT_IN, TERMINATE
 from actorlib._core.object_ref import ObjectRef, watch
 from actorlib._core.public import public
 from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._core.validation import closest, count
+from actorlib._core.validation import check_count, closest_names
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.call_options import CallKeywords
     from actorlib._core.callee import Callee
-    from actorlib._core.interface import Interface, Method, Own
+    from actorlib._core.interface import Interface, Method, MethodDocs
     from actorlib._core.stream_reader import StreamReader
 
 
@@ -71,12 +71,12 @@ class ActorMethod(Generic[P, R]):
         (1, 2)
     """
 
-    __slots__ = ("_callee", "_given", "_high", "_hold", "_low")
+    __slots__ = ("_callee", "_given", "_high", "_low", "_pin")
 
     def __init__(
-        self, hold: HandlePin, callee: BoundMethod, given: CallKeywords | None = None
+        self, pin: HandlePin, callee: BoundMethod, given: CallKeywords | None = None
     ) -> None:
-        self._hold = hold
+        self._pin = pin
         self._callee = callee
         self._given: CallKeywords = given or {}
         self._low = callee.method.low
@@ -102,9 +102,11 @@ class ActorMethod(Generic[P, R]):
         """
         if kwargs or not self._low <= len(args) <= self._high:
             self._callee.method.check(len(args), kwargs)
-        return self._hold.engine.call(self._callee, args, kwargs)
+        return self._pin.engine.call(self._callee, args, kwargs)
 
-    def map(self, /, *iterables: Iterable[Any], chunksize: int = CHUNK) -> Batch[R]:
+    def map(
+        self, /, *iterables: Iterable[Any], chunksize: int = CHUNK_SIZE
+    ) -> Batch[R]:
         """Calls the method for each item, many calls in one frame.
 
         Like ``[method.remote(item) for item in items]``, in order, and many times as
@@ -142,11 +144,11 @@ class ActorMethod(Generic[P, R]):
             >>> await counter.add.map([1, 2, 3], chunksize=2)
             [1, 3, 6]
         """
-        count("chunksize", chunksize, 1)
+        check_count("chunksize", chunksize, 1)
         if not iterables:
             raise TypeError("map() takes an iterable for each argument, and got none")
         width = len(iterables)
-        self._hold.interface.check_batch(self._callee.method, width)
+        self._pin.interface.check_batch(self._callee.method, width)
         refs: list[ObjectRef[list[R]]] = []
         try:
             for start, args in chunks_of(iterables, chunksize):
@@ -160,7 +162,7 @@ class ActorMethod(Generic[P, R]):
     def _call_chunk(
         self, callee: BoundMethod, args: tuple[object, ...]
     ) -> ObjectRef[list[R]]:
-        return self._hold.engine.call(callee, args, {})
+        return self._pin.engine.call(callee, args, {})
 
     def options(self, /, **options: Unpack[CallKeywords]) -> ActorMethod[P, R]:
         """The same method with some options replaced: for one call, or for several.
@@ -211,11 +213,11 @@ class ActorMethod(Generic[P, R]):
             >>> await one, await two
             (1, 2)
         """
-        hold = self._hold
-        method = hold.interface.with_options(self._callee.method, options)
+        pin = self._pin
+        method = pin.interface.with_options(self._callee.method, options)
         given = {**self._given, **options}
-        kind = cast("type[ActorMethod[P, R]]", _kind_of(hold, method))
-        return kind(hold, bound(hold, method), cast("CallKeywords", given))
+        kind = cast("type[ActorMethod[P, R]]", _kind_of(pin, method))
+        return kind(pin, bound_method(pin, method), cast("CallKeywords", given))
 
     def _remote(
         self,
@@ -245,17 +247,17 @@ class ActorMethod(Generic[P, R]):
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        hold = self._hold
-        travels(hold.engine, hold.actor_id)
+        pin = self._pin
+        note_pickled(pin.engine, pin.actor_id)
         return _loaded_method, (
-            hold.actor_id,
-            hold.interface,
+            pin.actor_id,
+            pin.interface,
             self._callee.name,
             self._given,
         )
 
 
-class _CountedMethod(ActorMethod[P, R]):
+class _LimitedMethod(ActorMethod[P, R]):
     """A method of an actor with ``max_pending_calls``."""
 
     __slots__ = ()
@@ -264,28 +266,30 @@ class _CountedMethod(ActorMethod[P, R]):
         """Calls the method, if this process does not wait for too many answers."""
         callee = self._callee
         callee.method.check(len(args), kwargs)
-        return _counted(self._hold, self._hold.engine.call, callee, args, kwargs)
+        return _call_within_limit(
+            self._pin, self._pin.engine.call, callee, args, kwargs
+        )
 
     def _call_chunk(
         self, callee: BoundMethod, args: tuple[object, ...]
     ) -> ObjectRef[list[R]]:
-        return _counted(self._hold, self._hold.engine.call, callee, args, {})
+        return _call_within_limit(self._pin, self._pin.engine.call, callee, args, {})
 
 
-class _PartedMethod(ActorMethod[P, R]):
+class _SplitMethod(ActorMethod[P, R]):
     """A method called with ``num_returns``."""
 
     __slots__ = ()
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Calls the method; gives a list of refs, or None for none."""
-        hold, callee = self._hold, self._callee
-        is_counted = hold.interface.max_pending > 0
-        kind: Any = _CountedMethod if is_counted else ActorMethod
-        ref: ObjectRef[Any] = kind(hold, callee).remote(*args, **kwargs)
-        count = callee.options.parts
-        where = f"{hold.interface.class_name}.{callee.name}"
-        return parted(ref, count, where) if count else None
+        pin, callee = self._pin, self._callee
+        is_counted = pin.interface.max_pending > 0
+        kind: Any = _LimitedMethod if is_counted else ActorMethod
+        ref: ObjectRef[Any] = kind(pin, callee).remote(*args, **kwargs)
+        parts = callee.options.parts
+        where = f"{pin.interface.class_name}.{callee.name}"
+        return split_result(ref, parts, where) if parts else None
 
 
 class _CollectedMethod(ActorMethod[P, R]):
@@ -295,10 +299,10 @@ class _CollectedMethod(ActorMethod[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Calls the method; gives a list of refs, one ref, or None for none."""
-        hold, callee = self._hold, self._callee
-        items = _items(hold, callee, args, kwargs)
-        where = f"{hold.interface.class_name}.{callee.name}"
-        return collected(items, callee.options.parts, where)
+        pin, callee = self._pin, self._callee
+        items = _items(pin, callee, args, kwargs)
+        where = f"{pin.interface.class_name}.{callee.name}"
+        return collect_items(items, callee.options.parts, where)
 
 
 class _StreamMethod(ActorMethod[P, R]):
@@ -308,33 +312,33 @@ class _StreamMethod(ActorMethod[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> ObjectRefGenerator[R]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # typed() tells the two apart
         """Calls the generator; its items come one after the other."""
-        return ObjectRefGenerator(_items(self._hold, self._callee, args, kwargs))
+        return ObjectRefGenerator(_items(self._pin, self._callee, args, kwargs))
 
 
 def _items(
-    hold: HandlePin,
+    pin: HandlePin,
     callee: BoundMethod,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
 ) -> StreamReader:
     """Calls a generator, if this process does not wait for too many answers."""
     callee.method.check(len(args), kwargs)
-    stream = hold.engine.stream
-    if hold.interface.max_pending > 0:
-        return _counted(hold, stream, callee, args, kwargs)
+    stream = pin.engine.stream
+    if pin.interface.max_pending > 0:
+        return _call_within_limit(pin, stream, callee, args, kwargs)
     return stream(callee, args, kwargs)
 
 
-def _counted(
-    hold: HandlePin,
+def _call_within_limit(
+    pin: HandlePin,
     verb: Callable[[Callee, tuple[object, ...], Mapping[str, object]], C],
     callee: BoundMethod,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
 ) -> C:
     """Makes a call, if this process does not wait for too many answers."""
-    actor, limit = hold.actor_id, hold.interface.max_pending
-    pending = hold.engine.pending
+    actor, limit = pin.actor_id, pin.interface.max_pending
+    pending = pin.engine.pending
     if not pending.begin(actor, limit):
         raise PendingCallsLimitExceeded(
             f"{callee}: this process has {limit} calls of the actor without an answer, "
@@ -360,37 +364,37 @@ class _Terminate(ActorMethod[[], None]):
     def remote(self, /, *args: object, **kwargs: object) -> asyncio.Future[None]:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # awaited like a ref
         """Ends the actor behind what it was sent; done when its process is gone."""
         self._callee.method.check(len(args), kwargs)
-        return self._hold.engine.end(self._hold.actor_id)
+        return self._pin.engine.end(self._pin.actor_id)
 
 
-def method_of(hold: HandlePin, method: Method) -> ActorMethod[..., Any]:
+def method_of(pin: HandlePin, method: Method) -> ActorMethod[..., Any]:
     """A method of an actor, of the kind that it is."""
-    kind = _kind_of(hold, method)
-    return kind(hold, bound(hold, method))
+    kind = _kind_of(pin, method)
+    return kind(pin, bound_method(pin, method))
 
 
-def bound(hold: HandlePin, method: Method) -> BoundMethod:
+def bound_method(pin: HandlePin, method: Method) -> BoundMethod:
     """A method as calls of the actor name it."""
-    return BoundMethod(hold.actor_id, hold.interface, hold.name, method)
+    return BoundMethod(pin.actor_id, pin.interface, pin.name, method)
 
 
-def _kind_of(hold: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
-    kind = _plain_kind_of(hold, method)
-    return kind if method.own is None else _looking_like(method.own, kind)
+def _kind_of(pin: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
+    kind = _plain_kind_of(pin, method)
+    return kind if method.docs is None else _documented(method.docs, kind)
 
 
-def _plain_kind_of(hold: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
+def _plain_kind_of(pin: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:
     if method is TERMINATE:
         return _Terminate
     if method.is_stream:
         return _CollectedMethod if method.options.is_counted else _StreamMethod
     if method.options.parts != 1:
-        return _PartedMethod
-    return _CountedMethod if hold.interface.max_pending > 0 else ActorMethod
+        return _SplitMethod
+    return _LimitedMethod if pin.interface.max_pending > 0 else ActorMethod
 
 
-def _looking_like(
-    own: Own, kind: type[ActorMethod[..., Any]]
+def _documented(
+    docs: MethodDocs, kind: type[ActorMethod[..., Any]]
 ) -> type[ActorMethod[..., Any]]:
     """The same kind, with the signature and the docstring of a method.
 
@@ -398,7 +402,7 @@ def _looking_like(
     share, and editors and notebooks ask ``inspect``. So each method has a class with a
     copy of that function; a call goes the same way as ever. It is made once.
     """
-    known = own.kinds.get(kind)
+    known = docs.classes.get(kind)
     if known is None:
         plain = cast("FunctionType", kind.remote)
         remote = FunctionType(
@@ -406,18 +410,20 @@ def _looking_like(
         )
         remote.__qualname__, remote.__module__ = plain.__qualname__, plain.__module__
         # Of a bound method Python leaves the first parameter out.
-        this = "self" * (1 + ("self" in own.signature.parameters))
+        this = "self" * (1 + ("self" in docs.signature.parameters))
         parameters = [
             Parameter(this, Parameter.POSITIONAL_ONLY),
-            *own.signature.parameters.values(),
+            *docs.signature.parameters.values(),
         ]
         documented: dict[str, Any] = {
-            "__doc__": own.doc or kind.__doc__,
-            "__signature__": own.signature,
+            "__doc__": docs.doc or kind.__doc__,
+            "__signature__": docs.signature,
         }
         remote.__doc__ = documented["__doc__"]
-        cast("Any", remote).__signature__ = own.signature.replace(parameters=parameters)
-        known = own.kinds[kind] = type(
+        cast("Any", remote).__signature__ = docs.signature.replace(
+            parameters=parameters
+        )
+        known = docs.classes[kind] = type(
             kind.__name__,
             (kind,),
             {"__slots__": (), "__module__": kind.__module__, "remote": remote}
@@ -429,8 +435,8 @@ def _looking_like(
 def _loaded_method(
     actor_id: ActorId, interface: Interface, name: str, given: CallKeywords
 ) -> ActorMethod[..., Any]:
-    hold = HandlePin(current_engine(), actor_id, interface)
-    method = method_of(hold, BUILT_IN.get(name) or interface.methods[name])
+    pin = HandlePin(current_engine(), actor_id, interface)
+    method = method_of(pin, BUILT_IN.get(name) or interface.methods[name])
     return method.options(**given) if given else method
 
 
@@ -460,12 +466,12 @@ class ActorHandle(Generic[T]):
         1
     """
 
-    __slots__ = ("__dict__", "__hold", "__weakref__")
+    __slots__ = ("__dict__", "__pin", "__weakref__")
 
-    __hold: HandlePin
+    __pin: HandlePin
 
-    def __init__(self, hold: HandlePin) -> None:
-        object.__setattr__(self, "_ActorHandle__hold", hold)
+    def __init__(self, pin: HandlePin) -> None:
+        object.__setattr__(self, "_ActorHandle__pin", pin)
 
     if not TYPE_CHECKING:  # type checkers refuse it by themselves
 
@@ -478,13 +484,13 @@ class ActorHandle(Generic[T]):
             raise _no_attribute(self, name)
 
     def __getattr__(self, name: str) -> ActorMethod[..., Any]:
-        hold = self.__hold
-        method = BUILT_IN.get(name) or hold.interface.methods.get(name)
+        pin = self.__pin
+        method = BUILT_IN.get(name) or pin.interface.methods.get(name)
         if method is None:
-            raise _no_such_method(hold.interface, name)
-        # The method refers to the hold, not to the handle, so keeping it here makes
+            raise _no_such_method(pin.interface, name)
+        # The method refers to the pin, not to the handle, so keeping it here makes
         # no cycle, and the next look-up does not come this way.
-        made = method_of(hold, method)
+        made = method_of(pin, method)
         self.__dict__[name] = made
         return made
 
@@ -496,8 +502,8 @@ class ActorHandle(Generic[T]):
                 process ended before it was ready.
             ActorUnschedulableError: It asks for what this machine can never give.
         """
-        hold = self.__hold
-        yield from hold.engine.ready(hold.actor_id).__await__()
+        pin = self.__pin
+        yield from pin.engine.ready(pin.actor_id).__await__()
         return self
 
     async def __aenter__(self) -> ActorHandle[T]:
@@ -511,35 +517,35 @@ class ActorHandle(Generic[T]):
         traceback: TracebackType | None,
     ) -> None:
         """Ends the actor behind what it was sent, or at once after an exception."""
-        hold = self.__hold
+        pin = self.__pin
         if kind is None:
-            await hold.engine.end(hold.actor_id)
+            await pin.engine.end(pin.actor_id)
         else:
-            await hold.engine.kill(hold.actor_id)
+            await pin.engine.kill(pin.actor_id)
 
     def __dir__(self) -> list[str]:
-        return sorted({*BUILT_IN, *self.__hold.interface.methods})
+        return sorted({*BUILT_IN, *self.__pin.interface.methods})
 
     def __repr__(self) -> str:
-        hold = self.__hold
-        return f"Actor({hold.label}, {hold.actor_id.hex()})"
+        pin = self.__pin
+        return f"Actor({pin.label}, {pin.actor_id.hex()})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorHandle):
             return NotImplemented
-        return hold_of(self) is hold_of(cast("ActorHandle[Any]", other)) or (
-            hold_of(self).actor_id == hold_of(cast("ActorHandle[Any]", other)).actor_id
+        return pin_of(self) is pin_of(cast("ActorHandle[Any]", other)) or (
+            pin_of(self).actor_id == pin_of(cast("ActorHandle[Any]", other)).actor_id
         )
 
     def __hash__(self) -> int:
-        return hash(self.__hold.actor_id)
+        return hash(self.__pin.actor_id)
 
     def __reduce__(self) -> tuple[object, ...]:
-        hold = self.__hold
-        travels(hold.engine, hold.actor_id)
-        if hold.name is None:
-            return _loaded_handle, (hold.actor_id, hold.interface)
-        return _loaded_handle, (hold.actor_id, hold.interface, hold.name)
+        pin = self.__pin
+        note_pickled(pin.engine, pin.actor_id)
+        if pin.name is None:
+            return _loaded_handle, (pin.actor_id, pin.interface)
+        return _loaded_handle, (pin.actor_id, pin.interface, pin.name)
 
     def __copy__(self) -> ActorHandle[T]:
         return self
@@ -548,9 +554,9 @@ class ActorHandle(Generic[T]):
         return self
 
 
-def hold_of(handle: ActorHandle[Any]) -> HandlePin:
-    """The hold inside a handle, out of reach of the actor's own method names."""
-    return cast("HandlePin", object.__getattribute__(handle, "_ActorHandle__hold"))
+def pin_of(handle: ActorHandle[Any]) -> HandlePin:
+    """The pin inside a handle, out of reach of the actor's own method names."""
+    return cast("HandlePin", object.__getattribute__(handle, "_ActorHandle__pin"))
 
 
 def own_handle() -> ActorHandle[Any]:
@@ -568,7 +574,7 @@ def _loaded_handle(
 
 
 def _no_attribute(handle: ActorHandle[Any], name: str) -> AttributeError:
-    label = hold_of(handle).interface.class_name
+    label = pin_of(handle).interface.class_name
     message = (
         f"{name!r} cannot be set on a handle: the attributes of {label} are in the "
         f"actor's process. Give {label} a method that sets it, and call that with "
@@ -578,7 +584,7 @@ def _no_attribute(handle: ActorHandle[Any], name: str) -> AttributeError:
 
 
 def _no_such_method(interface: Interface, name: str) -> AttributeError:
-    close = closest(name, interface.methods)
+    close = closest_names(name, interface.methods)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     message = f"actor class {interface.class_name} has no method {name!r}{hint}"
     return AttributeError(message, name=name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._core.engine import current_engine
 from actorlib._core.public import public
-from actorlib._core.validation import text, truth
+from actorlib._core.validation import check_bool, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,9 +44,9 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
         >>> await actorlib.get_actor("counter").ping.remote()
         'pong'
     """
-    text("name", name, "'counter'")
+    check_text("name", name, "'counter'")
     if namespace is not None:
-        text("namespace", namespace, "'training'")
+        check_text("namespace", namespace, "'training'")
     return ActorHandle(current_engine().find(name, namespace))
 
 
@@ -75,7 +75,7 @@ def list_named_actors(
         >>> actorlib.list_named_actors()
         ['c1']
     """
-    truth("all_namespaces", all_namespaces)
+    check_bool("all_namespaces", all_namespaces)
     engine = current_engine()
     if all_namespaces:
         return [

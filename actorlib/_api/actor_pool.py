@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Iterable, Sized
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from actorlib._api.actor_handle import ActorHandle, hold_of
-from actorlib._api.pipeline import Pipeline, PipelineTask, Source
-from actorlib._api.waiting import Bell, Steps, Waiting, Wish
+from actorlib._api.actor_handle import ActorHandle, pin_of
+from actorlib._api.pipeline import Pipeline, PipelineTask, ValueSource
+from actorlib._api.waiting import Steps, Waiting, WaitRequest, Wakeup
 from actorlib._core.object_ref import watch
 from actorlib._core.public import public
-from actorlib._core.validation import seconds, truth
+from actorlib._core.validation import check_bool, check_seconds
 from actorlib.exceptions import (
     ActorDiedError,
     ActorError,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
 
 
-_AHEAD = 4
+_UNTAKEN_PER_ACTOR = 4
 """Values not taken yet, per actor: so many may overtake the one that is waited for."""
 
 
@@ -63,7 +63,7 @@ class PoolState:
         self.members: set[ActorHandle[Any]] = set()
         self.tasks: dict[PipelineTask, None] = {}
         self.shift: MapRun | None = None
-        self.bell = Bell()
+        self.bell = Wakeup()
         self._idle: deque[ActorHandle[Any]] = deque()
         self._waiting: deque[PoolTask] = deque()
         self._running: list[PoolTask] = []
@@ -217,7 +217,7 @@ class PoolState:
 
 
 class MapRun:
-    """A pool at work on one ``map``; see Crew.
+    """A pool at work on one ``map``; see PipelineWorkers.
 
     Args:
         work: The pool's.
@@ -244,7 +244,9 @@ class MapRun:
             raise RuntimeError(
                 "another map() of the pool was begun, which gave this one up"
             )
-        return work.has_free() and len(work.tasks) < _AHEAD * len(work.members)
+        return work.has_free() and len(work.tasks) < _UNTAKEN_PER_ACTOR * len(
+            work.members
+        )
 
     def begin(self, value: Any) -> None:
         """Gives a value to a free actor."""
@@ -271,7 +273,7 @@ class MapRun:
 
 def _death_of(actor: ActorHandle[Any], task: PipelineTask) -> ActorError | None:
     """The end of an actor, if that is what its call failed of."""
-    actor_id = hold_of(actor).actor_id.hex()
+    actor_id = pin_of(actor).actor_id.hex()
     for ref in task.refs:
         error = None if ref.cancelled() else ref.exception()
         if (
@@ -456,8 +458,8 @@ class ActorPool(Generic[A]):
         self, timeout: float | None, *, ignores: bool, is_ordered: bool
     ) -> Waiting[Any]:
         if timeout is not None:
-            seconds("timeout", timeout)
-        truth("ignore_if_timedout", ignores)
+            check_seconds("timeout", timeout)
+        check_bool("ignore_if_timedout", ignores)
         if not self._work.tasks:
             raise StopIteration("no value is under way: submit() one")
         return Waiting(self._until_next(timeout, ignores, is_ordered))
@@ -483,7 +485,7 @@ class ActorPool(Generic[A]):
             pending = self._work.pending()
             if not pending:
                 raise self._work.stuck()
-            yield Wish(pending, timeout=left, bell=self._work.bell)
+            yield WaitRequest(pending, timeout=left, bell=self._work.bell)
             if deadline is not None:
                 left = max(0.0, deadline - time.monotonic())
                 is_late = not left
@@ -500,7 +502,7 @@ class ActorPool(Generic[A]):
     ) -> Results[Any]:
         _check_function(where, fn)
         bar = _bar(progress, values)
-        source = Source(where, values)
+        source = ValueSource(where, values)
         return Pipeline(source, self._work.start_shift(fn, is_ordered), bar)
 
 
@@ -520,7 +522,7 @@ def _bar(progress: object, values: object) -> Progress | None:
         )
     if progress is False:
         return None
-    from actorlib._api.progress_bar import Bar  # noqa: PLC0415  # it loads rich
+    from actorlib._api.progress_bar import ProgressBar  # noqa: PLC0415  # it loads rich
 
     label = progress if isinstance(progress, str) else ""
-    return Bar(label, len(values) if isinstance(values, Sized) else None)
+    return ProgressBar(label, len(values) if isinstance(values, Sized) else None)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._api.waiting import (
     Awaited,
-    Bell,
     Steps,
-    Wish,
+    WaitRequest,
+    Wakeup,
+    readiness_of,
     ref_list,
-    run_here,
-    run_soon,
-    sign_of,
+    run_async,
+    run_blocking,
 )
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
-from actorlib._core.stream_reader import reading_of
-from actorlib._core.validation import truth
+from actorlib._core.stream_reader import reader_of
+from actorlib._core.validation import check_bool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +60,7 @@ class Results(ABC, Generic[T]):
         Raises:
             Exception: What the call raised.
         """
-        value = await run_soon(self._steps())
+        value = await run_async(self._steps())
         if value is END:
             raise StopAsyncIteration
         return value
@@ -76,7 +76,7 @@ class Results(ABC, Generic[T]):
             RuntimeError: This thread runs an event loop.
             Exception: What the call raised.
         """
-        value = run_here(self._steps())
+        value = run_blocking(self._steps())
         if value is END:
             raise StopIteration
         return value
@@ -119,7 +119,7 @@ def as_completed(
         >>> sorted([value async for value in actorlib.as_completed(refs)])
         [0, 2, 4]
     """
-    truth("yield_obj_refs", yield_obj_refs)
+    check_bool("yield_obj_refs", yield_obj_refs)
     given = ref_list("as_completed()", refs)
     return _Completed(given, gives_refs=yield_obj_refs)
 
@@ -134,7 +134,7 @@ class _Completed(Results[T]):
         self._left: dict[ObjectRef[T], None] = {}
         self._streams: dict[ObjectRef[T], ObjectRefGenerator[T]] = {}
         self._found: deque[ObjectRef[T]] = deque()
-        self._bell = Bell()
+        self._bell = Wakeup()
         self._is_watching = False
         self._gives_refs = gives_refs
         for awaited in given:
@@ -147,7 +147,7 @@ class _Completed(Results[T]):
         return await super().__anext__()
 
     def _expect(self, awaited: Awaited) -> None:
-        sign: ObjectRef[T] = sign_of(awaited)
+        sign: ObjectRef[T] = readiness_of(awaited)
         if not isinstance(awaited, ObjectRef):
             self._streams[sign] = awaited
         self._left[sign] = None
@@ -185,7 +185,7 @@ class _Completed(Results[T]):
                 if not self._left:
                     return cast("T", END)
                 pending = () if self._is_watching else tuple(self._left)
-                yield Wish(pending, bell=self._bell)
+                yield WaitRequest(pending, bell=self._bell)
             ref = self._taken(self._found.popleft())
             if ref is not None:
                 return cast("T", ref) if self._gives_refs else ref.get()
@@ -195,7 +195,7 @@ class _Completed(Results[T]):
         stream = self._streams.pop(found, None)
         if stream is None:
             return found
-        item = reading_of(stream).take()
+        item = reader_of(stream).take()
         if not stream.is_finished():
             self._expect(stream)
         return item

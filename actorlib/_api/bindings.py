@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import dis
 import enum
+import sys
 import types
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._core.object_ref import ObjectRef
-from actorlib._core.runtime_env import found_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -231,3 +231,13 @@ def _contents(cell: types.CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return _MISSING
+
+
+def found_by_name(module: str, qualname: str) -> object:
+    """What a worker would import by that name; None for names it cannot import."""
+    if module == "__main__" or "<locals>" in qualname:
+        return None
+    found: object = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    return found

@@ -12,7 +12,7 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from actorlib._core.object_ref import loosen, replier_of, wake
+from actorlib._core.object_ref import end_wait, release_if_unused, result_owner_of
 from actorlib._core.public import public
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-CHUNK = 256
+CHUNK_SIZE = 256
 """Calls in one frame, if nobody says how many."""
 
 
-class _Watch:
+class _BatchProgress:
     """How far the chunks are; without the batch, which nobody may hold any more.
 
     Attributes:
@@ -51,7 +51,7 @@ class _Watch:
             self.failed = chunk
         if self.is_over:
             for waiter in self._waiters:
-                wake(waiter)
+                end_wait(waiter)
             self._waiters.clear()
 
     def waiter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
@@ -89,7 +89,7 @@ class Batch(Generic[R]):
 
     def __init__(self, chunks: Sequence[ObjectRef[list[R]]]) -> None:
         self._chunks = chunks
-        self._watch = _Watch(len(chunks))
+        self._watch = _BatchProgress(len(chunks))
         for chunk in chunks:
             chunk.add_done_callback(self._watch.answered)
 
@@ -108,7 +108,7 @@ class Batch(Generic[R]):
             try:
                 yield from waiter
             except asyncio.CancelledError:
-                loosen(self._chunks)
+                release_if_unused(self._chunks)
                 # The traceback keeps this frame, and the frame would keep the batch.
                 del self
                 raise
@@ -123,7 +123,7 @@ class Batch(Generic[R]):
             try:
                 results = await chunk
             except asyncio.CancelledError:
-                loosen(self._chunks)
+                release_if_unused(self._chunks)
                 raise
             except BaseException:
                 self.cancel()
@@ -170,7 +170,7 @@ class Batch(Generic[R]):
 
     def _wait(self) -> None:
         for chunk in self._chunks:
-            replier_of(chunk).wait(chunk, None)
+            result_owner_of(chunk).wait(chunk, None)
 
     def __repr__(self) -> str:
         count = len(self._chunks)

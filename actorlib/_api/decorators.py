@@ -17,9 +17,9 @@ from typing import (
     overload,
 )
 
-from actorlib._api.actor_handle import ActorHandle, hold_of
-from actorlib._api.bindings import CurrentSource
-from actorlib._api.placement_group import grouped, with_spec
+from actorlib._api.actor_handle import ActorHandle, pin_of
+from actorlib._api.bindings import CurrentSource, found_by_name
+from actorlib._api.placement_group import with_current_group, with_group_spec
 from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, decorated
 from actorlib._core.actor_options import RAYS_NAMES, ActorKeywords, ActorOptions
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
@@ -34,7 +34,7 @@ from actorlib._core.function_options import (
 )
 from actorlib._core.interface import Interface, interface_of
 from actorlib._core.public import public
-from actorlib._core.runtime_env import found_by_name, settled_env
+from actorlib._core.runtime_env import resolved_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,7 +77,7 @@ class ActorClass(Generic[P, T]):
         self.__wrapped__ = cls
         self._options = options
         self._interface = interface
-        self._face = interface.under(options)
+        self._face = interface.with_actor_options(options)
         self._origin = origin or self
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[ActorClass[P, T]]
@@ -114,11 +114,13 @@ class ActorClass(Generic[P, T]):
         source = self._source.get()
         spec = ActorSpec(
             source=source,
-            sent=_sent(source),
+            sent=_pickled_as(source),
             interface=self._face,
             args=args,
             kwargs=kwargs,
-            options=grouped(self._interface.class_name, _settled(self._options)),
+            options=with_current_group(
+                self._interface.class_name, _with_resolved_env(self._options)
+            ),
         )
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
@@ -233,7 +235,7 @@ class ActorClass(Generic[P, T]):
             >>> await actorlib.get_actor("c1").ping.remote()
             'pong'
         """
-        updated = self._options.updated(_with_ids(options))
+        updated = self._options.updated(_with_actor_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
     def __getattr__(self, name: str) -> Any:
@@ -265,7 +267,7 @@ class ActorClass(Generic[P, T]):
     def __reduce__(self) -> str | tuple[object, ...]:
         if self is not self._origin:
             return _derived, (self._origin, self._options)
-        if _is_found(self):
+        if _is_importable(self):
             return cast("type", self.__wrapped__).__qualname__
         # The interface travels too: a class sent by value may name its own actor class
         # in a method, which is then loaded before the class has its methods.
@@ -487,16 +489,14 @@ def remote(*given: object, **options: Any) -> object:
                 "write @remote without brackets, or give it options: "
                 "@remote(num_gpus=0.5)"
             )
-        given_options = _with_ids(options)
+        settings = _with_actor_ids(options)
         known = set(names_of(FunctionOptions))
-        is_for_functions = given_options.keys() <= known
-        if not (is_for_functions and given_options.keys() - names_of(ActorOptions)):
-            checked_actor(
-                given_options
-            )  # what is wrong is so for whatever it decorates
+        is_for_functions = settings.keys() <= known
+        if not (is_for_functions and settings.keys() - names_of(ActorOptions)):
+            checked_actor(settings)  # what is wrong is so for functions, too
         if is_for_functions:
-            checked_function(given_options)
-        return functools.partial(_decorated, options=given_options)
+            checked_function(settings)
+        return functools.partial(_decorated, options=settings)
     if len(given) > 1 or options:
         raise TypeError(
             "@remote takes either the class or the function, or options by name: "
@@ -524,18 +524,18 @@ def _decorated(
     return ActorClass(given, checked_actor(options), interface_of(given))
 
 
-def _sent(cls: ActorClass[..., Any]) -> object:
+def _pickled_as(cls: ActorClass[..., Any]) -> object:
     """What a worker is sent: a class by value goes without what only callers need."""
-    return cls if _is_found(cls) else cls.__wrapped__
+    return cls if _is_importable(cls) else cls.__wrapped__
 
 
-def _is_found(cls: ActorClass[..., Any]) -> bool:
+def _is_importable(cls: ActorClass[..., Any]) -> bool:
     """Whether other processes find it by the name that it has here."""
     plain = cast("type", cls.__wrapped__)
     return found_by_name(plain.__module__, plain.__qualname__) is cls
 
 
-def found_by(
+def use_engine(
     made: ActorClass[..., Any] | RemoteFunction[..., Any], engine: Callable[[], Engine]
 ) -> None:
     """Says where an actor class, or a remote function, finds its engine.
@@ -547,7 +547,7 @@ def found_by(
     made._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file and its like
 
 
-def plan_of(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
+def interface_and_options(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
     """The face of an actor class and what each of its actors asks for."""
     return cls._interface, cls._options  # pyright: ignore[reportPrivateUsage]  # of this file
 
@@ -557,16 +557,16 @@ def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T
     return ActorClass(origin.__wrapped__, options, interface, origin)
 
 
-def _settled(options: ActorOptions) -> ActorOptions:
+def _with_resolved_env(options: ActorOptions) -> ActorOptions:
     """The options with an absolute ``working_dir``, which has to be there."""
-    env = settled_env(options.runtime_env)
+    env = resolved_env(options.runtime_env)
     return options if env is None else options.updated({"runtime_env": env})
 
 
-def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
+def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
     """The options with ids in the place of handles: a wish keeps no actor alive."""
     named = {RAYS_NAMES.get(name, name): value for name, value in options.items()}
-    given = with_spec(in_our_words(named))
+    given = with_group_spec(in_our_words(named))
     for name in ("near", "apart_from"):
         if name not in given:
             continue
@@ -581,5 +581,5 @@ def _with_ids(options: Mapping[str, object]) -> dict[str, object]:
                 f"({type(given[name]).__name__})"
             )
         handles = cast("Sequence[ActorHandle[Any]]", actors)
-        given[name] = tuple(hold_of(handle).actor_id for handle in handles)
+        given[name] = tuple(pin_of(handle).actor_id for handle in handles)
     return given

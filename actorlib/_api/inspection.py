@@ -6,7 +6,7 @@ import sys
 from typing import TextIO
 
 from actorlib._core.public import public
-from actorlib._core.validation import count, text
+from actorlib._core.validation import check_count, check_text
 from actorlib._wire.errors import Failure, failures_in, sending_error
 
 __all__ = ["Failure", "inspect_serializability"]
@@ -44,9 +44,9 @@ def inspect_serializability(
         >>> result
         (True, set())
     """
-    count("depth", depth, 1)
+    check_count("depth", depth, 1)
     if name is not None:
-        text("name", name, "'config'")
+        check_text("name", name, "'config'")
     own = getattr(base_obj, "__qualname__", type(base_obj).__qualname__)
     label = name or str(own)
     out = print_file or sys.stdout

@@ -14,11 +14,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from actorlib._api.as_completed import END, Results
-from actorlib._api.waiting import Bell, Steps, Wish
+from actorlib._api.waiting import Steps, WaitRequest, Wakeup
 from actorlib._core.loop_thread import may_block
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
-from actorlib._core.validation import count
+from actorlib._core.validation import check_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _NOT_YET: Any = object()
 
 
-class Source:
+class ValueSource:
     """Where values come from: an iterable, or an asynchronous one.
 
     Args:
@@ -115,7 +115,7 @@ async def _next_of(values: AsyncIterator[Any]) -> Any:
 T = TypeVar("T")
 V = TypeVar("V")
 
-_IN_FLIGHT = 100
+_MAX_IN_FLIGHT = 100
 
 
 class PipelineTask:
@@ -173,10 +173,10 @@ class PipelineTask:
         return self.refs[0].get() if self._is_one else [ref.get() for ref in self.refs]
 
 
-class Crew(Protocol):
+class PipelineWorkers(Protocol):
     """Whoever does the work that a stream of values asks for."""
 
-    bell: Bell
+    bell: Wakeup
 
     def has_room(self) -> bool:
         """Whether one more value may be begun now.
@@ -231,7 +231,10 @@ class Pipeline(Results[T]):
     """
 
     def __init__(
-        self, values: Source, crew: Crew, progress: Progress | None = None
+        self,
+        values: ValueSource,
+        crew: PipelineWorkers,
+        progress: Progress | None = None,
     ) -> None:
         self._values = values
         self._crew = crew
@@ -274,7 +277,7 @@ class Pipeline(Results[T]):
             also = values.coming if has_room else None
             if not pending and also is None:
                 break
-            yield Wish(pending, also=also, bell=crew.bell)
+            yield WaitRequest(pending, also=also, bell=crew.bell)
         if not values.is_over:
             raise crew.stuck()
         self._close()
@@ -304,7 +307,7 @@ def map_unordered(
     fn: ActorMethod[..., T] | Callable[[V], ObjectRef[T]],
     items: Iterable[V] | AsyncIterable[V],
     *,
-    backpressure_size: int = _IN_FLIGHT,
+    backpressure_size: int = _MAX_IN_FLIGHT,
 ) -> Results[T]:
     """Makes a call for each item and gives the results in the order in which they come.
 
@@ -332,31 +335,33 @@ def map_unordered(
         >>> sorted([value async for value in results])
         [0, 2, 4, 6]
     """
-    count("backpressure_size", backpressure_size, 1)
+    check_count("backpressure_size", backpressure_size, 1)
     call = getattr(fn, "remote", fn)
     if not callable(call):
         raise TypeError(
             f"map_unordered() takes a method of an actor or a function, not {fn!r}"
         )
-    return Pipeline(Source("map_unordered()", items), _Calls(call, backpressure_size))
+    return Pipeline(
+        ValueSource("map_unordered()", items), _CallWorkers(call, backpressure_size)
+    )
 
 
-class _Calls:
+class _CallWorkers:
     """A crew without limits of its own: whoever a function calls."""
 
     def __init__(self, call: Callable[[Any], object], limit: int) -> None:
-        self.bell = Bell()
+        self.bell = Wakeup()
         self._call = call
         self._limit = limit
         self._running: list[PipelineTask] = []
         self._done: deque[PipelineTask] = deque()
 
     def has_room(self) -> bool:
-        """Whether one more may be under way; see Crew."""
+        """Whether one more may be under way; see PipelineWorkers."""
         return len(self._running) + len(self._done) < self._limit
 
     def begin(self, value: Any) -> None:
-        """Makes the call; see Crew."""
+        """Makes the call; see PipelineWorkers."""
         task = PipelineTask()
         self._running.append(task)
         try:
@@ -365,22 +370,22 @@ class _Calls:
             task.error = error
 
     def fail(self, error: BaseException) -> None:
-        """Puts an error among the results; see Crew."""
+        """Puts an error among the results; see PipelineWorkers."""
         task = PipelineTask()
         task.error = error
         self._done.append(task)
 
     def take(self) -> PipelineTask | None:
-        """One that is done; see Crew."""
+        """One that is done; see PipelineWorkers."""
         if not self._done:
             self._done.extend(task for task in self._running if task.is_done)
             self._running = [task for task in self._running if not task.is_done]
         return self._done.popleft() if self._done else None
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """What to wait for; see Crew."""
+        """What to wait for; see PipelineWorkers."""
         return [ref for task in self._running for ref in task.pending()]
 
     def stuck(self) -> Exception:
-        """Nothing: there is room as soon as there is nothing under way; see Crew."""
+        """Never: there is room when nothing is under way; see PipelineWorkers."""
         return AssertionError("there was room")

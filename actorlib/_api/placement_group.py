@@ -29,7 +29,7 @@ from actorlib._core.group_spec import (
     check_once,
 )
 from actorlib._core.public import public
-from actorlib._core.validation import seconds
+from actorlib._core.validation import check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,7 +103,7 @@ class PlacementGroup:
             PlacementGroupUnschedulableError: They never will be.
             PlacementGroupRemovedError: The group was removed.
         """
-        seconds("timeout_seconds", timeout_seconds)
+        check_seconds("timeout_seconds", timeout_seconds)
         ref = self.ready()
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -310,7 +310,7 @@ def spec_of(group: PlacementGroup) -> GroupSpec:
     return group._spec  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def with_spec(given: Mapping[str, object]) -> dict[str, object]:
+def with_group_spec(given: Mapping[str, object]) -> dict[str, object]:
     """Options of an actor with the spec in the place of the group.
 
     Args:
@@ -335,7 +335,7 @@ def with_spec(given: Mapping[str, object]) -> dict[str, object]:
     return options
 
 
-def grouped(label: str, options: ActorOptions) -> ActorOptions:
+def with_current_group(label: str, options: ActorOptions) -> ActorOptions:
     """The options with the group that is meant where none is said.
 
     Args:

@@ -16,7 +16,7 @@ from rich.progress import (
 _PERIOD = 0.1
 
 
-class Bar:
+class ProgressBar:
     """Shows how many of so many are done, drawn by whoever reports them.
 
     It has no thread of its own, and draws ten times a second at the most.

@@ -19,15 +19,21 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from actorlib._api.actor_handle import ActorHandle, hold_of
+from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.queue_actor import QueueActor
-from actorlib._api.waiting import Several, Steps, Waiting, Wish, refuse_loop
-from actorlib._core.engine import HandlePin, collecting
+from actorlib._api.waiting import (
+    CombinedRef,
+    Steps,
+    Waiting,
+    WaitRequest,
+    refuse_running_loop,
+)
+from actorlib._core.engine import HandlePin, collecting_ids
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import READY, Interface
-from actorlib._core.object_ref import ObjectRef, bind, replier_of, watch
+from actorlib._core.object_ref import ObjectRef, bind, result_owner_of, watch
 from actorlib._core.public import public
-from actorlib._core.validation import count, seconds, truth
+from actorlib._core.validation import check_bool, check_count, check_seconds
 from actorlib._wire.serialization import decode, encode, with_own_buffers
 from actorlib.exceptions import (
     ActorDiedError,
@@ -47,40 +53,48 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_FACELESS = Interface("actor in a queue", READY, {})
+_NO_METHODS = Interface("actor in a queue", READY, {})
 """A handle that is held for the sake of an item needs no methods."""
 
 _STAYS = "what a queue gives waits in one process: await it, and send what comes"
 
 
-class Reply(ObjectRef[R]):
+class QueueRef(ObjectRef[R]):
     """What a queue answers; an item is loaded by who takes it, and returned if nobody.
 
     Args:
-        desk: Who asks the queue's actor.
+        client: Who asks the queue's actor.
         under: The ref of the call to the queue's actor.
         refusal: What it fails with if the answer is a no.
         many: Whether the answer is a list of items.
     """
 
-    __slots__ = ("_desk", "_items", "_many", "_refusal", "_trouble", "_under", "_value")
+    __slots__ = (
+        "_client",
+        "_items",
+        "_many",
+        "_refusal",
+        "_trouble",
+        "_under",
+        "_value",
+    )
 
     def __init__(
         self,
-        desk: QueueClient,
+        client: QueueClient,
         under: ObjectRef[Any],
         refusal: Callable[[], Exception],
         *,
         many: bool,
     ) -> None:
         super().__init__(loop=under.get_loop())
-        self._under = under
+        self._call_ref = under
         self._refusal = refusal
-        self._desk = desk
+        self._client = client
         self._many = many
         self._items: list[Any] | None = None
         self._value: Any = None
-        self._trouble: SerializationError | None = None
+        self._error: SerializationError | None = None
 
     def _settle(self, answer: Any) -> None:
         """Takes the answer of the queue's actor."""
@@ -100,8 +114,8 @@ class Reply(ObjectRef[R]):
         super().result()
         if self._items is not None:
             self._load(self._items)
-        if self._trouble is not None:
-            raise self._trouble
+        if self._error is not None:
+            raise self._error
         return cast("R", self._value)
 
     def _load(self, items: list[Any]) -> None:
@@ -111,23 +125,23 @@ class Reply(ObjectRef[R]):
         except Exception as error:  # noqa: BLE001  # it runs the user's code
             trouble = SerializationError(f"the item cannot be loaded here: {error}")
             trouble.__cause__ = error
-            self._trouble = trouble
+            self._error = trouble
         self._items = None  # it is taken, also if it is of no use
 
     def __del__(self) -> None:
         if self._items is not None:
-            self._desk.put_back(self._items)
+            self._client.put_back(self._items)
         elif not self.done():
-            self._desk.give_up(self.call)
+            self._client.give_up(self.call)
         super().__del__()  # type: ignore[misc]  # pyright: ignore  # noqa: PGH003  # it tells of errors that nobody saw
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("what a queue gives is awaited before it travels")
 
 
-def _under(reply: Reply[Any]) -> ObjectRef[Any]:
+def _call_ref_of(reply: QueueRef[Any]) -> ObjectRef[Any]:
     """The ref of the call to the queue's actor behind what a queue gave."""
-    return reply._under  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    return reply._call_ref  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 class QueueClient:
@@ -135,57 +149,57 @@ class QueueClient:
 
     def __init__(self, actor: ActorHandle[Any]) -> None:
         self.actor = actor
-        self._engine = hold_of(actor).engine
+        self._engine = pin_of(actor).engine
         own = self._engine.context.actor_id
         self._own = None if own is None else bytes.fromhex(own)
         self._name = secrets.token_bytes(8)
         self._count = itertools.count(1)
         # Gets are held by who waits alone: an item that nobody takes stays.
-        self._refs: dict[int, Reply[Any] | weakref.ref[Reply[Any]]] = {}
+        self._refs: dict[int, QueueRef[Any] | weakref.ref[QueueRef[Any]]] = {}
         self._unsent: deque[tuple[str, object]] = deque()
 
     # Asking.
 
     def put(
         self, item: object, patience: float | None, refusal: Callable[[], Exception]
-    ) -> Reply[None]:
+    ) -> QueueRef[None]:
         number = self._next()
         _, payload, handles = self._sealed(item)
         asked = self.actor.put.remote(self._token(number), patience, payload, handles)
-        reply: Reply[None] = Reply(self, asked, refusal, many=False)
+        reply: QueueRef[None] = QueueRef(self, asked, refusal, many=False)
         self._refs[number] = reply
         return self._asked(number, reply)
 
     def put_all(
         self, items: list[Any], refusal: Callable[[], Exception]
-    ) -> Reply[None]:
+    ) -> QueueRef[None]:
         number = self._next()
         asked = self.actor.put_all.remote([self._sealed(item) for item in items])
-        reply: Reply[None] = Reply(self, asked, refusal, many=False)
+        reply: QueueRef[None] = QueueRef(self, asked, refusal, many=False)
         self._refs[number] = reply
         return self._asked(number, reply)
 
     def get(
         self, patience: float | None, refusal: Callable[[], Exception]
-    ) -> Reply[Any]:
+    ) -> QueueRef[Any]:
         number = self._next()
         asked = self.actor.get.remote(self._token(number), patience, self._own)
-        reply: Reply[Any] = Reply(self, asked, refusal, many=False)
+        reply: QueueRef[Any] = QueueRef(self, asked, refusal, many=False)
         self._refs[number] = weakref.ref(reply)
         return self._asked(number, reply)
 
     def get_many(
         self, number_of_items: int, refusal: Callable[[], Exception]
-    ) -> Reply[list[Any]]:
+    ) -> QueueRef[list[Any]]:
         number = self._next()
         asked = self.actor.get_many.remote(number_of_items)
-        reply: Reply[list[Any]] = Reply(self, asked, refusal, many=True)
+        reply: QueueRef[list[Any]] = QueueRef(self, asked, refusal, many=True)
         self._refs[number] = weakref.ref(reply)
         return self._asked(number, reply)
 
-    def _asked(self, number: int, reply: Reply[R]) -> Reply[R]:
+    def _asked(self, number: int, reply: QueueRef[R]) -> QueueRef[R]:
         bind(reply, self, number)
-        under = _under(reply)
+        under = _call_ref_of(reply)
         watch(under, partial(self._answered, number, under))
         return reply
 
@@ -207,7 +221,7 @@ class QueueClient:
         if isinstance(item, ObjectRef):
             raise TypeError("a queue takes values: await the ref, and put its value")
         try:
-            with collecting(self._engine) as loans:
+            with collecting_ids(self._engine) as loans:
                 payload = with_own_buffers(encode(item))
         except Exception as error:
             raise SerializationError(
@@ -215,7 +229,7 @@ class QueueClient:
                 f"process: {error}"
             ) from error
         # Refs inside of the item are held likewise, by their ids.
-        holds = [HandlePin(self._engine, ActorId(loan), _FACELESS) for loan in loans]
+        holds = [HandlePin(self._engine, ActorId(loan), _NO_METHODS) for loan in loans]
         handles = [ActorHandle[Any](hold) for hold in holds] or None
         if type(payload) is list:
             return [0, [pickle.PickleBuffer(part) for part in payload], handles]
@@ -270,44 +284,46 @@ class QueueClient:
                 method, what = self._unsent.popleft()
                 with suppress(ActorlibError, RuntimeError):  # it is gone, with all
                     told = getattr(self.actor, method).remote(what)
-                    told.add_done_callback(unheard)
+                    told.add_done_callback(ignore_error)
 
     # The replier of its refs.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops waiting; see Replier."""
+        """Stops waiting; see ResultOwner."""
         del recursive  # nothing was called for it
         self._refs.pop(call, None)
         self._unsent.append(("withdraw", self._token(call)))
         self._tell()
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """From now on it is given up if nobody holds the ref; see Replier."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """From now on it is given up if nobody holds the ref; see ResultOwner."""
         if ref.call in self._refs:
-            self._refs[ref.call] = weakref.ref(cast("Reply[Any]", ref))
+            self._refs[ref.call] = weakref.ref(cast("QueueRef[Any]", ref))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when it is done; see Replier."""
-        replier_of(_under(cast("Reply[Any]", ref))).watch(ref, then)
+        """Calls back once when it is done; see ResultOwner."""
+        result_owner_of(_call_ref_of(cast("QueueRef[Any]", ref))).watch(ref, then)
 
     def name(self) -> bytes:
-        """Refuses: nobody else can speak of it; see Replier."""
+        """Refuses: nobody else can speak of it; see ResultOwner."""
         raise TypeError(_STAYS)
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """Refuses: nobody else can wait for it; see Replier."""
+        """Refuses: nobody else can wait for it; see ResultOwner."""
         del ref
         raise TypeError(_STAYS)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until it is done; see Replier."""
-        refuse_loop(ref)
-        given = ref.refs if isinstance(ref, Several) else (ref,)
-        under = next(_under(reply) for reply in given if isinstance(reply, Reply))
-        replier_of(under).wait(ref, timeout)
+        """Blocks this thread until it is done; see ResultOwner."""
+        refuse_running_loop(ref)
+        given = ref.refs if isinstance(ref, CombinedRef) else (ref,)
+        under = next(
+            _call_ref_of(reply) for reply in given if isinstance(reply, QueueRef)
+        )
+        result_owner_of(under).wait(ref, timeout)
 
 
-def unheard(ref: asyncio.Future[Any]) -> None:
+def ignore_error(ref: asyncio.Future[Any]) -> None:
     """An error that nobody asks for: the actor is gone, and that was the aim."""
     if not ref.cancelled():
         ref.exception()
@@ -359,7 +375,7 @@ class Queue(Generic[T]):
     def __init__(
         self, maxsize: int = 0, actor_options: Mapping[str, Any] | None = None
     ) -> None:
-        count("maxsize", maxsize, 0)
+        check_count("maxsize", maxsize, 0)
         if not isinstance(cast("object", actor_options), Mapping | None):
             raise TypeError(
                 "actor_options takes a dict of options, for example {'num_cpus': 1}, "
@@ -368,13 +384,13 @@ class Queue(Generic[T]):
         made = cast("ActorClass[..., Any]", QueueActor).options(
             **cast("Any", actor_options or {})
         )
-        self._desk = QueueClient(made.remote(maxsize))
+        self._client = QueueClient(made.remote(maxsize))
         self._maxsize = maxsize
 
     @property
     def actor(self) -> ActorHandle[Any]:
         """The handle of the actor behind it."""
-        return self._desk.actor
+        return self._client.actor
 
     @property
     def maxsize(self) -> int:
@@ -382,10 +398,10 @@ class Queue(Generic[T]):
         return self._maxsize
 
     def __repr__(self) -> str:
-        return f"<Queue of {self._desk.actor!r}>"
+        return f"<Queue of {self._client.actor!r}>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _load, (self._desk.actor, self._maxsize)
+        return _load, (self._client.actor, self._maxsize)
 
     def put(
         self,
@@ -410,7 +426,7 @@ class Queue(Generic[T]):
             ValueError: ``timeout`` is negative.
         """
         patience = _patience(block, timeout)
-        return self._desk.put(item, patience, partial(self._full, patience))
+        return self._client.put(item, patience, partial(self._full, patience))
 
     def get(
         self,
@@ -432,7 +448,7 @@ class Queue(Generic[T]):
             ValueError: ``timeout`` is negative.
         """
         patience = _patience(block, timeout)
-        return self._desk.get(patience, partial(_empty, patience))
+        return self._client.get(patience, partial(_empty, patience))
 
     def put_nowait(self, item: T) -> ObjectRef[None]:
         """Puts an item at the end, or fails with Full."""
@@ -454,7 +470,7 @@ class Queue(Generic[T]):
         if not isinstance(cast("object", items), Iterable):
             raise TypeError(f"put_nowait_batch() takes several items, not {items!r}")
         given = list(items)
-        return self._desk.put_all(given, partial(self._full_for, len(given)))
+        return self._client.put_all(given, partial(self._full_for, len(given)))
 
     def get_nowait_batch(self, num_items: int) -> ObjectRef[list[T]]:
         """Takes the first items, so many, or none and fails with Empty.
@@ -466,8 +482,8 @@ class Queue(Generic[T]):
             TypeError: It is no number.
             ValueError: It is negative.
         """
-        count("num_items", num_items, 0)
-        return self._desk.get_many(num_items, partial(_too_few, num_items))
+        check_count("num_items", num_items, 0)
+        return self._client.get_many(num_items, partial(_too_few, num_items))
 
     put_async = put
     get_async = get
@@ -476,17 +492,17 @@ class Queue(Generic[T]):
 
     def qsize(self) -> ObjectRef[int]:
         """How many items there are."""
-        return self._desk.look("qsize")
+        return self._client.look("qsize")
 
     size = qsize
 
     def empty(self) -> ObjectRef[bool]:
         """Whether there is no item."""
-        return self._desk.look("empty")
+        return self._client.look("empty")
 
     def full(self) -> ObjectRef[bool]:
         """Whether there is no room."""
-        return self._desk.look("full")
+        return self._client.look("full")
 
     def shutdown(self, grace: float = _GRACE) -> Waiting[None]:
         """Ends the queue's actor: behind what it was sent, but not behind who waits.
@@ -504,8 +520,8 @@ class Queue(Generic[T]):
             TypeError: It is no number.
             ValueError: It is negative.
         """
-        seconds("grace", grace)
-        return Waiting(_ended(self._desk.actor, grace))
+        check_seconds("grace", grace)
+        return Waiting(_ended(self._client.actor, grace))
 
     def _full(self, patience: float | None) -> Full:
         late = f" and had none within {patience:g} s" if patience else ""
@@ -520,15 +536,15 @@ class Queue(Generic[T]):
 
 def _load(actor: ActorHandle[Any], maxsize: int) -> Queue[Any]:
     queue = cast("Queue[Any]", Queue.__new__(Queue))
-    queue._desk = QueueClient(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    queue._client = QueueClient(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     queue._maxsize = maxsize  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
     return queue
 
 
 def _patience(block: object, timeout: float | None) -> float | None:
-    truth("block", block)
+    check_bool("block", block)
     if timeout is not None:
-        seconds("timeout", timeout)
+        check_seconds("timeout", timeout)
     return timeout if block else 0
 
 
@@ -544,9 +560,9 @@ def _too_few(number: int) -> Empty:
 def _ended(actor: ActorHandle[Any], grace: float) -> Steps[None]:
     if grace:
         served = actor.qsize.remote()
-        served.add_done_callback(unheard)
-        yield Wish([served], timeout=grace)
-    hold = hold_of(actor)
+        served.add_done_callback(ignore_error)
+        yield WaitRequest([served], timeout=grace)
+    hold = pin_of(actor)
     gone = hold.engine.kill(hold.actor_id)
     if not gone.done():
-        yield Wish([gone])
+        yield WaitRequest([gone])

@@ -15,14 +15,14 @@ from typing import (
     cast,
 )
 
-from actorlib._api.bindings import CurrentSource
-from actorlib._api.placement_group import grouped, with_spec
-from actorlib._api.result_parts import collected, parted
+from actorlib._api.bindings import CurrentSource, found_by_name
+from actorlib._api.placement_group import with_current_group, with_group_spec
+from actorlib._api.result_parts import collect_items, split_result
 from actorlib._core.engine import current_engine
 from actorlib._core.function_options import FunctionSpec, in_our_words
 from actorlib._core.interface import method_of
 from actorlib._core.public import public
-from actorlib._core.runtime_env import found_by_name, settled_env
+from actorlib._core.runtime_env import resolved_env
 from actorlib._core.stream_reader import ObjectRefGenerator
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ class RemoteFunction(Generic[P, R]):
                 "max_calls says how processes are reused, which one call cannot: write "
                 "@remote(max_calls=...) on the function"
             )
-        updated = self._options.updated(with_spec(in_our_words(options)))
+        updated = self._options.updated(with_group_spec(in_our_words(options)))
         return _made(self.__wrapped__, updated, self._origin)
 
     def _remote(
@@ -231,11 +231,11 @@ class RemoteFunction(Generic[P, R]):
     def _asked(self) -> tuple[str, FunctionOptions]:
         """What a call is called, and what it asks for where it is made."""
         options = self._options
-        env = settled_env(options.runtime_env)
+        env = resolved_env(options.runtime_env)
         if env != options.runtime_env:
             options = options.updated({"runtime_env": env})
         label = options.name or self._method.name
-        worker = grouped(label, options.worker)
+        worker = with_current_group(label, options.worker)
         if worker is not options.worker:
             captures = worker.placement_group_capture_child_tasks
             options = options.updated(
@@ -303,7 +303,7 @@ class _CollectedFunction(GeneratorFunction[P, R]):
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Calls the function; gives a list of refs, one ref, or None for none."""
         items = self._items(args, kwargs)
-        return collected(items, self._options.calling.parts, self._method.name)
+        return collect_items(items, self._options.calling.parts, self._method.name)
 
 
 class _PartedFunction(RemoteFunction[P, R]):
@@ -313,7 +313,7 @@ class _PartedFunction(RemoteFunction[P, R]):
         """Calls the function; gives a list of refs, or None for none."""
         count = self._options.calling.parts
         ref = super().remote(*args, **kwargs)
-        return parted(ref, count, self._method.name) if count else None
+        return split_result(ref, count, self._method.name) if count else None
 
 
 def decorated(function: object, options: FunctionOptions) -> RemoteFunction[..., Any]:

@@ -9,16 +9,16 @@ from actorlib._core.object_ref import (
     ObjectRef,
     ResultOwner,
     bind,
-    called,
-    give_up,
-    replier_of,
+    label_of,
+    mark_cancelled,
+    result_owner_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
-def parted(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
+def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
     """Refs of the parts of a result, which has to be a tuple or a list of so many.
 
     If the call fails so does each of them; cancelling one cancels the call.
@@ -29,14 +29,14 @@ def parted(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
         where: What was called, for messages.
     """
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
-    replier = _Parts(replier_of(ref), ref)
+    replier = _PartsOwner(result_owner_of(ref), ref)
     for part in parts:
         bind(part, replier, 0)
-    ref.add_done_callback(partial(_part, parts, where))
+    ref.add_done_callback(partial(_fill_parts, parts, where))
     return parts
 
 
-def collected(
+def collect_items(
     items: Items, count: int, where: str
 ) -> list[ObjectRef[Any]] | ObjectRef[Any] | None:
     """Refs of what a generator yields, which has to be so many values.
@@ -57,7 +57,7 @@ def collected(
     parts: list[ObjectRef[Any]] = [
         ObjectRef(loop=whole.get_loop()) for _ in range(count)
     ]
-    replier = _Parts(items, whole)
+    replier = _PartsOwner(items, whole)
     for part in parts:
         bind(part, replier, 0)
     _Collector(items, parts, where).look()
@@ -135,14 +135,14 @@ class _Collector:
                 part.set_exception(error)
 
 
-class _Parts:
+class _PartsOwner:
     """The replier of the parts of one result; see ResultOwner."""
 
     def __init__(self, engine: ResultOwner, whole: ObjectRef[Any]) -> None:
         self._engine = engine
         self._whole = whole
-        if getattr(engine, "force", None) is not None:
-            self.force = self._force
+        if getattr(engine, "force_cancel", None) is not None:
+            self.force_cancel = self._force
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Stops the call that all parts are of."""
@@ -155,12 +155,12 @@ class _Parts:
         del call
         self._whole.cancel(force=True, recursive=recursive)
 
-    def called(self, call: int) -> str:
-        """What the call that all parts are of is called in messages; see Namer."""
+    def label_of(self, call: int) -> str:
+        """The name of the call in messages; see ResultOwner."""
         del call
-        return called(self._whole)
+        return label_of(self._whole)
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """Nothing: others may hold the other parts."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -180,11 +180,13 @@ class _Parts:
         return self._engine.travel(ref)
 
 
-def _part(parts: Sequence[ObjectRef[Any]], where: str, ref: ObjectRef[Any]) -> None:
+def _fill_parts(
+    parts: Sequence[ObjectRef[Any]], where: str, ref: ObjectRef[Any]
+) -> None:
     if ref.cancelled():
         for part in parts:
             if not part.done():
-                give_up(part)
+                mark_cancelled(part)
         return
     error = ref.exception() or _fault(ref.result(), len(parts), where)
     for place, part in enumerate(parts):

@@ -16,28 +16,28 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from actorlib._core.loop_thread import OTHER_LOOP, home_of, may_block
+from actorlib._core.loop_thread import OTHER_LOOP, may_block, portal_of
 from actorlib._core.object_ref import (
     BorrowedRef,
     ObjectRef,
-    ask_for,
-    loosen,
-    replier_of,
-    wake,
+    end_wait,
+    fetch_value,
+    release_if_unused,
+    result_owner_of,
 )
 from actorlib._core.public import public
-from actorlib._core.stream_reader import ObjectRefGenerator, reading_of
-from actorlib._core.validation import count, seconds
+from actorlib._core.stream_reader import ObjectRefGenerator, reader_of
+from actorlib._core.validation import check_count, check_seconds
 
 T = TypeVar("T")
 Awaited: TypeAlias = ObjectRef[Any] | ObjectRefGenerator[Any]
 W = TypeVar("W", bound=Awaited)
 
-_LOOKS = 8
+_POLLS = 8
 """How often all of many refs are looked at before each is watched: that costs more."""
 
 
-class Bell:
+class Wakeup:
     """Wakes the tasks that wait for something which is no ref."""
 
     __slots__ = ("_waiters",)
@@ -60,7 +60,7 @@ class Bell:
         self._waiters.discard(waiter)
 
 
-class Wish(NamedTuple):
+class WaitRequest(NamedTuple):
     """What a step waits for; it may come back earlier, and looks again.
 
     Attributes:
@@ -75,10 +75,10 @@ class Wish(NamedTuple):
     number: int = 1
     timeout: float | None = None
     also: asyncio.Future[Any] | None = None
-    bell: Bell | None = None
+    bell: Wakeup | None = None
 
 
-Steps: TypeAlias = Generator[Wish, None, T]
+Steps: TypeAlias = Generator[WaitRequest, None, T]
 
 
 @public("actorlib")
@@ -105,7 +105,7 @@ class Waiting(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         """Waits on the event loop that is running."""
-        return run_soon(self._unless_over()).__await__()
+        return run_async(self._unless_over()).__await__()
 
     def get(self) -> T:
         """Blocks this thread: for plain methods of actors.
@@ -113,7 +113,7 @@ class Waiting(Generic[T]):
         Raises:
             RuntimeError: This thread runs an event loop: await it instead.
         """
-        return run_here(self._unless_over())
+        return run_blocking(self._unless_over())
 
     def _unless_over(self) -> Steps[T]:
         if inspect.getgeneratorstate(self._steps) == inspect.GEN_CLOSED:
@@ -162,8 +162,8 @@ def wait(
     """
     given = ref_list("wait()", refs)
     if timeout is not None:
-        seconds("timeout", timeout)
-    count("num_returns", num_returns, 1)
+        check_seconds("timeout", timeout)
+    check_count("num_returns", num_returns, 1)
     if given and num_returns > len(given):
         raise ValueError(
             f"num_returns={num_returns} of {len(given)} refs: it can be "
@@ -194,11 +194,11 @@ def ref_list(where: str, refs: object) -> list[Awaited]:
     return given
 
 
-def sign_of(awaited: Awaited) -> ObjectRef[Any]:
+def readiness_of(awaited: Awaited) -> ObjectRef[Any]:
     """What is done when something that is waited for is: for a stream, an arrival."""
     if isinstance(awaited, ObjectRef):
         return awaited
-    return reading_of(awaited).arrival()
+    return reader_of(awaited).arrival()
 
 
 def _until_enough(
@@ -207,41 +207,43 @@ def _until_enough(
     deadline = None if timeout is None else time.monotonic() + timeout
     left, is_late = timeout, False
     while not is_late:
-        signs = [sign_of(awaited) for awaited in given]
+        signs = [readiness_of(awaited) for awaited in given]
         pending = [sign for sign in signs if not sign.done()]
         missing = number - (len(given) - len(pending))
         if not pending or missing <= 0:
             break
-        yield Wish(pending, missing, left)
+        yield WaitRequest(pending, missing, left)
         if deadline is not None:
             left = max(0.0, deadline - time.monotonic())
             is_late = not left
-    ready = [awaited for awaited in given if sign_of(awaited).done()][:number]
+    ready = [awaited for awaited in given if readiness_of(awaited).done()][:number]
     chosen = set(ready)
     return ready, [awaited for awaited in given if awaited not in chosen]
 
 
-async def run_soon(steps: Steps[T]) -> T:
+async def run_async(steps: Steps[T]) -> T:
     """Runs steps on the running loop."""
     while True:
         try:
             wish = next(steps)
         except StopIteration as end:
             return cast("T", end.value)
-        await _soon(wish)
+        await _wait_async(wish)
 
 
-def run_here(steps: Steps[T]) -> T:
+def run_blocking(steps: Steps[T]) -> T:
     """Runs steps on this thread, which is blocked meanwhile."""
     while True:
         try:
             wish = next(steps)
         except StopIteration as end:
             return cast("T", end.value)
-        _here(cast("Sequence[ObjectRef[Any]]", wish.refs), wish.number, wish.timeout)
+        _wait_blocking(
+            cast("Sequence[ObjectRef[Any]]", wish.refs), wish.number, wish.timeout
+        )
 
 
-def refuse_loop(
+def refuse_running_loop(
     ref: asyncio.Future[Any],
     called: str = "get() and a plain 'for'",
     instead: str = "'await' or 'async for'",
@@ -259,30 +261,30 @@ def refuse_loop(
     Raises:
         RuntimeError: It does.
     """
-    home = home_of(ref.get_loop())
+    home = portal_of(ref.get_loop())
     if may_block() or (home is not None and not home.is_here()):
         return
-    refuse_other(ref)
+    refuse_other_loop(ref)
     raise RuntimeError(
         f"this thread runs an event loop, which {called} would block: use {instead}"
     )
 
 
-def refuse_other(ref: asyncio.Future[Any]) -> None:
+def refuse_other_loop(ref: asyncio.Future[Any]) -> None:
     """Refuses to wait on a loop in the place of that by which a ref comes.
 
     Raises:
         RuntimeError: This thread runs another loop than it should.
     """
-    home, running = home_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # the same
+    home, running = portal_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # the same
     if home is not None and home.is_here() and running is not ref.get_loop():
         raise RuntimeError(OTHER_LOOP)
 
 
-async def _soon(wish: Wish) -> None:
+async def _wait_async(wish: WaitRequest) -> None:
     loop = asyncio.get_running_loop()
     if any(ref.get_loop() is not loop for ref in wish.refs):
-        await _elsewhere(loop, wish)
+        await _wait_in_thread(loop, wish)
         return
     if wish.timeout is not None and wish.timeout <= 0:
         await asyncio.sleep(0)  # who only looks, in a loop, lets answers come
@@ -303,11 +305,11 @@ async def _soon(wish: Wish) -> None:
         wish.bell.add(waiter)
     timer = None
     if wish.timeout is not None:
-        timer = loop.call_later(wish.timeout, partial(wake, waiter))
+        timer = loop.call_later(wish.timeout, partial(end_wait, waiter))
     try:
         await waiter
     except asyncio.CancelledError:
-        loosen(wish.refs)
+        release_if_unused(wish.refs)
         raise
     finally:
         for ref in watched:
@@ -318,11 +320,11 @@ async def _soon(wish: Wish) -> None:
             timer.cancel()
 
 
-async def _elsewhere(loop: asyncio.AbstractEventLoop, wish: Wish) -> None:
+async def _wait_in_thread(loop: asyncio.AbstractEventLoop, wish: WaitRequest) -> None:
     """Lets a thread wait on behalf of a loop that the engine does not run on."""
     refs = cast("Sequence[ObjectRef[Any]]", wish.refs)
-    refuse_other(refs[0])
-    blocking = partial(_here, refs, wish.number, wish.timeout)
+    refuse_other_loop(refs[0])
+    blocking = partial(_wait_blocking, refs, wish.number, wish.timeout)
     waits: list[asyncio.Future[Any]] = [loop.run_in_executor(None, blocking)]
     if wish.also is not None:
         waits.append(wish.also)
@@ -363,7 +365,7 @@ def get_all(refs: object, timeout: float | None) -> list[Any]:
     if not pending:
         return [ref.get(0) for ref in given]
     if not any(ref.done() and _has_failed(ref) for ref in given):
-        _until_over(_All(pending), timeout)
+        _until_over(_AllOf(pending), timeout)
     for ref in given:
         if ref.done() and _has_failed(ref):
             ref.get(0)
@@ -378,7 +380,7 @@ def _generator_given(given: object) -> TypeError:
     )
 
 
-def _until_over(every: _All, timeout: float | None) -> None:
+def _until_over(every: _AllOf, timeout: float | None) -> None:
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
         while not every.is_over():
@@ -393,9 +395,11 @@ def _has_failed(ref: asyncio.Future[Any]) -> bool:
     return ref.cancelled() or ref.exception() is not None
 
 
-def _here(refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None) -> None:
-    refuse_loop(refs[0])
-    enough = _Enough(refs, number)
+def _wait_blocking(
+    refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None
+) -> None:
+    refuse_running_loop(refs[0])
+    enough = _SomeOf(refs, number)
     try:
         enough.wait(timeout)
     except TimeoutError:
@@ -404,7 +408,7 @@ def _here(refs: Sequence[ObjectRef[Any]], number: int, timeout: float | None) ->
         enough.forget()
 
 
-class Several(ObjectRef[None], ABC):
+class CombinedRef(ObjectRef[None], ABC):
     """Done when some refs are as is wanted: what an engine lets a thread wait for.
 
     An engine looks at it, or has itself called back from where it fills refs; either
@@ -424,7 +428,7 @@ class Several(ObjectRef[None], ABC):
 
     def wait(self, timeout: float | None) -> None:
         """Blocks this thread until it is done."""
-        replier_of(self.refs[0]).wait(self, timeout)
+        result_owner_of(self.refs[0]).wait(self, timeout)
 
     @abstractmethod
     def done(self) -> bool:
@@ -465,7 +469,7 @@ class Several(ObjectRef[None], ABC):
             ref.remove_done_callback(self._one_done)
 
 
-class _Enough(Several):
+class _SomeOf(CombinedRef):
     """Done when so many of some refs are."""
 
     __slots__ = ("_number",)
@@ -474,7 +478,7 @@ class _Enough(Several):
         super().__init__(refs)
         self.call = 0  # any of several may end the wait, so it is for no call's sake
         self._number = number
-        ask(refs)
+        fetch_values(refs)
 
     @property
     def _awaited(self) -> tuple[tuple[int, ...], int]:
@@ -494,7 +498,7 @@ class _Enough(Several):
         return False
 
 
-class _All(Several):
+class _AllOf(CombinedRef):
     """Done when all refs have a value, or one has failed.
 
     Whoever has to say which call a thread waits for, since it has waited for long, asks
@@ -510,7 +514,7 @@ class _All(Several):
         self._failed = False
         self._told: int | None = None
         self._looks = 0
-        ask(refs)
+        fetch_values(refs)
 
     @property
     def call(self) -> int:  # type: ignore[override]
@@ -548,7 +552,7 @@ class _All(Several):
         if not self._is_watched:
             self._failed |= any(ref.done() and _has_failed(ref) for ref in refs[at:])
             self._looks += 1
-            if self._looks == _LOOKS and not has_loop(refs[0]):
+            if self._looks == _POLLS and not has_loop(refs[0]):
                 self._watch()
         return self._failed or at == len(refs)
 
@@ -559,11 +563,11 @@ class _All(Several):
             self._then(self)
 
 
-def ask(refs: Iterable[ObjectRef[Any]]) -> None:
+def fetch_values(refs: Iterable[ObjectRef[Any]]) -> None:
     """Asks for the values of those that came from elsewhere: none comes unasked."""
     for ref in refs:
         if isinstance(ref, BorrowedRef):
-            ask_for(ref)
+            fetch_value(ref)
 
 
 def has_loop(ref: asyncio.Future[Any]) -> bool:

@@ -1,30 +1,31 @@
-"""What may be said about an actor: checked once, then frozen.
+"""The options of an actor: checked once, then frozen.
 
-Written twice side by side: a ``TypedDict`` for the type checker of whoever writes the
-keywords, a dataclass for whoever reads them. A test keeps the two equal.
+They are written down twice: as a ``TypedDict``, by which type checkers check the
+keywords that users write, and as a dataclass, which the engines read. A test keeps the
+two equal.
 """
 
 from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import dataclass, field
 from typing import Literal, TypedDict, cast
 
-from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec, check_grouping
+from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.public import public
 from actorlib._core.resources import CPU, MEMORY, Resources, request
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
 from actorlib._core.validation import (
-    checked,
-    count,
-    counts,
-    exception_classes,
-    limit,
-    one_of,
-    said,
-    seconds,
-    text,
-    times,
-    truth,
+    check_bool,
+    check_count,
+    check_limit,
+    check_one_of,
+    check_seconds,
+    check_text,
+    check_times,
+    checked_counts,
+    checked_exceptions,
+    checked_options,
+    given_options,
 )
 
 ACCELERATORS = ("hide", "inherit")
@@ -33,7 +34,7 @@ LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
 LIFETIMES = ("detached", "non_detached")
 RAYS_NAMES = {"_actor_generator_backpressure_num_objects": "max_unread_items"}
-"""What Ray calls some of them."""
+"""The options that have another name in Ray."""
 
 
 @public("actorlib")
@@ -73,7 +74,7 @@ class ActorKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPolicy:
-    """How often an actor that died is started anew, and how soon.
+    """How often an actor that died is restarted, and how soon.
 
     Attributes:
         max_restarts: How often; 0 never, -1 always.
@@ -211,35 +212,39 @@ class ActorOptions:
         if self.resources is not None:  # theirs may change
             object.__setattr__(self, "resources", dict(self.resources))
         if self.accelerators is not None:
-            one_of("accelerators", self.accelerators, ACCELERATORS)
+            check_one_of("accelerators", self.accelerators, ACCELERATORS)
         if self.placement is not None:
-            one_of("placement", self.placement, PLACEMENTS)
+            check_one_of("placement", self.placement, PLACEMENTS)
         if self.accelerator_type is not None:
-            text("accelerator_type", self.accelerator_type, "'H100'")
+            check_text("accelerator_type", self.accelerator_type, "'H100'")
         object.__setattr__(self, "device", _devices(self.device))
         object.__setattr__(self, "near", _actors("near", self.near))
         object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
         _check_wishes(self)
-        check_grouping(self)
+        _check_group(self)
         if self.max_concurrency is not None:
-            count("max_concurrency", self.max_concurrency, 0)
+            check_count("max_concurrency", self.max_concurrency, 0)
         if self.concurrency_groups is not None:
-            groups = counts("concurrency_groups", self.concurrency_groups, "{'io': 2}")
+            groups = checked_counts(
+                "concurrency_groups", self.concurrency_groups, "{'io': 2}"
+            )
             object.__setattr__(self, "concurrency_groups", groups)
         if self.max_pending_calls is not None:
-            count("max_pending_calls", self.max_pending_calls, -1)
+            check_count("max_pending_calls", self.max_pending_calls, -1)
         if self.max_unread_items is not None:
-            limit("max_unread_items", self.max_unread_items)
+            check_limit("max_unread_items", self.max_unread_items)
         if self.allow_out_of_order_execution is not None:
-            truth("allow_out_of_order_execution", self.allow_out_of_order_execution)
+            check_bool(
+                "allow_out_of_order_execution", self.allow_out_of_order_execution
+            )
         _check_name(self)
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
-        times("max_restarts", self.max_restarts)
-        times("max_task_retries", self.max_task_retries)
+        check_times("max_restarts", self.max_restarts)
+        check_times("max_task_retries", self.max_task_retries)
         if self.restart_window is not None:
-            seconds("restart_window", self.restart_window)
-        seconds("restart_backoff", self.restart_backoff)
-        listed = exception_classes("retry_exceptions", self.retry_exceptions)
+            check_seconds("restart_window", self.restart_window)
+        check_seconds("restart_backoff", self.restart_backoff)
+        listed = checked_exceptions("retry_exceptions", self.retry_exceptions)
         object.__setattr__(self, "retry_exceptions", listed)
 
     @property
@@ -316,7 +321,9 @@ class ActorOptions:
             TypeError: A value has the wrong type.
             ValueError: An option is unknown or its value is out of range.
         """
-        return checked(ActorOptions, "an actor", {**said(self), **given})
+        return checked_options(
+            ActorOptions, "an actor", {**given_options(self), **given}
+        )
 
 
 def _devices(value: object) -> tuple[str, ...]:
@@ -328,7 +335,7 @@ def _devices(value: object) -> tuple[str, ...]:
     for device in several:
         is_number = isinstance(device, int) and not isinstance(device, bool)
         named = str(device) if is_number else device
-        text("device", named, "'0' or 'GPU-8d2b...'")
+        check_text("device", named, "'0' or 'GPU-8d2b...'")
         devices.append(cast("str", named))
     if len(set(devices)) < len(devices):
         raise ValueError(f"device names one device twice: {devices!r}")
@@ -336,7 +343,7 @@ def _devices(value: object) -> tuple[str, ...]:
 
 
 def _actors(name: str, value: object) -> tuple[bytes, ...]:
-    """Ids, which the faces have put in the place of handles."""
+    """The ids that ``_api`` has put in the place of handles."""
     if value is None:
         return ()
     ids = cast("tuple[object, ...]", value)
@@ -349,12 +356,12 @@ def _actors(name: str, value: object) -> tuple[bytes, ...]:
 
 def _check_name(options: ActorOptions) -> None:
     if options.name is not None:
-        text("name", options.name, "'counter'")
+        check_text("name", options.name, "'counter'")
     if options.namespace is not None:
-        text("namespace", options.namespace, "'training'")
+        check_text("namespace", options.namespace, "'training'")
     if options.lifetime is not None:
-        one_of("lifetime", options.lifetime, LIFETIMES)
-    truth("get_if_exists", options.get_if_exists)
+        check_one_of("lifetime", options.lifetime, LIFETIMES)
+    check_bool("get_if_exists", options.get_if_exists)
     if options.get_if_exists and options.name is None:
         raise ValueError(
             "get_if_exists=True looks for an actor by its name: give it one, for "
@@ -362,8 +369,43 @@ def _check_name(options: ActorOptions) -> None:
         )
 
 
+def _check_group(options: ActorOptions) -> None:
+    group, index = options.placement_group, options.placement_group_bundle_index
+    if group is not None and group != DEFAULT and not isinstance(group, GroupSpec):
+        raise TypeError(
+            "placement_group takes what placement_group() gave, None for no group, or "
+            f"'default', not {group!r} ({type(group).__name__})"
+        )
+    if isinstance(index, bool) or not isinstance(index, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user wrote it
+        raise TypeError(
+            "placement_group_bundle_index takes a whole number, or -1 for any bundle, "
+            f"not {index!r} ({type(index).__name__})"
+        )
+    if index < ANY_BUNDLE:
+        raise ValueError(
+            f"placement group bundle index {index} is invalid: bundles are counted "
+            "from 0, and -1 is any of them"
+        )
+    if group is None and index != ANY_BUNDLE:
+        raise ValueError(
+            f"placement_group_bundle_index={index} is about a group, and "
+            "placement_group=None says that there is none"
+        )
+    if options.placement_group_capture_child_tasks is not None:
+        check_bool(
+            "placement_group_capture_child_tasks",
+            options.placement_group_capture_child_tasks,
+        )
+    if options.scheduling_strategy not in (None, "DEFAULT"):
+        raise ValueError(
+            "scheduling_strategy takes a PlacementGroupSchedulingStrategy or "
+            f"'DEFAULT', not {options.scheduling_strategy!r}; placement='spread' "
+            "spreads over devices"
+        )
+
+
 def _check_wishes(options: ActorOptions) -> None:
-    """Whether what is wished of the devices goes with how many are asked for."""
+    """Makes sure that wishes about devices fit the number of devices."""
     wishes = {
         "device": options.devices,
         "near": options.near_to,

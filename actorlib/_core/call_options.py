@@ -11,16 +11,16 @@ from typing import Literal, TypedDict
 
 from actorlib._core.public import public
 from actorlib._core.validation import (
-    checked,
-    count,
-    duration,
-    exception_classes,
-    limit,
-    one_of,
-    said,
-    text,
-    times,
-    truth,
+    check_bool,
+    check_count,
+    check_limit,
+    check_one_of,
+    check_text,
+    check_times,
+    checked_duration,
+    checked_exceptions,
+    checked_options,
+    given_options,
 )
 
 RAYS_NAMES = {"_generator_backpressure_num_objects": "backpressure"}
@@ -88,25 +88,27 @@ class CallOptions:
 
     def __post_init__(self) -> None:
         if self.concurrency_group is not None:
-            text("concurrency_group", self.concurrency_group, "'io'")
+            check_text("concurrency_group", self.concurrency_group, "'io'")
         if self.detach is not None:
-            truth("detach", self.detach)
+            check_bool("detach", self.detach)
         if self.max_task_retries is not None:
-            times("max_task_retries", self.max_task_retries)
+            check_times("max_task_retries", self.max_task_retries)
         if self.name is not None:
-            text("name", self.name, "'nightly'")
+            check_text("name", self.name, "'nightly'")
         if self.retry_exceptions is not None:
-            listed = exception_classes("retry_exceptions", self.retry_exceptions)
+            listed = checked_exceptions("retry_exceptions", self.retry_exceptions)
             object.__setattr__(self, "retry_exceptions", listed)
         if self.timeout is not None:
-            object.__setattr__(self, "timeout", duration("timeout", self.timeout))
+            object.__setattr__(
+                self, "timeout", checked_duration("timeout", self.timeout)
+            )
 
         if self.backpressure is not None:
-            limit("backpressure", self.backpressure)
+            check_limit("backpressure", self.backpressure)
         if isinstance(self.num_returns, str):
-            one_of("num_returns", self.num_returns, ("streaming", "dynamic"))
+            check_one_of("num_returns", self.num_returns, ("streaming", "dynamic"))
         elif self.num_returns is not None:
-            count("num_returns", self.num_returns, 0)
+            check_count("num_returns", self.num_returns, 0)
         if self.num_returns == "dynamic":
             warnings.warn(
                 'num_returns="dynamic" is deprecated: a generator streams its items '
@@ -184,6 +186,6 @@ class CallOptions:
             for name, value in given.items()
             if value is not None
         }
-        return checked(
-            CallOptions, "a method", {**said(self), **new}, unknown=TypeError
+        return checked_options(
+            CallOptions, "a method", {**given_options(self), **new}, unknown=TypeError
         )

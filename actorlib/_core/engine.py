@@ -1,13 +1,13 @@
-"""The waist: the few verbs that every handle speaks and every engine fulfils.
+"""The methods that every engine has, and which engine is the current one.
 
-Above it stand the faces (handles, decorators), below it the engines: ``LocalEngine``
-in the owner, ``OwnerClient`` in a worker. A handle holds an engine and an id and
-nothing else of the runtime, so it means the same actor wherever it is loaded. ``Owner``
-is what a runtime asks besides of the engine in the owner's process, ``Reservations``
-are the verbs of placement groups.
+Handles, decorators and functions (``_api``) call an ``Engine``: in the user's program
+that is ``LocalEngine`` or Ray's, in a worker its ``OwnerClient``. A handle holds an
+engine and an id and nothing else of the runtime, so it means the same actor wherever it
+is unpickled. ``RuntimeEngine`` is what a Runtime asks besides of the engine in the
+user's program, ``PlacementGroups`` are the placement groups of an engine.
 
-The slot with the process's engine is the only mutable module state in the package. An
-actor that lives in its owner's process has a slot of its own, in the contexts of its
+The current engine is module state, the only one of the package. An inline actor, which
+shares its owner's process, has a current engine of its own in the contexts of its
 threads and tasks.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actorlib._core.callee import Callee
     from actorlib._core.function_options import FunctionOptions
     from actorlib._core.group_spec import GroupId, GroupSpec
-    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
@@ -42,16 +42,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSpec:
-    """All it takes for an actor to be born.
+    """What an engine needs to create an actor.
 
     Attributes:
-        source: The decorated class, by which what was pickled of it is found again.
-        sent: What a worker unpickles to get the class: the decorated name if a module
-            has it, the class itself otherwise.
-        interface: The face of the class.
+        source: The ActorClass; what was pickled of it is remembered by its identity.
+        sent: What is pickled for the worker: the ActorClass if a module has it by its
+            name, else the user's class.
+        interface: The interface of the class.
         args: Positional arguments of the constructor.
         kwargs: Keyword arguments of the constructor.
-        options: What it asks for.
+        options: The options of the actor.
     """
 
     source: object
@@ -63,17 +63,17 @@ class ActorSpec:
 
 
 class ActorExit(SystemExit):  # no error: a way out, as its base is
-    """Leaves a method of an actor, and the actor with it."""
+    """Leaves a method of an actor, and ends the actor."""
 
 
 class HandlePin:
-    """One holder of an actor in this process; counted while it exists.
+    """Counts as one reference to an actor while it exists.
 
     Args:
-        engine: Who runs the actor.
+        engine: The engine that runs the actor.
         actor_id: Its id.
-        interface: The face of its class.
-        name: The name that it was given, or None.
+        interface: The interface of its class.
+        name: Its name, or None.
     """
 
     __slots__ = ("actor_id", "engine", "interface", "name")
@@ -93,29 +93,33 @@ class HandlePin:
 
     @property
     def label(self) -> Label:
-        """What the actor is called in messages."""
+        """The actor's name in messages."""
         return Label(self.interface.class_name, self.name)
 
     def __del__(self) -> None:
-        # An interpreter that is going down may have taken the engine apart already.
+        # While the interpreter shuts down, the engine may be cleared already.
         with suppress(AttributeError):
             self.engine.release(self.actor_id)
 
 
 class Engine(Protocol):
-    """What runs actors. None of the verbs but ``wait`` blocks."""
+    """Runs actors and functions, for the code of one process. No method blocks.
+
+    ``LocalEngine`` (local and inline, in the user's program), ``RayEngine`` and, in
+    workers, ``OwnerClient`` implement it.
+    """
 
     pending: PendingCalls
     context: RuntimeContext
     """Where the code of this process is running."""
 
     @property
-    def groups(self) -> Reservations:
+    def groups(self) -> PlacementGroups:
         """The placement groups."""
         ...
 
     def create(self, spec: ActorSpec) -> ActorId:
-        """Starts the life of an actor; its placement goes on in the background.
+        """Creates an actor; its placement and its start go on in the background.
 
         Raises:
             SerializationError: The class or an argument cannot be sent.
@@ -128,7 +132,7 @@ class Engine(Protocol):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call; one of an actor comes behind the earlier ones of this process.
+        """Makes a call; calls of an actor start in the order in which they were made.
 
         Raises:
             SerializationError: An argument, or the function, cannot be sent. Nothing
@@ -142,11 +146,11 @@ class Engine(Protocol):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator, likewise."""
+        """Calls a generator; see ``call``."""
         ...
 
     def put(self, value: object) -> ObjectRef[Any]:
-        """Keeps a value as it is now, for whoever is given the ref.
+        """Stores a value as it is now, for whoever is given the ref.
 
         Raises:
             SerializationError: It cannot be sent.
@@ -155,39 +159,40 @@ class Engine(Protocol):
         ...
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
-        """The ref of an object that was sent to this process."""
+        """Returns the ref of an object that was sent to this process."""
         ...
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
-        """Done when the actor is ready for calls, or with why it never will be."""
+        """Returns a future that is done when the actor is ready, or cannot be."""
         ...
 
     def obtain(self, spec: ActorSpec) -> HandlePin:
-        """The actor that has the name in the spec; it is made if there is none.
+        """Finds the actor that has the name in the spec, or creates it.
 
         Raises:
-            SerializationError: It is to be made, and cannot be sent.
+            SerializationError: There is none, and the class or an argument cannot be
+                sent.
         """
         ...
 
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        """The actor of a name, also while it is being made.
+        """Finds an actor by its name, also while it is being created.
 
         Args:
             name: Its name.
             namespace: Where to look; None for the runtime's own.
 
         Raises:
-            ActorNotFoundError: Nobody has that name there.
+            ActorNotFoundError: No living actor has that name there.
         """
         ...
 
     def names(self) -> list[tuple[str, str]]:
-        """The namespace and the name of every actor that answers to one."""
+        """Lists the namespace and the name of every living actor that has a name."""
         ...
 
     def actors(self) -> list[ActorInfo]:
-        """What is known of each actor."""
+        """Lists what is known of each actor."""
         ...
 
     def available(self) -> dict[str, float]:
@@ -199,7 +204,7 @@ class Engine(Protocol):
         ...
 
     def interface(self) -> Interface:
-        """The face of the actor whose code this is.
+        """Returns the interface of the actor whose code this is.
 
         Raises:
             RuntimeError: This is no actor's code.
@@ -207,7 +212,7 @@ class Engine(Protocol):
         ...
 
     def leave(self) -> NoReturn:
-        """Ends the actor whose code this is.
+        """Leaves the actor whose code this is.
 
         Raises:
             ActorExit: Always, in an actor.
@@ -216,7 +221,7 @@ class Engine(Protocol):
         ...
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
-        """Ends the actor behind what it was sent; done when its process is gone."""
+        """Ends the actor after the calls that it has; done when its process is gone."""
         ...
 
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
@@ -228,25 +233,25 @@ class Engine(Protocol):
         """
         ...
 
-    def retain(self, actor: LoanId) -> None:
-        """Counts one more holder in this process; the actor lives at least as long."""
+    def retain(self, actor: CountedId) -> None:
+        """Counts a reference of this process's, which keeps the actor alive."""
         ...
 
-    def release(self, actor: LoanId) -> None:
-        """Counts one holder less; may be called from any thread."""
+    def release(self, actor: CountedId) -> None:
+        """Counts a reference of this process's as gone; from any thread."""
         ...
 
     def later(self, callback: Callable[[], None]) -> None:
-        """Calls back soon, where calls can be made; from any thread or destructor."""
+        """Calls back soon, where calls can be made; also from a destructor."""
         ...
 
     def close_in_fork(self) -> None:
-        """Refuses everything from now on: this process is a fork of the engine's."""
+        """Refuses all calls from now on: this process is a fork of the engine's."""
         ...
 
 
-class _Slot:
-    """Where an actor that shares its owner's process keeps its engine."""
+class _InlineEngine:
+    """Holds the engine of an inline actor."""
 
     __slots__ = ("engine",)
 
@@ -255,14 +260,14 @@ class _Slot:
 
 
 _engine: Engine | None = None
-_own: ContextVar[_Slot | None] = ContextVar("actorlib_own", default=None)
-_travelling: ContextVar[tuple[Engine, list[LoanId]] | None] = ContextVar(
+_own: ContextVar[_InlineEngine | None] = ContextVar("actorlib_own", default=None)
+_pickling: ContextVar[tuple[Engine, list[CountedId]] | None] = ContextVar(
     "actorlib_travelling", default=None
 )
 
 
 def _after_fork() -> None:
-    """A fork has the engine's sockets, and would speak over its parent's head."""
+    """Disables the engine in a forked child, which shares its parent's sockets."""
     own = _own.get()
     if own is not None and own.engine is not None:
         own.engine.close_in_fork()
@@ -293,95 +298,99 @@ def current_engine() -> Engine:
 
 
 def find_engine() -> Engine | None:
-    """The same, or None."""
+    """Returns the current engine, or None."""
     own = _own.get()
     return _engine if own is None else own.engine
 
 
 def set_engine(engine: Engine | None) -> None:
-    """Makes an engine, or none, the one of this process, or of this actor in it."""
+    """Sets the current engine of this process, or of this inline actor."""
     own = _own.get()
     if own is not None:
         own.engine = engine
         return
-    global _engine  # noqa: PLW0603  # the slot
+    global _engine  # noqa: PLW0603  # the current engine
     _engine = engine
 
 
-def take_slot() -> None:
-    """Sets this context apart from its process: it is an actor's, and has no engine.
+def use_own_engine() -> None:
+    """Gives this context a current engine of its own, which is None at first.
 
-    What is started with a copy of the context, tasks among it, belongs to it.
+    Threads and tasks that are started with a copy of the context share it.
     """
-    _own.set(_Slot())
+    _own.set(_InlineEngine())
 
 
 @contextmanager
-def collecting(engine: Engine) -> Generator[list[LoanId]]:
-    """Gathers what is pickled inside the block and counted: handles, refs, blocks.
+def collecting_ids(engine: Engine) -> Generator[list[CountedId]]:
+    """Collects the ids of handles, refs and blocks that are pickled inside the block.
 
-    Whoever sends a value has to know what is in it: each is one more holder on the
-    other side.
+    Each of them is counted as a reference of whoever the value is sent to.
     """
-    found: list[LoanId] = []
-    token = _travelling.set((engine, found))
+    found: list[CountedId] = []
+    token = _pickling.set((engine, found))
     try:
         yield found
     finally:
-        _travelling.reset(token)
+        _pickling.reset(token)
 
 
-def traveller() -> Engine:
-    """The engine that a value is being pickled for.
+def pickling_engine() -> Engine:
+    """Returns the engine that a value is being pickled for.
 
     Raises:
-        TypeError: There is none: it is pickled for something else.
+        TypeError: It is pickled for something else than a call or its result.
     """
-    travelling = _travelling.get()
+    travelling = _pickling.get()
     if travelling is None:
         raise TypeError(
-            "a ref travels only in an argument or a result of an actor's method: "
-            "pickled otherwise, what it stands for could be gone when it is loaded"
+            "a ref can be pickled only in an argument or a result of a call: what it "
+            "stands for could be gone when it is loaded from elsewhere. Await it, and "
+            "pickle its value"
         )
     return travelling[0]
 
 
-def travels(engine: Engine, actor: LoanId) -> None:
-    """Notes that a handle is being pickled.
+def note_pickled(engine: Engine, actor: CountedId) -> None:
+    """Collects the id of a handle that is being pickled.
 
     Raises:
         TypeError: It is pickled for something else than a call or its result.
         ValueError: It belongs to another runtime than the call.
     """
-    carry = getattr(engine, "carry", None)
-    if carry is not None:  # its values are pickled, and counted, by somebody else
-        carry(actor)
+    collect = getattr(engine, "note_pickled", None)
+    if collect is not None:  # Ray pickles its values, and counts what is in them
+        collect(actor)
         return
-    travelling = _travelling.get()
+    travelling = _pickling.get()
     if travelling is None:
         raise TypeError(
-            "a handle travels only as an argument or a result of an actor's method: "
-            "pickled otherwise it could outlive its actor unseen"
+            "a handle can be pickled only in an argument or a result of a call: its "
+            "actor could be gone when it is loaded from elsewhere. Give the actor a "
+            "name, and find it there by get_actor()"
         )
     if travelling[0] is not engine and not _are_of_one_runtime(travelling[0], engine):
         raise ValueError(
-            f"what belongs to another runtime cannot be sent in this one: the handle "
-            f"or the ref {actor.hex()}"
+            f"the handle or the ref {actor.hex()} belongs to another runtime, perhaps "
+            "one that was shut down, and cannot be sent in this one: make it anew here"
         )
     travelling[1].append(actor)
 
 
 def _are_of_one_runtime(one: Engine, other: Engine) -> bool:
-    """Whether two engines of this process are of one runtime: see the inline engine.
+    """Whether two engines of this process are of one runtime, as inline ones are.
 
-    A class by value that is loaded where it was defined is the same class there, and
-    its methods mention handles of whoever has loaded it last.
+    An inline actor loads the class of its owner's process itself, so the globals of its
+    methods may hold handles of its owner's engine.
     """
     return one.context.job_id == other.context.job_id
 
 
-class Owner(Engine, Protocol):
-    """The engine of the user's program."""
+class RuntimeEngine(Engine, Protocol):
+    """The engine of the user's program, with what its Runtime asks besides.
+
+    ``LocalEngine`` and Ray's ``OwnerEngine`` implement it.
+    """
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
@@ -392,15 +401,15 @@ class Owner(Engine, Protocol):
         ...
 
     def explain(self, actor: ActorId) -> str:
-        """Why an actor is not placed yet, or where it is."""
+        """Says why an actor is not placed yet, or where it is."""
         ...
 
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Where an actor, or a call, would go now, or what stands in its way."""
+        """Says where an actor or a call would be placed now, or why it could not be."""
         ...
 
     def explain_group(self, group: GroupId) -> str:
-        """Why a placement group waits, or where its bundles are."""
+        """Says why a placement group waits, or where its bundles are."""
         ...
 
     @property
@@ -410,11 +419,11 @@ class Owner(Engine, Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it refuses everything by now, whoever has ended it."""
+        """Whether it was shut down, whoever has done so."""
         ...
 
     def abandon(self) -> Callable[[], None]:
-        """Ends everything where that loop is closed.
+        """Ends everything after that loop was closed.
 
         Returns:
             Blocks until nothing is left.
@@ -422,18 +431,22 @@ class Owner(Engine, Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Ends every actor, the busy ones after a grace, and leaves nothing behind."""
+        """Ends every actor, busy ones after the grace period, and frees everything."""
         ...
 
 
-class Reservations(Protocol):
-    """The placement groups of a runtime; none of the verbs waits for a group."""
+class PlacementGroups(Protocol):
+    """Reserves and removes placement groups; no method waits for one.
+
+    The local engine, Ray's and the worker's client have one each, and ``groups`` of
+    ``Engine`` is it.
+    """
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group, or gets it in line.
+        """Starts to reserve a group; it may have to wait in line.
 
         Returns:
-            What was given, with an id.
+            The spec, with an id.
 
         Raises:
             PlacementGroupAlreadyExistsError: Another group has its name.
@@ -441,7 +454,7 @@ class Reservations(Protocol):
         ...
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """The value, when all bundles are reserved; else why they never will be.
+        """Returns a ref that gives a value when all bundles are reserved.
 
         Args:
             group: Its id.
@@ -454,22 +467,22 @@ class Reservations(Protocol):
         ...
 
     def find(self, name: str) -> GroupSpec:
-        """The group of a name.
+        """Finds a group by its name.
 
         Raises:
-            PlacementGroupNotFoundError: None has it.
+            PlacementGroupNotFoundError: No group has it.
         """
         ...
 
     def infos(self) -> list[GroupInfo]:
-        """What is known of each group."""
+        """Lists what is known of each group."""
         ...
 
 
 class PendingCalls:
-    """The calls of this process without an answer, of actors that have a limit.
+    """Counts the unanswered calls of this process, for ``max_pending_calls``.
 
-    Their refs are held weakly: a call whose ref nobody holds may be given up.
+    It holds their refs weakly: a call whose ref nobody holds may be cancelled.
     """
 
     def __init__(self) -> None:
@@ -478,12 +491,12 @@ class PendingCalls:
         self._lock = threading.Lock()
 
     def begin(self, actor: bytes, limit: int) -> bool:
-        """Counts a call that is about to be made; False if it is one too many."""
+        """Counts a call that is about to be made; False if it exceeds the limit."""
         with self._lock:
             refs = self._refs.setdefault(actor, weakref.WeakSet())
             room = limit - self._begun[actor]
             if len(refs) >= room:
-                # Some may be done, and their loop has not said so yet.
+                # Some may be done, and their callbacks have not run yet.
                 refs.difference_update([ref for ref in refs if ref.done()])
             if len(refs) >= room:
                 return False
@@ -491,22 +504,22 @@ class PendingCalls:
             return True
 
     def made(self, actor: bytes, ref: ObjectRef[Any] | None) -> None:
-        """The call was made, or was refused if there is no ref."""
+        """Counts the call as made, or as refused if there is no ref."""
         with self._lock:
             self._begun[actor] -= 1
             if ref is not None:
                 self._refs[actor].add(ref)
-            self._forget(actor)
+            self._drop_if_idle(actor)
 
     def end(self, actor: bytes, called: weakref.ref[ObjectRef[Any]]) -> None:
-        """A call is done."""
+        """Counts a call as answered."""
         ref = called()
         with self._lock:
             if ref is not None and actor in self._refs:
                 self._refs[actor].discard(ref)
-            self._forget(actor)
+            self._drop_if_idle(actor)
 
-    def _forget(self, actor: bytes) -> None:
+    def _drop_if_idle(self, actor: bytes) -> None:
         if not self._begun[actor] and not self._refs.get(actor):
             del self._begun[actor]
             self._refs.pop(actor, None)

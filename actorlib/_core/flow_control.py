@@ -1,9 +1,9 @@
-"""How far a stream's producer may be ahead of its reader.
+"""Limits how many items a generator may be ahead of its reader.
 
-The producer counts what it has sent and what was taken (``SendWindow``), the reader
-what it has taken and what it has told (``ReceiveWindow``). A reader tells when about
-half of the bound was taken: one that has taken everything has then told enough for the
-producer to go on.
+The producer counts what it has sent and what was acknowledged (``SendWindow``), the
+reader what it has taken and what it has acknowledged (``ReceiveWindow``). A reader
+acknowledges after about half of the bound: once it has taken everything, it has
+acknowledged enough for the producer to go on.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 UNLIMITED = -1
 UNREAD = -1
-"""A count that says: nobody reads any more."""
+"""Stands in an acknowledgement for: nobody reads any more."""
 
 
 class Bounds(NamedTuple):
-    """How far; the bound that is met first holds.
+    """Limits of what is sent and not taken yet; whichever is met first holds.
 
     Attributes:
         items: How many items may be unread; -1 for any number.
@@ -29,11 +29,11 @@ class Bounds(NamedTuple):
 
 
 DEFAULT = Bounds(items=256, nbytes=8 * 1024 * 1024)
-"""What holds where nobody has said anything: neither a full memory nor a full stop."""
+"""The bounds without ``backpressure``: they fill no memory, and block no pipe."""
 
 
 def bounds_of(backpressure: int) -> Bounds:
-    """The bounds behind what was said about a call: that many items, however large.
+    """The bounds of a call: so many items, however large.
 
     Args:
         backpressure: The number of items, -1 for any number, or 0 for the default.
@@ -42,7 +42,7 @@ def bounds_of(backpressure: int) -> Bounds:
 
 
 class SendWindow:
-    """What a producer has sent and its reader has not taken.
+    """Counts what a producer has sent and its reader has not taken.
 
     Args:
         bounds: How far it may be ahead.
@@ -65,7 +65,7 @@ class SendWindow:
 
     def __repr__(self) -> str:
         read = f"{self.taken} taken" if self.is_read else "unread"
-        return f"<Ahead {self.sent} sent, {read}>"
+        return f"<SendWindow {self.sent} sent, {read}>"
 
     @property
     def unread(self) -> int:
@@ -74,61 +74,61 @@ class SendWindow:
 
     @property
     def has_room(self) -> bool:
-        """Whether another item may be sent; one always may."""
+        """Whether another item may be sent; always, if none is unread."""
         items, nbytes = self._bounds
         if not 0 <= items <= self.sent - self.taken:
             return not 0 <= nbytes <= self._nbytes
         return False
 
     def put(self, nbytes: int) -> None:
-        """An item of that size was sent."""
+        """Counts an item of that size as sent."""
         self.sent += 1
         if self._bounds.nbytes >= 0:
             self._sizes.append(nbytes)
             self._nbytes += nbytes
 
     def took(self, count: int) -> None:
-        """The reader has taken so many in all, or is gone."""
+        """Counts so many items in all as taken; UNREAD if the reader is gone."""
         if count == UNREAD:
             self.is_read = False
             return
-        # A reader of a call that was sent again may have taken what is yet to come.
+        # A call that was sent again makes its items anew: the reader may have some.
         self.taken = max(self.taken, count)
         while self._sizes and self.sent - len(self._sizes) < count:
             self._nbytes -= self._sizes.popleft()
 
 
 class ReceiveWindow:
-    """What a reader has taken, and what of it it has told.
+    """Counts what a reader has taken, and says when to acknowledge it.
 
     Args:
         bounds: How far the producer may be ahead.
-        tells_each: Whether others wait for what it takes, so that nothing may stay
-            untold.
+        acks_each: Whether each item is acknowledged at once, as other streams wait
+            for what this one takes.
 
     Attributes:
         count: How many items were taken.
     """
 
-    __slots__ = ("_nbytes", "_step", "_step_nbytes", "_told", "count")
+    __slots__ = ("_acked", "_nbytes", "_step", "_step_nbytes", "count")
 
-    def __init__(self, bounds: Bounds, *, tells_each: bool = False) -> None:
+    def __init__(self, bounds: Bounds, *, acks_each: bool = False) -> None:
         self.count = 0
-        self._told = 0
+        self._acked = 0
         self._nbytes = 0
         self._step = max(bounds.items // 2, 1) if bounds.items >= 0 else 0
         self._step_nbytes = max(bounds.nbytes // 2, 1) if bounds.nbytes >= 0 else 0
-        if tells_each:
+        if acks_each:
             self._step = 1
 
     def took(self, nbytes: int) -> bool:
-        """An item of that size was taken; True if the count is to be told now."""
+        """Counts an item of that size as taken; True if it is time to acknowledge."""
         self.count += 1
         self._nbytes += nbytes
-        if (self._step and self.count - self._told >= self._step) or (
+        if (self._step and self.count - self._acked >= self._step) or (
             self._step_nbytes and self._nbytes >= self._step_nbytes
         ):
-            self._told = self.count
+            self._acked = self.count
             self._nbytes = 0
             return True
         return False

@@ -1,10 +1,10 @@
-"""What a fork of a process must not go on sharing with it: an event loop's descriptors.
+"""Gives a forked child's event loop descriptors of its own.
 
-A loop's selector is one object in the kernel for both. A fork that leaves by
-``sys.exit`` closes its copy of the loop, and with that takes the parent's registrations
-out, those of its wake-up among them, so that the parent never hears of a thread again.
-So the fork gets a selector and wake-ups of its own behind the same numbers. What else
-the parent watches it does not watch.
+After a fork, the parent's loop and the child's copy share one selector in the kernel. A
+child that leaves by ``sys.exit`` closes its copy, which unregisters the parent's
+descriptors too, its wake-up among them: no thread could wake the parent's loop again.
+So the child gets a selector and wake-ups of its own under the same numbers. It watches
+nothing else of what the parent watches.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import asyncio
 
 
-def part_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Takes a loop apart from that of the parent, in a fork; harmless if it is closed.
+def detach_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """Gives a loop a selector of its own, in a forked child; harmless if it is closed.
 
     Args:
         loop: The copy of the parent's loop, asyncio's or uvloop's.
@@ -43,9 +43,9 @@ def part_loop(loop: asyncio.AbstractEventLoop) -> None:
         own.close()
 
 
-def forget_callbacks(loop: asyncio.AbstractEventLoop) -> None:
-    """Forgets what a loop was to call next: in a fork, its parent does that."""
-    # uvloop shows its queue to nobody else.
+def drop_callbacks(loop: asyncio.AbstractEventLoop) -> None:
+    """Drops a loop's pending callbacks, in a forked child: the parent calls them."""
+    # uvloop has no attribute for its queue.
     held = vars(loop).values() if hasattr(loop, "__dict__") else gc.get_referents(loop)
     for queue in held:
         if isinstance(queue, deque):
@@ -60,13 +60,13 @@ def _selector_of(loop: asyncio.AbstractEventLoop) -> int:
 
 
 def _new_wakeups(loop: asyncio.AbstractEventLoop, selector: int) -> list[int]:
-    """Replaces what threads and signals wake a loop by; gives what it reads of that."""
+    """Replaces what threads and signals wake a loop by; returns the ends it reads."""
     known: Any = loop
     if hasattr(known, "_ssock"):  # asyncio's
         read, write = known._ssock, known._csock  # noqa: SLF001  # likewise
         _replace(read, write)
         return [read.fileno()]
-    # Only on the main thread it has sockets, for signals, of which a fork hears none.
+    # On the main thread uvloop has sockets too, for signals; a child gets none.
     pair = [held for held in gc.get_referents(loop) if isinstance(held, socket.socket)]
     if len(pair) == 2:
         _replace(*pair)

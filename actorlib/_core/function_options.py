@@ -11,18 +11,18 @@ from typing import ClassVar, Literal, TypedDict, cast
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.call_options import RAYS_NAMES, CallOptions
 from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT
-from actorlib._core.ids import NOBODY, ActorId
+from actorlib._core.ids import NO_ACTOR, ActorId
 from actorlib._core.kinds import KINDS
 from actorlib._core.public import public
 from actorlib._core.resources import Resources  # likewise
 from actorlib._core.runtime_env import RuntimeEnv  # likewise
 from actorlib._core.validation import (
-    checked,
-    count,
-    exception_classes,
-    said,
-    text,
-    times,
+    check_count,
+    check_text,
+    check_times,
+    checked_exceptions,
+    checked_options,
+    given_options,
 )
 
 
@@ -155,11 +155,11 @@ class FunctionOptions:
 
     def __post_init__(self) -> None:
         if self.max_calls is not None:
-            count("max_calls", self.max_calls, 0)
-        times("max_retries", self.max_retries)
+            check_count("max_calls", self.max_calls, 0)
+        check_times("max_retries", self.max_retries)
         if self.name is not None:
-            text("name", self.name, "'resize'")
-        listed = exception_classes("retry_exceptions", self.retry_exceptions)
+            check_text("name", self.name, "'resize'")
+        listed = checked_exceptions("retry_exceptions", self.retry_exceptions)
         object.__setattr__(self, "retry_exceptions", listed)
         worker = ActorOptions(
             num_cpus=self.num_cpus,
@@ -237,7 +237,7 @@ class FunctionOptions:
             TypeError: A value has the wrong type.
             ValueError: An option is unknown or its value is out of range.
         """
-        return checked_function({**said(self), **given})
+        return checked_function({**given_options(self), **given})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -257,7 +257,7 @@ class FunctionSpec:
         headers: What is said of each call besides its arguments, or None.
     """
 
-    actor: ClassVar[ActorId] = NOBODY
+    actor: ClassVar[ActorId] = NO_ACTOR
     keeps_order: ClassVar[bool] = False
     is_capped: ClassVar[bool] = False
 
@@ -321,7 +321,7 @@ def checked_function(given: Mapping[str, object]) -> "FunctionOptions":
                 f"{name}={given[name]!r} is an option of actors, and this is a "
                 f"function.{hint} The options are {', '.join(known)}"
             )
-    return checked(FunctionOptions, "a remote function", given)
+    return checked_options(FunctionOptions, "a remote function", given)
 
 
 def checked_actor(given: Mapping[str, object]) -> ActorOptions:
@@ -341,4 +341,4 @@ def checked_actor(given: Mapping[str, object]) -> ActorOptions:
                 f"{name}={given[name]!r} is no option of an actor: it is one of remote "
                 f"functions.{hint} The options are {', '.join(known)}"
             )
-    return checked(ActorOptions, "an actor", given)
+    return checked_options(ActorOptions, "an actor", given)

@@ -9,9 +9,9 @@ An id begins with the same sixteen bytes, whatever it names:
 7 bytes  how many of that kind the process had made, with this one
 =======  =====================================================================
 
-The first eight are the prefix of a process. The id of a block names its segment with
-them, and where the block begins there follows. So what an id is of stands in the id,
-and wherever one arrives it can be counted without being told what it is.
+The first eight are the prefix of a process. In the id of a block these sixteen name the
+block's segment, and its offset in the segment follows. An id tells its kind by itself,
+so whoever receives one can count it without knowing where it comes from.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Final, NewType, TypeAlias
 
 ActorId = NewType("ActorId", bytes)
 """The id of an actor."""
-NOBODY = ActorId(b"")
-"""Whom a call of a function is for, where calls of actors name the actor."""
+NO_ACTOR = ActorId(b"")
+"""The actor of a call that is a function's."""
 
 ObjectId = NewType("ObjectId", bytes)
 """The id of what a ref stands for."""
 
-LoanId: TypeAlias = bytes
-"""The id of what is counted while others hold it: an actor, an object, a block."""
+CountedId: TypeAlias = bytes
+"""The id of something that is reference-counted: an actor, an object, a block."""
 
 ACTOR_KIND: Final = 1
 GROUP_KIND: Final = 2

@@ -1,8 +1,8 @@
-"""The methods of an actor class, known to the caller: misuse fails at the call.
+"""The signatures of an actor class, by which callers check calls.
 
-A misspelt method or a missing argument would otherwise travel to another process to
-fail there, later, with a traceback that does not show the line at fault. The
-interface is plain data, so it travels with every handle.
+Else a misspelt method or a missing argument would fail later, in another process, with
+a traceback that does not show the line at fault. An interface is plain data, so it is
+pickled with each handle.
 """
 
 from __future__ import annotations
@@ -19,34 +19,35 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
 
 OPTIONS = "__actorlib_options__"
-"""Where ``@method`` leaves the options of a method."""
+"""The attribute in which ``@method`` keeps the options of a method."""
 _PLAIN = CallOptions()
 _UNBOUNDED = 1 << 30
 _VALUES = (type(None), bool, int, float, complex, str, bytes)
 _NO_CONSTRUCTOR: object = inspect.getattr_static(object, "__init__")
 
 
-class Own:
-    """A method as it was written, for whoever looks at it where its class is known.
+class MethodDocs:
+    """The docstring and the signature of a method, for ``help()`` and for editors.
 
-    It does not hold the function: that may capture handles, and interfaces outlive the
-    classes that they were read off.
+    It does not hold the function, which may capture handles: an interface lives longer
+    than its class.
 
     Attributes:
         doc: Its docstring, or None.
         signature: How it is called on an instance; defaults that are no plain values
             are shown as ``...``.
-        kinds: What has been made to look like it; see ``_actor_method``.
+        classes: The subclasses of ActorMethod that show them, by the class that each
+            derives from; see ``_api/actor_handle.py``.
     """
 
-    __slots__ = ("doc", "kinds", "signature")
+    __slots__ = ("classes", "doc", "signature")
 
     def __init__(self, function: object, signature: inspect.Signature) -> None:
         self.doc: str | None = getattr(function, "__doc__", None)
         self.signature = signature.replace(
             parameters=[_shown(p) for p in signature.parameters.values()]
         )
-        self.kinds: dict[type, type] = {}
+        self.classes: dict[type, type] = {}
 
 
 def _shown(parameter: inspect.Parameter) -> inspect.Parameter:
@@ -70,11 +71,12 @@ class Method(NamedTuple):
         high: The most positional arguments; very large behind ``*args``.
         any_keyword: Whether it takes ``**kwargs``.
         takes_nothing: Whether it is the constructor of a class that has none.
-        options: What the class says about calls of it, and then the caller.
-        headers: What is said of every call of it besides its arguments, or None.
-        keeps_order: Whether a call behind one whose argument is not there waits.
+        options: The options of calls of it: those of ``@method``, with the caller's.
+        headers: The headers of every call of it, or None.
+        keeps_order: Whether a call waits behind an earlier one that waits for an
+            argument.
         is_stream: Whether it is a generator: a call gives items, one after the other.
-        own: How it was written; None where it has travelled.
+        docs: Its docstring and signature; None after unpickling.
     """
 
     name: str
@@ -92,7 +94,7 @@ class Method(NamedTuple):
     headers: dict[str, object] | None = None
     keeps_order: bool = True
     is_stream: bool = False
-    own: Own | None = None
+    docs: MethodDocs | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return Method, tuple(self)[:-1]
@@ -156,11 +158,11 @@ BUILT_IN = {method.name: method for method in (READY, CALL, TERMINATE)}
 
 
 class Interface(NamedTuple):
-    """The face of an actor class.
+    """The signatures of an actor class, and what of its options the caller needs.
 
     Attributes:
         class_name: The class's own name.
-        constructor: How it is made; its name is the class's.
+        constructor: How it is constructed; its name is the class's.
         methods: By name, inherited ones included.
         groups: The concurrency groups that an actor of it has.
         max_pending: How many calls without an answer one process may have, or -1.
@@ -184,8 +186,8 @@ class Interface(NamedTuple):
         known = self.methods.get(method)
         return known is not None and known.is_async and not known.is_stream
 
-    def under(self, options: ActorOptions) -> Interface:
-        """The face of actors with these options.
+    def with_actor_options(self, options: ActorOptions) -> Interface:
+        """The interface of actors that have these options.
 
         Raises:
             ValueError: The class and its options contradict one another.
@@ -198,25 +200,25 @@ class Interface(NamedTuple):
                 "neither async methods nor max_concurrency nor concurrency_groups"
             )
         keeps_order = not (is_many or options.allow_out_of_order_execution)
-        face = self._replace(
+        interface = self._replace(
             groups=tuple(options.concurrency_groups or ()),
             max_pending=options.max_pending_calls or -1,
             max_unread=options.max_unread_items or -1,
         )
         for method in self.methods.values():
-            face.check_group(method.name, method.options)
+            interface.check_group(method.name, method.options)
         methods = {
             name: method._replace(keeps_order=keeps_order)
             for name, method in self.methods.items()
         }
-        return face._replace(methods=methods)
+        return interface._replace(methods=methods)
 
     def with_options(self, method: Method, given: Mapping[str, object]) -> Method:
         """A method with some of its options replaced for a call.
 
         Raises:
             TypeError: An option is unknown, or a value has the wrong type.
-            ValueError: It names a group that there is not, or is for generators alone.
+            ValueError: It names an unknown group, or is for generators alone.
         """
         options = method.options.updated(given)
         self.check_group(method.name, options)
@@ -229,38 +231,38 @@ class Interface(NamedTuple):
         return method._replace(options=options, headers=headers or None)
 
     def check_batch(self, method: Method, width: int) -> None:
-        """Refuses a method that cannot be called many times in one call.
+        """Makes sure that ``map()`` can call a method.
 
         Args:
             method: The method.
             width: How many arguments each call has.
 
         Raises:
-            TypeError: It cannot be called so.
+            TypeError: It cannot.
         """
         where = f"{self.class_name}.{method.name}"
         if method.is_stream:
             raise TypeError(
-                f"{where} is a generator, whose calls cannot be made in one: call "
-                "remote() for each"
+                f"map() sends many calls in one, and {where} is a generator: call "
+                "remote() for each item"
             )
         if method.options.parts != 1:
             raise TypeError(
                 f"map() gives one result for each call, and {where} was told "
-                f"num_returns={method.options.parts}: call remote() for each"
+                f"num_returns={method.options.parts}: call remote() for each item"
             )
         method.check(width, {})
 
     def retried(self) -> dict[str, object]:
-        """The methods that say which exceptions are retried, each with those."""
-        said = {n: m.options.retry_exceptions for n, m in self.methods.items()}
-        return {name: listed for name, listed in said.items() if listed is not None}
+        """The ``retry_exceptions`` of the methods that have them, by name."""
+        known = {n: m.options.retry_exceptions for n, m in self.methods.items()}
+        return {name: listed for name, listed in known.items() if listed is not None}
 
     def retrying(self, listed: Mapping[str, object]) -> Interface:
-        """The same, with other exceptions for some methods.
+        """The interface with other ``retry_exceptions`` for some methods.
 
         Args:
-            listed: By name of the method; None for nothing said.
+            listed: By name of the method; None for its actor's.
         """
         methods = dict(self.methods)
         for name, exceptions in listed.items():
@@ -271,10 +273,10 @@ class Interface(NamedTuple):
         return self._replace(methods=methods)
 
     def check_group(self, method: str, options: CallOptions) -> None:
-        """Refuses a group that an actor of it does not have.
+        """Makes sure that an actor has the concurrency group of a method.
 
         Raises:
-            ValueError: It names one.
+            ValueError: It has none of that name.
         """
         group = options.concurrency_group
         if group is not None and group not in self.groups:
@@ -295,10 +297,10 @@ class Interface(NamedTuple):
 
 
 def interface_of(cls: type) -> Interface:
-    """Reads the interface off a class.
+    """Makes the interface of a class.
 
-    Every callable that the class or a base of it defines is a method, static and
-    class methods too; what ``object`` itself defines is none.
+    Every callable that the class or a base of it defines is a method, static and class
+    methods too, except those of ``object``.
     """
     methods: dict[str, Method] = {}
     for base in reversed(cls.__mro__[:-1]):
@@ -331,9 +333,8 @@ def _method(cls: type, name: str) -> Method:
 
 
 def _headers(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
-    """What is said of each call of a method."""
     headers = options.headers
-    if is_stream:  # the worker has to know which are, and how far each may be ahead
+    if is_stream:  # the worker has to know how far it may be ahead of its reader
         headers |= options.of_stream
     return headers
 
@@ -380,7 +381,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
         _UNBOUNDED if unbounded else len(positional),
         any(p.kind is _VAR_KEYWORD for p in parameters),
         is_stream=is_items or inspect.isgeneratorfunction(function),
-        own=Own(function, signature.replace(parameters=parameters)),
+        docs=MethodDocs(function, signature.replace(parameters=parameters)),
     )
 
 
@@ -407,13 +408,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def class_of(source: object) -> type:
-    """The user's class behind what was pickled of it: itself, or what decorates it."""
+    """The user's class, from the class itself or from its ActorClass."""
     return cast("type", getattr(source, "__wrapped__", source))
 
 
-def face_of(source: object) -> Interface:
-    """How a class may be called, from what was pickled of it."""
+def interface_of_source(source: object) -> Interface:
+    """The interface of a class, from the class itself or from its ActorClass."""
     if isinstance(source, type):
         return interface_of(source)
-    # What decorates a class knows its interface: it need not be looked for twice.
+    # An ActorClass has made it already.
     return cast("Interface", source._interface)  # type: ignore[attr-defined]  # noqa: SLF001

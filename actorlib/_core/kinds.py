@@ -37,7 +37,7 @@ class Kind:
     aligned: bool = False
 
     def fault(self, units: int) -> str:
-        """Why so many units are given by no machine, or the empty string."""
+        """Returns why no machine can grant so many units, or the empty string."""
         whole, part = divmod(units, UNITS)
         if part and not self.divisible:
             return f"{self.name} is given in whole ones. {self._advice(whole)}"

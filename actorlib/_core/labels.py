@@ -1,4 +1,4 @@
-"""What an actor is called in everything that people read: ``Model 'm1' (pid 812)``."""
+"""How messages name an actor: ``Model 'm1' (pid 812)``."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ LONGEST_NAME: Final = 100
 
 @final
 class Label:
-    """What one actor is called in everything that people read.
+    """The name of an actor in logs, errors and tables.
 
     Args:
         class_name: The name of its class.
         name: The name that it was given, or None.
-        own: What its own ``__repr__`` calls it, or the empty string: that stands in
-            the place of the class.
+        own: What its own ``__repr__`` returns, or the empty string; it is shown in
+            place of the class.
 
     Attributes:
         class_name: See above.
@@ -37,16 +37,16 @@ class Label:
         return head if self._name is None else f"{head} {self._name!r}"
 
     def at(self, pid: int) -> str:
-        """The same with its process, if it has one: ``Model 'm1' (pid 812)``."""
+        """The label with a process id, if there is one: ``Model 'm1' (pid 812)``."""
         return _at(str(self), pid)
 
     def method(self, name: str, pid: int = 0) -> str:
-        """One of its methods: ``Model.ping of 'm1' (pid 812)``."""
+        """The label of one of its methods: ``Model.ping of 'm1' (pid 812)``."""
         of = "" if self._name is None else f" of {self._name!r}"
         return _at(f"{self.own or self.class_name}.{name}{of}", pid)
 
-    def calling_itself(self, own: str) -> Label:
-        """The same actor once it has said what it calls itself."""
+    def with_own(self, own: str) -> Label:
+        """The label of the same actor, with what its own ``__repr__`` returned."""
         return Label(self.class_name, self._name, own)
 
 
@@ -55,16 +55,16 @@ def _at(text: str, pid: int) -> str:
 
 
 def own_name(instance: object) -> str:
-    """What an actor's own ``__repr__`` calls it; empty if there is none of use.
+    """What an actor's own ``__repr__`` returns; empty if that is of no use as a name.
 
-    It is the user's code, so it may fail, and it may tell the whole of a model: what
-    goes in front of every line has to be one short line.
+    It is the user's code, so it may raise, and it may print a whole model: a name that
+    stands in front of each line of a log has to be one short line.
     """
-    # What is written in C, as a list's, was not written to name anybody.
+    # A repr written in C, such as a list's, is not meant as a name.
     if not isinstance(type(instance).__repr__, FunctionType):
         return ""
     try:
-        told = repr(instance)
-    except BaseException:  # noqa: BLE001  # whatever it raises, the actor was born
+        name = repr(instance)
+    except BaseException:  # noqa: BLE001  # whatever it raises, the actor was created
         return ""
-    return told if told.isprintable() and 0 < len(told) <= LONGEST_NAME else ""
+    return name if name.isprintable() and 0 < len(name) <= LONGEST_NAME else ""

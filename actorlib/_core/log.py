@@ -1,4 +1,4 @@
-"""What the owner logs that nobody has just asked for."""
+"""Warnings of the owner's that belong to no call."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ _log = logging.getLogger("actorlib")
 
 
 def warn(message: str, *args: object) -> None:
-    """Logs a warning in no context of the user's.
+    """Logs a warning in an empty context.
 
-    What runs here was started by some call of long ago, and the end that it tells of is
-    not that one's: a notebook asks the context which cell a message belongs to, and
-    without one shows it in the cell that runs.
+    The task that logs it was started by some earlier call, and has that call's context.
+    A notebook asks the context which cell a message belongs to; with an empty one it
+    shows the message in the cell that runs now.
 
     Args:
         message: With ``%s`` for each argument.
-        *args: Those.
+        *args: The arguments.
 
     Raises:
         Exception: What a handler of the user's raised.

@@ -1,9 +1,9 @@
-"""How threads cross to the one that runs a runtime's loop.
+"""Calls functions on an event loop that another thread runs.
 
-What others post goes through one line, in order, and a burst of it wakes the loop once.
-A loop of our own has a thread to itself (``LoopThread``): its futures may be given
-callbacks from any thread, so a thread can wait for one without a trip to the loop and
-back. To a loop of the user's all of it goes by way of that (``Beside``).
+Posted callbacks go through one queue, in order, and a burst of them wakes the loop
+once. A loop of our own has a thread to itself (``ThreadedLoop``): callbacks may be
+added to its futures from any thread, so a thread can wait for one without a trip to the
+loop and back. With a loop of the user's (``UserLoopPortal``) that too is done on it.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ OTHER_LOOP = (
     '@pytest_asyncio.fixture(loop_scope="session") there and '
     'pytestmark = pytest.mark.asyncio(loop_scope="session") in the test\'s module'
 )
-_LOOK = 1.0
-"""Seconds after which who waits looks whether the loop still runs."""
+_CHECK_PERIOD = 1.0
+"""Seconds after which a waiting thread looks whether the loop still runs."""
 
 
-class Crossing(ABC):
-    """How other threads cross to the thread of a loop.
+class LoopPortal(ABC):
+    """Calls functions on a loop, from other threads.
 
     Attributes:
-        refusal: Why nothing can be posted any more; empty while it runs.
+        refusal: Why nothing can be posted any more; empty while the loop runs.
     """
 
     refusal: str
     _thread: int
     _posted: deque[tuple[Callable[..., object], tuple[Any, ...]]]
-    _is_woken: bool
+    _is_awake: bool
 
     def _begin(self) -> None:
-        """Takes this thread for the loop's."""
+        """Makes this thread the loop's."""
         self.refusal = ""
         self._thread = threading.get_ident()
         self._posted = deque()
-        self._is_woken = False
+        self._is_awake = False
 
     def is_here(self) -> bool:
         """Whether this thread is the loop's."""
@@ -73,54 +73,53 @@ class Crossing(ABC):
         if self.refusal:
             raise RuntimeError(self.refusal)
         self._posted.append((callback, args))
-        if not self._is_woken:
-            self._is_woken = True
+        if not self._is_awake:
+            self._is_awake = True
             self._wake()
 
     def _serve(self) -> None:
-        self._is_woken = False  # first: what is posted from here on wakes it anew
+        self._is_awake = False  # first: what is posted from here on wakes it again
         posted = self._posted
         for _ in range(len(posted)):
             callback, args = posted.popleft()
             try:
                 callback(*args)
-            except Exception as error:  # noqa: BLE001  # what a loop does with it
+            except Exception as error:  # noqa: BLE001  # as asyncio's loops do
                 self.report(callback, error)
 
     @abstractmethod
     def _wake(self) -> None:
-        """Has the loop serve what was posted; from any thread."""
+        """Makes the loop run what was posted; from any thread."""
 
     @abstractmethod
     def report(self, callback: object, error: Exception) -> None:
-        """Tells of a callback that has failed."""
+        """Reports a callback that has raised."""
 
     @abstractmethod
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
     ) -> None:
-        """Calls back when a future of this loop is done; from any thread."""
+        """Adds a done callback to a future of this loop; from any thread."""
 
-    def across(self, work: Callable[..., T], *args: object) -> T:
-        """Does something on the loop's thread, and waits until it is done.
+    def call(self, work: Callable[..., T], *args: object) -> T:
+        """Calls a function on the loop's thread, and waits for its result.
 
-        It is done in a copy of the caller's context. Where this thread is the loop's it
-        is done at once.
+        It runs in a copy of the caller's context; on the loop's thread, at once.
 
         Raises:
             RuntimeError: The loop has ended.
-            Exception: What the work raised.
+            Exception: What the function raised.
         """
         if self.is_here():
             return work(*args)
-        done = _closed()
+        done = _locked()
         value: list[T] = []
         raised: list[BaseException] = []
 
         def run() -> None:
             try:
                 value.append(work(*args))
-            except BaseException as error:  # noqa: BLE001  # it is raised where it was asked
+            except BaseException as error:  # noqa: BLE001  # raised below, in the calling thread
                 raised.append(error)
             done.release()
 
@@ -130,20 +129,20 @@ class Crossing(ABC):
             try:
                 raise raised.pop()
             finally:
-                del run  # its frame would keep the error, and all that led there
+                del run  # its frame would keep the error, and the frames below it
         return value.pop()
 
     def wait(self, lock: threading.Lock, timeout: float | None) -> bool:
-        """Blocks this thread until somebody releases a lock; whether in time.
+        """Blocks this thread until a lock is released; False if that took too long.
 
         Raises:
-            RuntimeError: The loop has ended, so nobody will.
+            RuntimeError: The loop has ended, so it never will be.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        left = _LOOK
+        left = _CHECK_PERIOD
         while True:
             if end is not None:
-                left = min(_LOOK, max(0.0, end - time.monotonic()))
+                left = min(_CHECK_PERIOD, max(0.0, end - time.monotonic()))
             if lock.acquire(timeout=left):
                 return True
             if self.refusal:
@@ -154,27 +153,27 @@ class Crossing(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Makes sure that somebody runs the loop.
+        """Makes sure that the loop runs.
 
         Raises:
-            RuntimeError: Nobody does, so it would be waited for in vain.
+            RuntimeError: It does not, so a wait for it would never end.
         """
 
 
-class LoopThread(Crossing, _Base):
-    """What an event loop becomes that runs in a thread of its own."""
+class ThreadedLoop(LoopPortal, _Base):
+    """Mixed into an event loop, lets it run on a thread of its own."""
 
     def begin(self) -> None:
-        """Takes this thread for the loop's."""
+        """Makes this thread the loop's."""
         self._begin()
-        # At hand for every callback.
+        # Looked up once, as every callback needs them.
         self._soon = cast("Any", super()).call_soon
         self._wake_soon = cast("Any", super()).call_soon_threadsafe
 
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
     ) -> None:
-        """Calls back when a future of this loop is done; from any thread."""
+        """Adds a done callback to a future of this loop; from any thread."""
         future.add_done_callback(callback)
 
     def call_soon_threadsafe(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # nobody takes its handle
@@ -195,7 +194,7 @@ class LoopThread(Crossing, _Base):
         *args: object,
         context: Context | None = None,
     ) -> Any:
-        """The same; a future that is done calls it from whoever adds a callback."""
+        """Calls back soon, from any thread: futures call it where they are filled."""
         if threading.get_ident() == self._thread:
             return self._soon(callback, *args, context=context)
         return self.call_soon_threadsafe(callback, *args, context=context)
@@ -205,8 +204,8 @@ class LoopThread(Crossing, _Base):
     ) -> asyncio.Future[T]:
         """Runs a function in a thread; see asyncio's loops.
 
-        An interpreter that is going down starts no threads any more, and this loop goes
-        on until its runtime is ended: then it is run here.
+        While the interpreter shuts down it starts no more threads, and this loop runs
+        until its runtime has ended: then the function is run here.
         """
         try:
             running = cast("Any", super()).run_in_executor(executor, func, *args)
@@ -215,106 +214,114 @@ class LoopThread(Crossing, _Base):
             made: asyncio.Future[T] = self.create_future()
             try:
                 made.set_result(func(*args))
-            except Exception as error:  # noqa: BLE001  # whose it is
+            except Exception as error:  # noqa: BLE001  # as an executor does
                 made.set_exception(error)
             return made
 
     def _wake(self) -> None:
-        self._wake_soon(self._serve, context=Context())  # not in that of who is first
+        self._wake_soon(
+            self._serve, context=Context()
+        )  # not in that of the first caller
 
     def check(self) -> None:
-        """Nothing: whoever ends the loop says so; see Crossing."""
+        """Does nothing: whoever ends this loop sets ``refusal``; see LoopPortal."""
 
     def report(self, callback: object, error: Exception) -> None:
-        """Tells of a callback that has failed."""
+        """Reports a callback that has raised; see LoopPortal."""
         _report(cast("asyncio.AbstractEventLoop", self), callback, error)
 
 
-class Beside(Crossing):
-    """How other threads cross to a loop of the user's, from the thread that runs it."""
+class UserLoopPortal(LoopPortal):
+    """Calls functions on a loop of the user's; made on the thread that runs it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._begin()
-        _homes[id(loop)] = self
+        _portals[id(loop)] = self
 
     def _wake(self) -> None:
         try:
-            # What others post is served too, and not in the context of who is first.
+            # It runs what others post, too: not in the context of the first caller.
             self._loop.call_soon_threadsafe(self._serve, context=Context())
         except RuntimeError:  # it is closed
-            self._is_woken = False
+            self._is_awake = False
             raise RuntimeError(OTHER_LOOP) from None
 
     def report(self, callback: object, error: Exception) -> None:
-        """Tells of a callback that has failed."""
+        """Reports a callback that has raised; see LoopPortal."""
         _report(self._loop, callback, error)
 
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
     ) -> None:
-        """Calls back when a future of this loop is done; from any thread."""
+        """Adds a done callback to a future of this loop; from any thread."""
         if self.is_here():
             future.add_done_callback(callback)
         else:
             self.post(future.add_done_callback, callback)
 
     def check(self) -> None:
-        """Makes sure that somebody runs the loop; see Crossing."""
+        """Makes sure that the loop runs; see LoopPortal."""
         if not self._loop.is_running():
             raise RuntimeError(OTHER_LOOP)
 
 
-_homes: weakref.WeakValueDictionary[int, Beside] = weakref.WeakValueDictionary()
-"""The loops of the user's that a runtime is on, by identity; its engine holds it."""
+_portals: weakref.WeakValueDictionary[int, UserLoopPortal] = (
+    weakref.WeakValueDictionary()
+)
+"""Portals to loops of the user's that runtimes are on, by the id of the loop."""
 
 
-def home_of(loop: object) -> Crossing | None:
-    """How to cross to a loop, if a runtime of this process is on it."""
-    return loop if isinstance(loop, LoopThread) else _homes.get(id(loop))
+def portal_of(loop: object) -> LoopPortal | None:
+    """Returns the portal to a loop, or None if no runtime of this process is on it."""
+    return loop if isinstance(loop, ThreadedLoop) else _portals.get(id(loop))
 
 
-_freely_blocked: set[int] = set()
-"""The threads of actors whose plain methods run on a loop, and may block it."""
+_blockable_threads: set[int] = set()
+"""The threads whose loop the plain methods of an actor may block."""
 
 
 @contextlib.contextmanager
-def blocked_freely() -> Generator[None]:
-    """Around the life of a loop on this thread that plain methods of an actor block."""
+def blocking_allowed() -> Generator[None]:
+    """Lets plain methods of an actor block the loop of this thread."""
     thread = threading.get_ident()
-    _freely_blocked.add(thread)
+    _blockable_threads.add(thread)
     try:
         yield
     finally:
-        _freely_blocked.discard(thread)
+        _blockable_threads.discard(thread)
 
 
 def may_block() -> bool:
-    """Whether the code that runs may block the loop of its thread, if it has one.
+    """Whether the running code may block its thread.
 
-    That is what a plain method of an actor does that has ``async def`` methods; its
-    coroutines must not.
+    Code on an event loop must not, except for the plain methods of an actor that has
+    ``async def`` methods, which run on its loop.
     """
     running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
     if running is None:
         return True
-    if threading.get_ident() not in _freely_blocked:
+    if threading.get_ident() not in _blockable_threads:
         return False
     return asyncio.current_task(running) is None
 
 
-def soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """Calls back soon on a loop, from a destructor, which may run in any thread."""
+def call_soon_on(
+    loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
+) -> None:
+    """Calls back soon on a loop; from a destructor, which may run in any thread."""
     if asyncio._get_running_loop() is loop:  # noqa: SLF001  # None, and no error, if there is none
         loop.call_soon(callback)
     else:
         loop.call_soon_threadsafe(callback)
 
 
-def notify(future: asyncio.Future[Any], callback: Callable[[Any], object]) -> None:
-    """Calls back when a future is done, where its loop runs; from any thread."""
+def add_done_callback(
+    future: asyncio.Future[Any], callback: Callable[[Any], object]
+) -> None:
+    """Adds a done callback to a future on its loop's thread; from any thread."""
     loop = future.get_loop()
-    home = None if asyncio._get_running_loop() is loop else home_of(loop)  # noqa: SLF001  # the same
+    home = None if asyncio._get_running_loop() is loop else portal_of(loop)  # noqa: SLF001  # the same
     if home is None:
         future.add_done_callback(callback)
     else:
@@ -328,27 +335,24 @@ def _report(
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """A loop for a thread of its own, of the fastest kind there is.
-
-    It is an ``LoopThread``.
-    """
+    """Makes a ``ThreadedLoop``: uvloop's where that is installed, else asyncio's."""
     try:
         import uvloop  # noqa: PLC0415  # it is no dependency where it does not run
     except ImportError:
         base: type = asyncio.SelectorEventLoop
     else:
         base = uvloop.Loop
-    kind: Any = type("ApartLoop", (LoopThread, base), {})
+    kind: Any = type("ThreadedLoop", (ThreadedLoop, base), {})
     return cast("asyncio.AbstractEventLoop", kind())
 
 
-def at_home(future: asyncio.Future[Any], work: Callable[[], T]) -> T:
-    """Does something where a future's loop runs, if a runtime is on that."""
+def run_on_loop_of(future: asyncio.Future[Any], work: Callable[[], T]) -> T:
+    """Calls a function on the thread of a future's loop, if a runtime is on it."""
     loop = cast("object", future.get_loop())
     if asyncio._get_running_loop() is loop:  # noqa: SLF001  # the same
         return work()
-    home = home_of(loop)
-    return work() if home is None else home.across(work)
+    home = portal_of(loop)
+    return work() if home is None else home.call(work)
 
 
 def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None:
@@ -357,44 +361,44 @@ def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None
     Args:
         ref: The ref.
         timeout: Seconds, or None.
-        refusal: What is said if this thread must not wait.
+        refusal: The error's message if this thread must not wait.
 
     Raises:
         GetTimeoutError: It took longer.
         RuntimeError: This thread must not block, or the runtime was shut down.
     """
     loop = cast("object", ref.get_loop())
-    home = home_of(loop)
+    home = portal_of(loop)
     if home is None or home.is_here():
         running = asyncio._get_running_loop()  # noqa: SLF001  # the same
         raise RuntimeError(OTHER_LOOP if running not in (None, loop) else refusal)
     if home.refusal:
         raise RuntimeError(home.refusal)
     if timeout is not None and timeout <= 0:
-        # Who only looks lets come what is there.
-        home.across(_nothing)
+        # Lets callbacks run that are posted already.
+        home.call(_do_nothing)
         if ref.done():
             return
         raise GetTimeoutError(TOO_LATE)
-    lock = _closed()
+    lock = _locked()
 
-    def ring(_: object) -> None:
-        with contextlib.suppress(RuntimeError):  # it rang before
+    def release(_: object) -> None:
+        with contextlib.suppress(RuntimeError):  # it is released already
             lock.release()
 
-    home.watch(ref, ring)
+    home.watch(ref, release)
     try:
         if not home.wait(lock, timeout) and not ref.done():
             raise GetTimeoutError(TOO_LATE)
     finally:
-        ref.remove_done_callback(ring)
+        ref.remove_done_callback(release)
 
 
-def _closed() -> threading.Lock:
+def _locked() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
 
 
-def _nothing() -> None:
-    """Something to be done elsewhere."""
+def _do_nothing() -> None:
+    """Waited for, it lets everything run that was posted before it."""

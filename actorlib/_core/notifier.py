@@ -1,4 +1,4 @@
-"""Something that others wait for."""
+"""Wakes all who wait for an event, with a result or with an error."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 @final
 class Notifier:
-    """Those who wait for something to happen, now and perhaps again later.
+    """An event that many may wait for, and that may happen again later.
 
-    Each of them gets a future and an error of their own: an error keeps the frames that
-    it passed, and one for all would keep every handle in them.
+    Each waiter gets a future and an exception of its own: an exception keeps the frames
+    that it passed through alive, so one for all would keep the handles of each.
     """
 
     __slots__ = ("_loop", "_waiters")
@@ -24,16 +24,17 @@ class Notifier:
         self._waiters: list[asyncio.Future[None]] = []
 
     def wait(self) -> asyncio.Future[None]:
-        """Done when it happens next."""
+        """Returns a future that is done when ``notify`` is called next."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.append(waiter)
         return waiter
 
-    def happens(self, error: Callable[[], BaseException] | None = None) -> None:
-        """Tells those who wait.
+    def notify(self, error: Callable[[], BaseException] | None = None) -> None:
+        """Wakes everybody who waits.
 
         Args:
-            error: Makes what they get, if it will not happen any more.
+            error: Makes the exception that each of them gets, if what they wait for
+                will never happen.
         """
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:

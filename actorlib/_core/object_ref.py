@@ -1,4 +1,4 @@
-"""The result of a call, to be awaited: a standard future with an engine behind it.
+"""``ObjectRef``, the future of a call's result.
 
 An ``ObjectRef`` *is* an ``asyncio.Future``, so ``gather``, ``wait``, ``as_completed``
 and ``wait_for`` take it as it is. Two things differ, because many may wait for one
@@ -18,10 +18,10 @@ when they are cancelled or time out: that is asyncio's rule, and cancels the cal
 For the second, the engine's table holds the ref strongly until a wait is cancelled
 and weakly from then on, so the check costs nothing while nothing is cancelled.
 
-Where the runtime's loop has a thread of its own, a ref is no future on any other loop
-but merely something to be awaited, which ``gather`` and ``wait_for`` take too.
-
-A loop for refs where none runs, as in plain methods.
+Where the runtime's loop has a thread of its own, refs are hidden from
+``asyncio.isfuture`` on any other loop: there they are plain awaitables, which
+``gather`` and ``wait_for`` take too. Where no loop runs at all, as in plain methods of
+actors, refs are made with ``immediate_loop``.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, cast
 
-from actorlib._core.loop_thread import OTHER_LOOP, at_home, home_of
+from actorlib._core.loop_thread import OTHER_LOOP, portal_of, run_on_loop_of
 from actorlib._core.public import public
-from actorlib._core.validation import truth
+from actorlib._core.validation import check_bool
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
@@ -42,30 +42,34 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
-_future: Any = asyncio.Future  # at hand for every answer
+_future: Any = asyncio.Future  # looked up once, as every answer needs it
 
 
 class ResultOwner(Protocol):
-    """What a ref needs of the engine that will fill it.
+    """What a ref needs of whatever fills it.
 
-    One that knows what its calls are called also has ``called``, see ``Namer``.
+    The owner's ``CallRouter`` and ``TaskPool``, the worker's clients, Ray's tasks and
+    ``StreamReader`` implement it, and ``QueueClient`` for the answers of a queue. Two
+    methods are optional, looked up by their name: ``label_of(call)`` returns the name
+    of a call in messages; ``force_cancel(call, recursive=...)`` cancels a call and ends
+    the process that runs it.
     """
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
-        """Stops the call; its answer, if one still comes, is dropped.
+        """Cancels the call; its answer, if one still comes, is dropped.
 
         Args:
             call: Its number.
-            recursive: Whether the calls that it has made are stopped too.
+            recursive: Whether the calls that it has made are cancelled too.
 
         Returns:
             True if its code may run on for a while, as an ``async def`` that cleans up,
-            and the ref is told when that is over; else it is cancelled now.
+            and the ref is cancelled when that is over; else the caller cancels it.
         """
         ...
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref any more."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """From now on, cancels the call as soon as nobody holds the ref."""
         ...
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -73,11 +77,11 @@ class ResultOwner(Protocol):
         ...
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; no other process gives the same."""
+        """Makes an id for what a ref stands for, unique among all processes."""
         ...
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent.
+        """Reduces a ref for pickle, in a value that is being sent.
 
         Raises:
             TypeError: It is pickled for something else.
@@ -91,18 +95,6 @@ class ResultOwner(Protocol):
         Raises:
             GetTimeoutError: It took longer than ``timeout`` seconds.
             RuntimeError: This thread must not block: it runs the event loop.
-        """
-        ...
-
-
-class Namer(ResultOwner, Protocol):
-    """A replier that keeps a table of its calls, where their names are looked up."""
-
-    def called(self, call: int) -> str:
-        """What a call is called in messages; empty if it is over, or not known.
-
-        Args:
-            call: Its number. From any thread.
         """
         ...
 
@@ -122,8 +114,8 @@ else:
 
 _OF_ENGINES = frozenset(
     {
-        "asked",
         "call",
+        "callee",
         "set_exception",
         "set_result",
     }
@@ -150,28 +142,28 @@ class ObjectRef(_Future[R]):
         4
     """
 
-    __slots__ = ("_engine", "_kept", "_object_id", "asked", "call")
+    __slots__ = ("_engine", "_object_id", "_payload", "call", "callee")
 
     call: int
     """The engine's number for the call."""
-    asked: object
-    """What was called, its ``str`` for messages, where its replier keeps no table."""
+    callee: object
+    """What was called, for messages, where its result owner keeps no table of calls."""
     _engine: ResultOwner
-    _kept: tuple[Any, Collection[bytes] | None]
-    """The value as it came, and what is in it; only if it lies in shared memory."""
+    _payload: tuple[Any, Collection[bytes] | None]
+    """The encoded value and the ids counted in it; only if it is in shared memory."""
     _object_id: bytes
-    """What it is called in every process; only if somebody has asked."""
-    # No slot: few are awaited themselves, and none pays for it before.
-    _first: asyncio.Future[None] | None = None
-    """What the first wait on its own loop waits for, if there is one."""
+    """Its id in every process; only once somebody has asked for it."""
+    # No slot: few are awaited one by one, and making a ref must not cost more.
+    _first_waiter: asyncio.Future[None] | None = None
+    """The future of the first wait on its own loop, if there is one."""
     _reader: object = None
-    """The generator whose whole call it is; who waits for it reads on."""
+    """The generator whose whole call it is; the ref keeps it alive."""
 
     @property
     def _awaited(self) -> tuple[tuple[int, ...], int]:
-        """Calls, and how many of them have to be answered until it is done.
+        """The calls that it waits for, and how many of them have to be answered.
 
-        No calls if the engine does not know that by their numbers.
+        No calls if the engine does not know them by their numbers.
         """
         return ((self.call,), 1) if self.call else ((), 0)
 
@@ -186,24 +178,24 @@ class ObjectRef(_Future[R]):
         if not self.done():
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None]
-            undo: Callable[[object], None] | None = None
+            callback: Callable[[object], None] | None = None
             if loop is not self.get_loop():
-                waiter, undo = self._from_afar(loop)
-            elif self._first is None:
-                # Woken as the ref is filled, and not by a callback one turn later.
-                waiter = self._first = loop.create_future()
+                waiter, callback = self._waiter_on(loop)
+            elif self._first_waiter is None:
+                # Done as the ref is filled, and not by a callback one turn later.
+                waiter = self._first_waiter = loop.create_future()
             else:
                 waiter = loop.create_future()
-                undo = partial(wake, waiter)
-                self.add_done_callback(undo)
+                callback = partial(end_wait, waiter)
+                self.add_done_callback(callback)
             try:
                 yield from waiter
             except asyncio.CancelledError:
-                if undo is not None:
-                    self.remove_done_callback(undo)
-                elif self._first is waiter:
-                    self._first = None
-                loosen((self,))
+                if callback is not None:
+                    self.remove_done_callback(callback)
+                elif self._first_waiter is waiter:
+                    self._first_waiter = None
+                release_if_unused((self,))
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
                 raise
@@ -214,23 +206,22 @@ class ObjectRef(_Future[R]):
     def set_result(self, result: R, /) -> None:
         """Fills the ref; see asyncio.Future."""
         _future.set_result(self, result)
-        if self._first is not None:
-            wake(self._first)
+        if self._first_waiter is not None:
+            end_wait(self._first_waiter)
 
     def set_exception(self, exception: type | BaseException, /) -> None:
         """Fails the ref; see asyncio.Future."""
         _future.set_exception(self, exception)
-        if self._first is not None:
-            wake(self._first)
+        if self._first_waiter is not None:
+            end_wait(self._first_waiter)
 
-    def _from_afar(
+    def _waiter_on(
         self, loop: asyncio.AbstractEventLoop
     ) -> tuple[asyncio.Future[None], Callable[[object], None] | None]:
-        """What wakes a task on a loop that the engine does not run on."""
-        home = home_of(self.get_loop())
+        """Makes the future of a wait on another loop, and its done callback."""
+        home = portal_of(self.get_loop())
         if home is None:
-            # For example asyncio.run() inside a plain method: let a thread wait on
-            # its behalf.
+            # For example asyncio.run() in a plain method: a thread of it waits.
             blocking = partial(self._engine.wait, self, None)
             return loop.run_in_executor(None, blocking), None
         if home.is_here():
@@ -238,12 +229,12 @@ class ObjectRef(_Future[R]):
         home.check()
         waiter: asyncio.Future[None] = loop.create_future()
 
-        def wake_there(_: object) -> None:
+        def wake_waiter(_: object) -> None:
             with suppress(RuntimeError):  # that loop is closed
-                loop.call_soon_threadsafe(wake, waiter)
+                loop.call_soon_threadsafe(end_wait, waiter)
 
-        home.watch(self, wake_there)
-        return waiter, wake_there
+        home.watch(self, wake_waiter)
+        return waiter, wake_waiter
 
     def cancel(
         self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
@@ -265,30 +256,31 @@ class ObjectRef(_Future[R]):
             TypeError: ``recursive`` or ``force`` is no bool.
             ValueError: ``force`` for what is no call of a function made here.
         """
-        truth("recursive", recursive)
-        truth("force", force)
-        return at_home(self, partial(self._cancel, msg, recursive, force))
+        check_bool("recursive", recursive)
+        check_bool("force", force)
+        return run_on_loop_of(self, partial(self._cancel, msg, recursive, force))
 
     def _cancel(
         self,
         msg: Any | None,
-        recursive: bool,  # noqa: FBT001  # of the one that was asked
+        recursive: bool,  # noqa: FBT001  # by partial() alone
         force: bool,  # noqa: FBT001  # likewise
     ) -> bool:
-        stop = getattr(self._engine, "force", None) if force else None
-        if force and stop is None:
+        force_cancel = getattr(self._engine, "force_cancel", None) if force else None
+        if force and force_cancel is None:
             raise ValueError(
-                "force=True ends the process that runs a remote function, where it was "
-                "called; an actor would end with the calls of others: kill(handle) "
-                "does that. cancel() asks is_canceled() to be looked at"
+                "force=True is for a ref of a remote function, in the process that has "
+                "called it: it ends the process that runs the call. For an actor write "
+                "kill(handle), which ends it with all calls of others; without force, "
+                "a running method sees the cancellation by is_canceled()"
             )
         if self.done():
             return False
-        if stop is not None:
-            stop(self.call, recursive=recursive)
+        if force_cancel is not None:
+            force_cancel(self.call, recursive=recursive)
         elif self._engine.cancel(self.call, recursive=recursive):
-            return True  # it is told when it has ended
-        give_up(self, msg)
+            return True  # it is cancelled once its code has ended
+        mark_cancelled(self, msg)
         return True
 
     def get(self, timeout: float | None = None) -> R:
@@ -315,43 +307,43 @@ class ObjectRef(_Future[R]):
 
         Cancelling it gives up that future; the call goes on.
         """
-        made = _Passed(self)
-        self._engine.watch(self, made.settle)
-        return made
+        future = _ThreadFuture(self)
+        self._engine.watch(self, future.settle)
+        return future
 
     def _on_completed(self, callback: Callable[[Any], None]) -> None:
-        """Calls back once with the value, or with the error, as older scripts ask it.
+        """Calls back once with the value or the error; for scripts written for Ray.
 
-        It is called where refs are filled, on the runtime's loop; soon if that is over.
+        It runs where refs are filled: on the runtime's loop.
         """
 
-        def tell() -> None:
+        def call_back() -> None:
             if self.cancelled():
                 callback(TaskCancelledError("the call was cancelled"))
             else:
                 callback(self.exception() or self.result())
 
-        self._engine.watch(self, tell)
+        self._engine.watch(self, call_back)
 
     def hex(self) -> str:
-        """What it is called in every process, in hex."""
+        """Its id, in hex; the same in every process."""
         return object_id_of(self).hex()
 
     def __repr__(self) -> str:
-        """Its state, and while it is pending which call it is of, if that is known."""
-        shown = super().__repr__()
-        where = "" if self.done() else called(self)
-        return shown.replace("pending", f"pending: {where}", 1) if where else shown
+        """Its state, and while it is pending the name of its call, if that is known."""
+        text = super().__repr__()
+        label = "" if self.done() else label_of(self)
+        return text.replace("pending", f"pending: {label}", 1) if label else text
 
     def __dir__(self) -> list[str]:
-        """What is there for users; what fills a ref is the engine's."""
+        """Leaves out what engines need."""
         return sorted(set(object.__dir__(self)) - _OF_ENGINES)
 
     def __reduce__(self) -> tuple[object, ...]:
         return self._engine.travel(self)
 
     if not TYPE_CHECKING:  # type checkers refuse them by themselves
-        # What is done with a ref as if it were the value: it is not there yet.
+        # Operators that would be meant for the value, which is not there yet.
         def __bool__(self) -> NoReturn:
             """Refuses: a ref is always something, whatever its value is."""
             raise _not_awaited("bool(ref)")
@@ -384,25 +376,25 @@ class ObjectRef(_Future[R]):
 
 
 class BorrowedRef(ObjectRef[R]):
-    """A ref that came from another process; its value comes when it is wanted."""
+    """A ref that came from another process; its value is fetched on the first wait."""
 
-    __slots__ = ("_revoke", "_want")
+    __slots__ = ("_cancel_call", "_fetch")
 
-    _want: Callable[[], None] | None
-    """Asks for the value, once."""
-    _revoke: Callable[[], None]
+    _fetch: Callable[[], None] | None
+    """Asks for the value; None once it was called."""
+    _cancel_call: Callable[[], None]
     """Cancels the call that it is the result of."""
 
     def add_done_callback(
         self, fn: Callable[[Self], object], /, *, context: Context | None = None
     ) -> None:
-        """Calls back when it is done, and asks for its value; see asyncio.Future."""
-        ask_for(self)
+        """Calls back when it is done, and fetches its value; see asyncio.Future."""
+        fetch_value(self)
         super().add_done_callback(fn, context=context)
 
     def get(self, timeout: float | None = None) -> R:
         """Blocks this thread until the result is there; see ObjectRef."""
-        ask_for(self)
+        fetch_value(self)
         return super().get(timeout)
 
     def cancel(
@@ -410,143 +402,148 @@ class BorrowedRef(ObjectRef[R]):
     ) -> bool:
         """Cancels the call that it is the result of, and what that has called."""
         if not self.done() and not force:
-            at_home(self, self._revoke)
+            run_on_loop_of(self, self._cancel_call)
         return super().cancel(msg, recursive=recursive, force=force)
 
     def __await__(self) -> Generator[Any, None, R]:
-        """Waits for the result, and asks for it; see ObjectRef."""
+        """Waits for the result, and fetches it; see ObjectRef."""
         if not self.done():
-            ask_for(self)
+            fetch_value(self)
         return super().__await__()
 
 
 REFS = frozenset({ObjectRef, BorrowedRef})
-"""What arrives as its value where it is an argument by itself."""
+"""The classes that an argument has if it is replaced by its value."""
 
 
-def be_known_by_home() -> None:
-    """From now on a ref is a future to the loop that it is of, and to no other.
+def hide_from_other_loops() -> None:
+    """From now on, hides refs from ``asyncio.isfuture`` on loops that they are not of.
 
-    ``gather`` and ``wait_for`` of another loop would refuse a future of this one, and
-    take what is merely to be awaited. It is what ``asyncio.isfuture`` looks at, and a
-    look costs 0.3 us instead of none; so only a process whose runtime has a loop in a
-    thread of its own says so.
+    ``gather`` and ``wait_for`` on another loop refuse a future of this one, and take a
+    plain awaitable. The look-up of ``isfuture`` then costs 0.3 us instead of none, so
+    only a process does so whose runtime's loop has a thread of its own.
     """
-    cast("Any", ObjectRef)._asyncio_future_blocking = property(_known_as)  # noqa: SLF001  # asyncio's name for it
+    cast("Any", ObjectRef)._asyncio_future_blocking = property(_future_mark)  # noqa: SLF001  # asyncio's name for it
 
 
-def _known_as(ref: ObjectRef[Any]) -> bool | None:
-    """What asyncio knows a future by; None is none."""
+def _future_mark(ref: ObjectRef[Any]) -> bool | None:
+    """The attribute by which asyncio knows futures; None means that it is none."""
     return False if asyncio._get_running_loop() is ref.get_loop() else None  # noqa: SLF001  # it is for loops to look at
 
 
-# What engines do with refs, out of the sight of users.
+# For engines. They are functions, as users see the methods of a ref.
 
 
-class Numbered(Protocol):
-    """What an engine knows by the number of a call: a ref, or a stream."""
+class CallResult(Protocol):
+    """The result of a call in an engine's table.
+
+    ``ObjectRef`` and ``StreamReader`` implement it.
+    """
 
     call: int
+    callee: object
     _engine: ResultOwner
 
 
-def bind(ref: Numbered, engine: ResultOwner, call: int) -> None:
-    """Tells a ref who will fill it, and by which number it is called there."""
+def bind(ref: CallResult, engine: ResultOwner, call: int) -> None:
+    """Gives a result its engine, and the number of its call there."""
     ref._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     ref.call = call
 
 
-def give_up(ref: ObjectRef[Any], msg: Any | None = None) -> None:
-    """Makes a ref cancelled, and leaves the call to whoever asks that."""
+def mark_cancelled(ref: ObjectRef[Any], msg: Any | None = None) -> None:
+    """Marks a ref as cancelled; does not cancel its call."""
     _future.cancel(ref, msg)
-    first = ref._first  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if first is not None:
-        wake(first)
+    waiter = ref._first_waiter  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if waiter is not None:
+        end_wait(waiter)
 
 
-def keep(ref: ObjectRef[Any], payload: Any, loans: Collection[bytes] | None) -> None:
-    """Keeps the value of a ref as it came, for passing it on.
+def keep_payload(
+    ref: ObjectRef[Any], payload: Any, loans: Collection[bytes] | None
+) -> None:
+    """Keeps the encoded value of a ref, to send it on without encoding it again.
 
     Args:
         ref: The ref.
-        payload: The value.
-        loans: What is in it and counted.
+        payload: The encoded value.
+        loans: The ids that are counted in it.
     """
-    ref._kept = payload, loans  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    ref._payload = payload, loans  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def kept_of(ref: ObjectRef[Any]) -> tuple[Any, Any] | None:
-    """The value of a ref as it came, and what is in it, if that was kept."""
-    return getattr(ref, "_kept", None)
+def kept_payload(ref: ObjectRef[Any]) -> tuple[Any, Any] | None:
+    """The encoded value of a ref and the ids counted in it, if they were kept."""
+    return getattr(ref, "_payload", None)
 
 
 def object_id_of(ref: ObjectRef[Any]) -> bytes:
-    """What a ref is called in every process."""
+    """The id of a ref, the same in every process."""
     try:
         return ref._object_id  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     except AttributeError:
-        made = ref._object_id = replier_of(ref).name()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
+        made = ref._object_id = result_owner_of(ref).name()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
         return made
 
 
-def read_by(ref: ObjectRef[Any], reader: object) -> None:
-    """Makes the ref of a whole call keep its generator: who waits for it reads on."""
+def keep_generator(ref: ObjectRef[Any], reader: object) -> None:
+    """Makes the ref of a whole call keep its generator alive."""
     ref._reader = reader  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def awaited_by(ref: ObjectRef[Any]) -> tuple[tuple[int, ...], int]:
-    """Calls, and how many of them have to be answered until a ref is done."""
+def awaited_calls(ref: ObjectRef[Any]) -> tuple[tuple[int, ...], int]:
+    """The calls that a ref waits for, and how many of them have to be answered."""
     return ref._awaited  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def borrow(
     ref: BorrowedRef[Any],
-    want: Callable[[], None],
-    revoke: Callable[[], None],
+    fetch: Callable[[], None],
+    cancel_call: Callable[[], None],
     object_id: bytes | None = None,
 ) -> None:
-    """Tells a ref that came from elsewhere how to get its value.
+    """Gives a borrowed ref the means to get its value.
 
     Args:
         ref: The ref.
-        want: Asks for the value; called once.
-        revoke: Cancels the call that it is the result of.
-        object_id: What it is called in every process, if that is known.
+        fetch: Asks for the value; called once.
+        cancel_call: Cancels the call that it is the result of.
+        object_id: Its id, if that is known.
     """
-    ref._want, ref._revoke = want, revoke  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    ref._fetch, ref._cancel_call = fetch, cancel_call  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     if object_id is not None:
         ref._object_id = object_id  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
 
 
-def ask_for(ref: BorrowedRef[Any]) -> None:
-    """Asks for the value of a ref that came from elsewhere, if nobody has."""
-    want, ref._want = ref._want, None  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if want is not None:
-        at_home(ref, want)
+def fetch_value(ref: BorrowedRef[Any]) -> None:
+    """Fetches the value of a borrowed ref, unless that was done before."""
+    fetch, ref._fetch = ref._fetch, None  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if fetch is not None:
+        run_on_loop_of(ref, fetch)
 
 
 def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-    """Calls back once when a ref is done; from the thread that fills it."""
+    """Calls back once when a ref is done, on the thread that fills it."""
     ref._engine.watch(ref, then)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def replier_of(ref: ObjectRef[Any]) -> ResultOwner:
-    """Who fills a ref, and lets threads wait for it."""
+def result_owner_of(ref: ObjectRef[Any]) -> ResultOwner:
+    """The result owner of a ref, which fills it."""
     return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
-def called(ref: ObjectRef[Any]) -> str:
-    """What the call of a ref is called in messages; empty if that is not known."""
-    replier: object = getattr(ref, "_engine", None)
-    if replier is None:  # nobody fills it yet, and a repr never raises
+def label_of(ref: ObjectRef[Any]) -> str:
+    """The name of a ref's call in messages; empty if that is not known."""
+    owner: object = getattr(ref, "_engine", None)
+    if owner is None:  # it is not bound yet, and a repr must not raise
         return ""
-    return named(replier, ref.call) or str(getattr(ref, "asked", ""))
+    return label_of_call(owner, ref.call) or str(getattr(ref, "callee", ""))
 
 
-def named(replier: object, call: int) -> str:
-    """What a replier calls one of its calls; empty if it keeps no table of them."""
-    name: Callable[[int], str] | None = getattr(replier, "called", None)
-    return "" if name is None else name(call)
+def label_of_call(owner: object, call: int) -> str:
+    """The name that a result owner has for a call; empty if it keeps no table."""
+    label: Callable[[int], str] | None = getattr(owner, "label_of", None)
+    return "" if label is None else label(call)
 
 
 def _not_awaited(what: str) -> TypeError:
@@ -557,8 +554,8 @@ def _not_awaited(what: str) -> TypeError:
     )
 
 
-class _Passed(concurrent.futures.Future[R]):
-    """A ref's result for threads; who holds it holds the ref."""
+class _ThreadFuture(concurrent.futures.Future[R]):
+    """The result of a ref as a ``concurrent.futures.Future``; it holds the ref."""
 
     def __init__(self, ref: ObjectRef[R]) -> None:
         super().__init__()
@@ -578,29 +575,28 @@ class _Passed(concurrent.futures.Future[R]):
             self.set_result(ref.result())
 
 
-def loosen(refs: Iterable[asyncio.Future[Any]]) -> None:
-    """A wait for some refs was cancelled: nobody may be left who holds one of them."""
+def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancels the calls of those refs that nobody holds; after a cancelled wait."""
     for ref in refs:
         if isinstance(ref, ObjectRef) and not ref.done():
-            at_home(ref, partial(replier_of(ref).loosen, ref))
+            run_on_loop_of(ref, partial(result_owner_of(ref).release_if_unused, ref))
 
 
-def wake(waiter: asyncio.Future[None], _: object = None) -> None:
-    """Ends a wait; harmless if it has ended. Futures call it with themselves."""
+def end_wait(waiter: asyncio.Future[None], _: object = None) -> None:
+    """Ends a wait; harmless if it has ended. May be a done callback."""
     if not waiter.done():
         waiter.set_result(None)
 
 
-def unlooped(
+def immediate_loop(
     error: Callable[[dict[str, Any]], None] | None = None,
 ) -> asyncio.AbstractEventLoop:
-    """What a ref takes for its loop where none runs: callbacks run at once.
+    """Makes a loop for refs where none runs, which runs callbacks at once.
 
     Args:
-        error: Gets the report of a failure that nobody looked at; by default it is
-            logged.
+        error: The exception handler; see asyncio. By default errors are logged.
     """
-    return cast("asyncio.AbstractEventLoop", _Unlooped(error or _log_failure))
+    return cast("asyncio.AbstractEventLoop", _ImmediateLoop(error or _log_failure))
 
 
 def _log_failure(report: dict[str, Any]) -> None:
@@ -611,7 +607,7 @@ def _log_failure(report: dict[str, Any]) -> None:
     )
 
 
-class _Unlooped:
+class _ImmediateLoop:
     def __init__(self, error: Callable[[dict[str, Any]], None]) -> None:
         self.call_exception_handler = error
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Marked(NamedTuple):
+class PropagatedVariable(NamedTuple):
     """A variable that travels.
 
     Attributes:
@@ -36,7 +36,7 @@ class Marked(NamedTuple):
 
 
 _ABSENT = object()
-MARKED: dict[str, Marked] = {}
+PROPAGATED: dict[str, PropagatedVariable] = {}
 """Every variable that travels, by name; empty as long as none does."""
 
 
@@ -79,7 +79,7 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
         )
     caller = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # as namedtuple() finds where it is
     module = str(caller.get("__name__", "__main__"))
-    known = MARKED.get(variable.name)
+    known = PROPAGATED.get(variable.name)
     is_other = known is not None and known.variable is not variable
     if known is not None and is_other and known.module not in (None, module):
         raise ValueError(
@@ -90,45 +90,45 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
     return variable
 
 
-def values() -> dict[str, object]:
+def current_values() -> dict[str, object]:
     """What the marked variables hold here, by name; only those that were set."""
     context = copy_context()
     return {
         name: context[marked.variable]
-        for name, marked in MARKED.items()
+        for name, marked in PROPAGATED.items()
         if marked.variable in context
     }
 
 
-def enter(arrived: dict[str, object]) -> None:
+def set_values(arrived: dict[str, object]) -> None:
     """Sets variables in this context.
 
     Args:
         arrived: What came with a call, by name.
     """
     for name, value in arrived.items():
-        marked = MARKED.get(name)
+        marked = PROPAGATED.get(name)
         if marked is None:
             # Nobody here has it, and what is called from here may.
             marked = _mark(ContextVar(name), None)
         marked.variable.set(value)
 
 
-def _mark(variable: ContextVar[Any], module: str | None) -> Marked:
-    if not MARKED:
+def _mark(variable: ContextVar[Any], module: str | None) -> PropagatedVariable:
+    if not PROPAGATED:
         copyreg.pickle(ContextVar, _reduce)  # pyright: ignore[reportArgumentType]  # a generic class is one
-    known = MARKED.get(variable.name)
+    known = PROPAGATED.get(variable.name)
     if known is not None and known.module is None:
         # It came with the call in which its module is loaded.
         value = known.variable.get(_ABSENT)
         if value is not _ABSENT:
             variable.set(value)
-    marked = MARKED[variable.name] = Marked(variable, module)
+    marked = PROPAGATED[variable.name] = PropagatedVariable(variable, module)
     return marked
 
 
 def _reduce(variable: ContextVar[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    marked = MARKED.get(variable.name)
+    marked = PROPAGATED.get(variable.name)
     if marked is None or marked.variable is not variable:
         raise TypeError(
             f"cannot pickle the context variable {variable.name!r}, which is not "
@@ -143,10 +143,10 @@ def _reduce(variable: ContextVar[Any]) -> tuple[Callable[..., Any], tuple[Any, .
 
 def _named(name: str, module: str | None, default: tuple[Any, ...]) -> ContextVar[Any]:
     """The marked variable of a name, also in a process that has not marked it yet."""
-    if module is not None and module != "__main__" and name not in MARKED:
+    if module is not None and module != "__main__" and name not in PROPAGATED:
         with suppress(ImportError):  # then the variable itself is made here
             importlib.import_module(module)
-    known = MARKED.get(name)
+    known = PROPAGATED.get(name)
     if known is not None and known.module is not None:
         return known.variable
     made: ContextVar[Any] = (

@@ -1,4 +1,4 @@
-"""Where code is running, for whoever asks: the machine, the actor, the call."""
+"""The machine, the actor and the call that code is running in."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ def _no_env() -> RuntimeEnv:
     return {}
 
 
-class Process(Protocol):
-    """The process of an actor, which knows its calls."""
+class CallLookup(Protocol):
+    """Looks up the calls that run in a worker.
+
+    The worker's ``OwnerClient`` and, on Ray, ``Host`` implement it.
+    """
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled."""
+        """Whether a running call was cancelled."""
         ...
 
     def function_name(self, method: str) -> str:
-        """A method of the actor, with its class and the module of that."""
+        """The full name of a method or function: module, class and name."""
         ...
 
 
@@ -51,7 +54,7 @@ class RuntimeContext:
         worker_id: The process, in hex: another one for each incarnation of an actor.
         actor_id: The actor's id in hex, or None in the owner.
         actor_name: The actor's name, or None if it has none.
-        runtime_env: What was said of the actor's process, with what it inherited.
+        runtime_env: The ``runtime_env`` of the actor, with what it inherited.
         class_name: The actor's class, or empty in the owner.
         accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
         resources: What it holds, by resource name, as the user wrote it.
@@ -78,7 +81,7 @@ class RuntimeContext:
     runtime_env: RuntimeEnv = field(default_factory=_no_env)
     class_name: str = ""
     own: Callable[[], Any] | None = field(default=None, repr=False)
-    process: Process | None = field(default=None, repr=False, compare=False)
+    process: CallLookup | None = field(default=None, repr=False, compare=False)
     accelerator_ids: Mapping[str, list[int | str]] = field(
         default_factory=dict[str, "list[int | str]"]
     )
@@ -88,13 +91,13 @@ class RuntimeContext:
     captures: bool = False
 
     def __dir__(self) -> list[str]:
-        """What is there for users; how it asks its process is the engine's."""
+        """Leaves out what engines need."""
         return sorted(set(object.__dir__(self)) - _OF_ENGINES)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """In another process it tells of the place, and of no call."""
-        told = {option.name: getattr(self, option.name) for option in fields(self)}
-        return _arrived, ({**told, "process": None},)
+        # In another process it tells where this code ran, and nothing of its calls.
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        return _loaded, ({**values, "process": None},)
 
     def get_actor_id(self) -> str | None:
         """The id of the actor whose code this is, in hex; None in the owner."""
@@ -130,7 +133,10 @@ class RuntimeContext:
             RuntimeError: This is no actor's code.
         """
         if self.own is None:
-            raise RuntimeError("current_actor is an actor's own: this is no actor")
+            raise RuntimeError(
+                "current_actor is the handle of the actor whose code runs, and this "
+                "code is not an actor's: use the handle that .remote() gave"
+            )
         return self.own()
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
@@ -145,34 +151,34 @@ class RuntimeContext:
         """What this actor holds, by resource name; memory in bytes."""
         return dict(self.resources)
 
-    # The call whose code asks.
+    # The running call.
 
     def get_task_id(self) -> str | None:
         """The id of the call, in hex; another one each time that it is sent again."""
-        asking = running.get()
-        return None if asking is None else f"{self.worker_id}{asking[0]:016x}"
+        call = running.get()
+        return None if call is None else f"{self.worker_id}{call[0]:016x}"
 
     def get_task_name(self) -> str | None:
         """What the call is called: by ``options(name=...)``, or ``Class.method``."""
-        asking = running.get()
-        if asking is None:
+        call = running.get()
+        if call is None:
             return None
-        _, method, told = asking
+        _, method, headers = call
         name = f"{self.class_name}.{method}" if self.class_name else method
-        return name if told is None else told.get("name", name)
+        return name if headers is None else headers.get("name", name)
 
     def get_task_function_name(self) -> str | None:
-        """The method, with its class and the module of that."""
-        asking = running.get()
-        if asking is None or self.process is None:
+        """The full name of the method: module, class and name."""
+        call = running.get()
+        if call is None or self.process is None:
             return None
-        return self.process.function_name(asking[1])
+        return self.process.function_name(call[1])
 
     @property
     def deadline(self) -> float | None:
         """When the call's time is over, by ``time.monotonic()``; None for never."""
-        asking = running.get()
-        deadline = None if asking is None else deadline_of(asking[2])
+        call = running.get()
+        deadline = None if call is None else deadline_of(call[2])
         return None if deadline is None else deadline[0]
 
     def time_left(self) -> float | None:
@@ -186,14 +192,14 @@ class RuntimeContext:
         For plain methods, which are not interrupted: cheap enough to be asked in a
         loop. An ``async def`` gets CancelledError besides.
         """
-        asking = running.get()
-        if asking is None:
+        call = running.get()
+        if call is None:
             return False
-        if is_late(asking[2]):
+        if is_late(call[2]):
             return True
-        return self.process is not None and self.process.was_canceled(asking[0])
+        return self.process is not None and self.process.was_canceled(call[0])
 
-    # Where it is.
+    # The machine.
 
     def get_session_name(self) -> str:
         """The name of the runtime, as long as it runs."""
@@ -204,5 +210,5 @@ class RuntimeContext:
         return {}
 
 
-def _arrived(told: dict[str, Any]) -> RuntimeContext:
-    return RuntimeContext(**told)
+def _loaded(values: dict[str, Any]) -> RuntimeContext:
+    return RuntimeContext(**values)

@@ -1,19 +1,15 @@
-"""What an actor's process is like: its variables and its working directory.
-
-What a name stands for here: of a module's classes and functions, of a directory.
-"""
+"""The ``runtime_env`` of a process: its environment variables and working directory."""
 
 from __future__ import annotations
 
 import re
-import sys
 import weakref
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypedDict, TypeVar, cast
 
 from actorlib._core.public import public
-from actorlib._core.validation import closest
+from actorlib._core.validation import closest_names
 from actorlib.exceptions import UnsupportedOptionError
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
@@ -36,7 +32,7 @@ _KEYS = ("env_vars", "working_dir")
 
 
 def checked_env(given: object) -> RuntimeEnv | None:
-    """A copy of what a user wrote; None if it says nothing.
+    """Checks and copies what a user wrote; None if it is empty.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -56,55 +52,58 @@ def checked_env(given: object) -> RuntimeEnv | None:
         elif key == "working_dir":
             env["working_dir"] = _directory(value)
         else:
-            close = closest(str(key), _KEYS)
+            close = closest_names(str(key), _KEYS)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise ValueError(
-                f"runtime_env knows no {key!r}.{hint} Its keys are "
-                f"{', '.join(map(repr, _KEYS))}: what is to be installed has to be "
-                "there before"
+                f"runtime_env has no key {key!r}.{hint} Its keys are "
+                f"{', '.join(map(repr, _KEYS))}: it installs no packages, so install "
+                "what actors need before init()"
             )
     return env or None
 
 
-class Spec(Protocol):
-    """An actor, or a function, to be; see ActorSpec and FunctionSpec."""
+class HasOptions(Protocol):
+    """What has options to which an environment can be added.
+
+    ``ActorSpec`` and ``FunctionSpec`` implement it.
+    """
 
     @property
     def options(self) -> Any:
-        """What it asks for; ``updated`` gives the same with some of it replaced."""
+        """Its options, which have ``runtime_env`` and ``updated()``."""
         ...
 
 
-S = TypeVar("S", bound=Spec)
+S = TypeVar("S", bound=HasOptions)
 
 
-class Heritage:
-    """What every actor and every function of a runtime inherits.
+class InheritedEnv:
+    """Adds the ``runtime_env`` of ``init()`` to those of actors and functions.
 
     Args:
-        env: What was said of the runtime.
+        env: That of ``init()``.
     """
 
     def __init__(self, env: RuntimeEnv) -> None:
         self._env = env
-        self._heirs: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._merged: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def given_to(self, spec: S) -> S:
-        """What is to be made, with what it inherits."""
-        env = inherited(self._env, spec.options.runtime_env)
+        """Returns a spec with the environment that it inherits."""
+        env = merged_env(self._env, spec.options.runtime_env)
         options = spec.options.updated({"runtime_env": env})
         return cast("S", replace(cast("Any", spec), options=options))
 
     def of(self, spec: S) -> S:
-        """The same for what is called often: its heir is made once."""
-        heir = self._heirs.get(spec)
-        if heir is None:
-            heir = self._heirs[spec] = self.given_to(spec)
-        return cast("S", heir)
+        """Does the same for a spec that is used again and again, and remembers it."""
+        merged = self._merged.get(spec)
+        if merged is None:
+            merged = self._merged[spec] = self.given_to(spec)
+        return cast("S", merged)
 
 
-def refuse_own(env: RuntimeEnv | None) -> None:
-    """Refuses what an actor without a process of its own cannot have.
+def refuse_env(env: RuntimeEnv | None) -> None:
+    """Refuses an environment on the inline engine, whose actors share one process.
 
     Raises:
         UnsupportedOptionError: It asks for variables or a directory.
@@ -118,12 +117,12 @@ def refuse_own(env: RuntimeEnv | None) -> None:
             )
 
 
-def inherited(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:
-    """What an actor gets that another one made.
+def merged_env(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:
+    """Merges the environment of an actor with that of the one that made it.
 
     Args:
-        outer: What the actor that makes it has.
-        own: What was said of the new one, which wins.
+        outer: That of the actor that made it.
+        own: Its own, which wins.
     """
     if not outer or not own:
         return own or outer
@@ -142,8 +141,9 @@ def variables_of(env: RuntimeEnv | None, environ: Mapping[str, str]) -> dict[str
     """The variables that a process gets.
 
     Args:
-        env: What was said of it.
-        environ: What it would have otherwise. A variable that is not there is empty.
+        env: Its ``runtime_env``.
+        environ: The variables that it would have otherwise; ``${NAME}`` of one that is
+            not there is empty.
     """
     return {
         name: _REFERENCE.sub(lambda found: environ.get(found[1], ""), value)
@@ -154,7 +154,7 @@ def variables_of(env: RuntimeEnv | None, environ: Mapping[str, str]) -> dict[str
 def _variables(given: object) -> dict[str, str]:
     if not isinstance(given, Mapping):
         raise TypeError(
-            "env_vars takes a dict of texts by name, for example {'A': '1'}, not "
+            "env_vars takes a dict of strings by name, for example {'A': '1'}, not "
             f"{given!r} ({type(given).__name__})"
         )
     variables: dict[str, str] = {}
@@ -162,11 +162,14 @@ def _variables(given: object) -> dict[str, str]:
         for part in (name, value):
             if not isinstance(part, str):
                 raise TypeError(
-                    f"env_vars takes texts, as variables are nothing else: {name!r} is "
-                    f"{value!r}, where {part!r} is {type(part).__name__}"
+                    f"env_vars takes strings by name, and {name!r}: {value!r} has "
+                    f"{part!r} ({type(part).__name__}) in it: write str(...)"
                 )
         if not name or "=" in name or "\0" in name + value:
-            raise ValueError(f"no variable can be {name!r} with the value {value!r}")
+            raise ValueError(
+                f"env_vars has {name!r} with the value {value!r}: a name is neither "
+                "empty nor has an '=' in it, and neither has a null character"
+            )
         variables[name] = value
     return variables
 
@@ -180,22 +183,13 @@ def _directory(given: object) -> str:
         )
     if "://" in path:
         raise ValueError(
-            f"working_dir={path!r} is no directory of this machine: fetch it first"
+            f"working_dir={path!r} is an address, and working_dir takes a directory of "
+            "this machine: download it first, and give the path"
         )
     return path
 
 
-def found_by_name(module: str, qualname: str) -> object:
-    """What a worker would find under that name, or None if it could not look there."""
-    if module == "__main__" or "<locals>" in qualname:
-        return None
-    found: object = sys.modules.get(module)
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def settled_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
+def resolved_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
     """The same with an absolute ``working_dir``.
 
     Raises:
@@ -208,6 +202,7 @@ def settled_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
     path = Path(env["working_dir"]).expanduser().absolute()
     if not path.is_dir():
         raise NotADirectoryError(
-            f"working_dir={env['working_dir']!r} is no directory here ({path})"
+            f"working_dir={env['working_dir']!r} is no directory: there is none at "
+            f"{path}. Create it, or give another path"
         )
     return {**env, "working_dir": str(path)}

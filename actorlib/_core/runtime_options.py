@@ -7,7 +7,13 @@ from typing import Literal, TypedDict, cast
 from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
-from actorlib._core.validation import count, module_names, one_of, seconds, text
+from actorlib._core.validation import (
+    check_count,
+    check_one_of,
+    check_seconds,
+    check_text,
+    checked_modules,
+)
 
 ENGINES = ("local", "inline", "ray")
 MASK_FORMS = ("index", "uuid")
@@ -133,28 +139,28 @@ class RuntimeOptions:
         )
         object.__setattr__(self, "capacity", declared)
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
-        object.__setattr__(self, "preload", module_names(self.preload))
+        object.__setattr__(self, "preload", checked_modules(self.preload))
         if self.engine is not None:
-            one_of("engine", self.engine, ENGINES)
+            check_one_of("engine", self.engine, ENGINES)
         if self.address is not None:
-            text("address", self.address, "'auto'")
+            check_text("address", self.address, "'auto'")
         if self.start_method is not None:
-            one_of("start_method", self.start_method, START_METHODS)
-        one_of("infeasible", self.infeasible, INFEASIBLE)
+            check_one_of("start_method", self.start_method, START_METHODS)
+        check_one_of("infeasible", self.infeasible, INFEASIBLE)
         if self.mask_form is not None:
-            one_of("mask_form", self.mask_form, MASK_FORMS)
+            check_one_of("mask_form", self.mask_form, MASK_FORMS)
         if self.preload and self.start_method == "spawn":
             raise ValueError(
                 f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
                 "other: a fresh interpreter imports everything anew"
             )
-        seconds("grace", self.grace)
-        text("namespace", self.namespace, "'training'")
+        check_seconds("grace", self.grace)
+        check_text("namespace", self.namespace, "'training'")
         if self.object_store_memory is not None:
             bytes_of("object_store_memory", self.object_store_memory)
-        one_of("object_store_full", self.object_store_full, WHEN_FULL)
-        count("share_above", self.share_above, 1)
-        count("actor_history", self.actor_history, 0)
+        check_one_of("object_store_full", self.object_store_full, WHEN_FULL)
+        check_count("share_above", self.share_above, 1)
+        check_count("actor_history", self.actor_history, 0)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"

@@ -1,22 +1,16 @@
-"""A stream as it is read in this process: what has come, what was taken, its end.
-
-It stands in the engine's table of calls as a ref does, and takes items besides. The
-engine puts items in where it reads its pipe, readers take them in any thread, and the
-generator's destructor may run in the middle of either; hence the lock, and hence a
-dropped generator only leaves a note for the engine.
-
-Items are refs that are done. Whoever finds none waits for the next *arrival*, a ref
-too, so waiting is the same here as for any other result, blocking or awaiting, and a
-wait that is cancelled loses nothing.
-
-What a call of a generator gives: its items, one ref after the other.
+"""The items of a generator's call, as this process reads them.
 
 ``async for ref in h.items.remote(10): print(await ref)``, and in plain methods of
-actors ``for ref in gen: ref.get()``. Each step waits until the next item is there, so
-its ref is done; a ref that is kept is good for ever.
+actors ``for ref in gen: ref.get()``: users have an ``ObjectRefGenerator``. Items are
+refs that are done. Breaking out of the loop, being cancelled in it or dropping the
+generator cancels the call, as it ends a generator of one's own.
 
-It ends as a generator of one's own does: whoever breaks out of the loop, is cancelled
-in it or loses the generator ends what makes the items.
+Behind it, a ``StreamReader`` has the place in the engine's table of calls that a ref
+has elsewhere. The engine puts items in on the thread that reads its pipe, readers take
+them on any thread, and the generator's destructor may run in the middle of either:
+hence the lock, and hence a dropped generator only schedules its cancellation. Whoever
+finds no item waits for the next *arrival*, which is a ref too: so waiting is the same
+as for any other result, blocking or awaiting, and a cancelled wait loses nothing.
 """
 
 from __future__ import annotations
@@ -29,15 +23,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from actorlib._core.flow_control import UNREAD, ReceiveWindow, bounds_of
-from actorlib._core.loop_thread import at_home
+from actorlib._core.loop_thread import run_on_loop_of
 from actorlib._core.object_ref import (
     ObjectRef,
     ResultOwner,
     bind,
-    called,
-    give_up,
-    named,
-    read_by,
+    keep_generator,
+    label_of,
+    label_of_call,
+    mark_cancelled,
 )
 from actorlib._core.public import public
 from actorlib.exceptions import ProtocolError, TaskCancelledError
@@ -53,74 +47,78 @@ R = TypeVar("R")
 _NO_ITEM = -1
 
 
-class Force(Protocol):
-    """Stops a call, and ends the process that it runs in."""
+class ForceCancel(Protocol):
+    """Cancels a call, and ends the process that runs it."""
 
     def __call__(self, call: int, *, recursive: bool) -> None:
-        """Stops a call by its number, and perhaps the calls that it has made."""
+        """Cancels a call by its number, and perhaps the calls that it has made."""
         ...
 
 
-class Feed(Protocol):
-    """What a stream needs of the engine that it comes through."""
+class StreamOwner(Protocol):
+    """What a StreamReader needs of the engine that receives its items.
+
+    The owner's ``OwnerFeed``, the worker's clients and Ray's ``Stream`` implement it.
+    """
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops the call; see Replier."""
+        """Cancels the call; see ResultOwner."""
         ...
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
+        """Calls back once when a ref is done; see ResultOwner."""
         ...
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until the ref is done; see Replier."""
+        """Blocks this thread until the ref is done; see ResultOwner."""
         ...
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
+        """An id for what a ref stands for; see ResultOwner."""
         ...
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent; see Replier."""
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
         ...
 
     def taken(self, number: int, count: int) -> None:
-        """Tells the producer how many items were taken; UNREAD if nobody reads."""
+        """Acknowledges to the producer how many items were taken, or UNREAD."""
         ...
 
     def later(self, callback: Callable[[], None]) -> None:
-        """Calls back where no other work of the engine is under way."""
+        """Calls back soon, on the engine's thread; from any thread, also in __del__."""
         ...
 
 
 class StreamReader:
-    """The reader's end of one stream; the replier of its refs.
+    """Receives the items of one call, in order; the result owner of their refs.
 
     Args:
-        loop: What its refs take for their loop.
-        feed: The engine.
+        loop: The loop of its refs.
+        owner: The engine that receives them.
         bounds: How far the producer may be ahead.
-        is_capped: Whether other streams of the actor wait for what is taken here.
+        is_capped: Whether the actor limits the unread items of all its streams
+            together.
         is_detached: Whether the call goes on when nobody reads any more.
 
     Attributes:
         call: The engine's number for the call.
-        completed: The whole call: its value is the number of items. It is the
-            engine's; a reader gets one of his own, see ``whole``.
+        completed: The whole call: its value is the number of items. It is for the
+            engine; users get a ref of their own, see ``whole``.
         is_detached: See above.
-        force: Stops the call, and ends the process that it runs in; None where that
-            is an actor's.
-        asked: What was called, where the engine does not keep that; see ObjectRef.
+        force_cancel: Cancels the call, and ends the process that runs it; None for
+            calls of actors.
+        callee: What was called, where the engine does not keep that; see ObjectRef.
     """
 
-    force: Force | None = None
-    asked: object = ""
+    force_cancel: ForceCancel | None = None
+    callee: object = ""
     _engine: ResultOwner
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        feed: Feed,
+        owner: StreamOwner,
         bounds: Bounds,
         *,
         is_capped: bool = False,
@@ -132,9 +130,9 @@ class StreamReader:
         self.is_detached = is_detached
         self._whole: weakref.ref[ObjectRef[int]] | None = None
         self._loop = loop
-        self._feed = feed
+        self._owner = owner
         self._is_capped = is_capped
-        self._tally = ReceiveWindow(bounds, tells_each=is_capped)
+        self._window = ReceiveWindow(bounds, acks_each=is_capped)
         self._lock = threading.Lock()
         self._items: deque[tuple[ObjectRef[Any], int]] = deque()
         self._arrival: ObjectRef[None] | None = None
@@ -145,13 +143,13 @@ class StreamReader:
 
     @classmethod
     def of(
-        cls, callee: Callee, loop: asyncio.AbstractEventLoop, feed: Feed
+        cls, callee: Callee, loop: asyncio.AbstractEventLoop, owner: StreamOwner
     ) -> StreamReader:
-        """The reader of a call that is about to be made."""
+        """Makes the reader of a call that is about to be made."""
         options = callee.options
         return cls(
             loop,
-            feed,
+            owner,
             bounds_of(options.backpressure or 0),
             is_capped=callee.is_capped,
             is_detached=bool(options.detach),
@@ -170,13 +168,13 @@ class StreamReader:
             if not self._items:
                 return None
             ref, nbytes = self._items.popleft()
-            tells = nbytes != _NO_ITEM and self._tally.took(nbytes)
-        if tells and (self._is_capped or not self._is_over):
-            self._feed.taken(self._number, self._tally.count)
+            is_due = nbytes != _NO_ITEM and self._window.took(nbytes)
+        if is_due and (self._is_capped or not self._is_over):
+            self._owner.taken(self._number, self._window.count)
         return ref
 
     def arrival(self) -> ObjectRef[None]:
-        """Done when there is an item to be taken, or the end."""
+        """A ref that is done when there is an item to be taken, or the end."""
         with self._lock:
             if self._arrival is not None:
                 return self._arrival
@@ -189,12 +187,12 @@ class StreamReader:
         return arrival
 
     def whole(self, reader: object) -> ObjectRef[int]:
-        """The whole call, as a ref that keeps its reader.
+        """The whole call, as a ref that keeps the generator alive.
 
-        Whoever waits for the whole call wants it to go on, also if he takes no items.
+        Whoever waits for the whole call wants it to go on, also without taking items.
 
         Args:
-            reader: What ``drop`` is called for when it is gone.
+            reader: The generator; ``drop`` is called when it is gone.
         """
         with self._lock:
             known = None if self._whole is None else self._whole()
@@ -202,37 +200,37 @@ class StreamReader:
                 return known
             whole: ObjectRef[int] = ObjectRef(loop=self._loop)
             bind(whole, self, 0)
-            read_by(whole, reader)
+            keep_generator(whole, reader)
             self._whole = weakref.ref(whole)
-            pass_on(self.completed, whole)
+            copy_outcome(self.completed, whole)
         return whole
 
     def drop(self) -> None:
-        """Nobody reads any more: the call is cancelled, unless it is detached.
+        """Throws items away from now on, and cancels the call unless it is detached.
 
-        The producer of a detached one is told once it has sent something.
+        The producer of a detached call learns of it once it has sent something.
         """
         with self._lock:
             if self._is_dropped:
                 return
             self._is_dropped = True
             items, self._items = self._items, deque()
-            is_left = self.is_detached and not self._is_over
-            tells = bool(self._number) and (self._is_capped or is_left)
-        del items  # not before: it may be the end of the user's own objects
-        if tells:
-            self._feed.taken(self._number, UNREAD)
+            runs_on = self.is_detached and not self._is_over
+            is_due = bool(self._number) and (self._is_capped or runs_on)
+        del items  # outside of the lock: it may run destructors of the user's
+        if is_due:
+            self._owner.taken(self._number, UNREAD)
         if not self._is_over and not self.is_detached:
             self.completed.cancel()
         self._arrived()
 
     def drop_soon(self) -> None:
-        """The same, from a destructor."""
+        """Does the same soon; for a destructor."""
         if not self._is_capped and self._is_over:
-            self._items.clear()  # the rest waits for the garbage collector
+            self._items.clear()  # nothing else is left to be done
             return
         with suppress(RuntimeError):  # the loop is closed
-            self._feed.later(self.drop)
+            self._owner.later(self.drop)
 
     # For the engine.
 
@@ -243,28 +241,28 @@ class StreamReader:
         payload: Any,
         load: Callable[[ObjectRef[Any], Any], None],
     ) -> None:
-        """Takes an item in.
+        """Receives an item.
 
         Args:
-            number: What the producer calls the stream.
-            index: Which item it is, from 0; one that was there before is passed over,
-                as a call that is sent again begins anew.
-            payload: The item.
-            load: Gives a ref the value in a payload.
+            number: The producer's number of the stream.
+            index: Which item it is, from 0; one that has come before is ignored, as a
+                call that is sent again begins anew.
+            payload: The item, encoded.
+            load: Decodes a payload into a ref.
         """
         self._number = number
         if index < self._received or self._is_dropped or self._is_over:
             if index == 0 and not self._is_over:
-                self._tell_anew()
+                self._acknowledge_again()
             return
         if index > self._received:
-            self._cut_short(index)
+            self._fail_incomplete(index)
             return
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         bind(ref, self, 0)
         try:
             load(ref, payload)
-        finally:  # also if loading it was interrupted: its ref says so
+        finally:  # also if loading it was interrupted: then the ref fails
             with self._lock:
                 self._received += 1
                 if not self._is_over and not self._is_dropped:
@@ -272,11 +270,12 @@ class StreamReader:
             if self._arrival is not None:
                 self._arrived()
 
-    def _cut_short(self, made: int) -> None:
-        """Items are missing: the stream fails, or a reader would take it for whole."""
+    def _fail_incomplete(self, made: int) -> None:
+        """Fails the stream, as items are missing."""
         self.set_exception(
             ProtocolError(
-                f"{made} items of a stream were made, and {self._received} have come"
+                f"a stream has lost items: {made} were sent, and {self._received} have "
+                "come. This is a bug in actorlib"
             )
         )
 
@@ -286,21 +285,24 @@ class StreamReader:
         return bool(self._items)
 
     def done(self) -> bool:
-        """Whether the end has come."""
+        """Whether the end has come; see asyncio.Future."""
         return self._is_over
 
     def set_result(self, count: int) -> None:
-        """All items have come.
+        """Ends the stream after all items.
 
         Args:
             count: How many there were.
         """
         if type(count) is not int:
-            told = f"a stream ended with {count!r}, which is no number of items"
-            self.set_exception(ProtocolError(told))
+            message = (
+                f"a stream ended with {count!r} in place of the number of its items. "
+                "This is a bug in actorlib"
+            )
+            self.set_exception(ProtocolError(message))
             return
         if count > self._received and not self._is_dropped and not self._is_over:
-            self._cut_short(count)
+            self._fail_incomplete(count)
             return
         self._end(None)
         if not self.completed.done():
@@ -308,44 +310,44 @@ class StreamReader:
         self._pass_on()
 
     def set_exception(self, error: BaseException) -> None:
-        """The stream ends with an error, behind the items that have come."""
+        """Ends the stream with an error, after the items that have come."""
         self._end(error)
         if not self.completed.done():
             self.completed.set_exception(error)
-            # The last item tells of it; and what was cut off, nobody wanted any more.
+            # The last item raises it; and a dropped one is of no interest.
             if not self._is_dropped or isinstance(error, TaskCancelledError):
                 self.completed.exception()
         self._pass_on()
 
     def exception(self) -> None:
-        """Whoever looks knows of the error: nobody has to be told of it."""
+        """Marks the error as seen, so that asyncio does not log it."""
         self.completed.exception()
         for ref, _ in self._items:
             ref.exception()
 
-    # The replier of its refs.
+    # For its refs; see ResultOwner.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops the call; what was not taken is gone; see Replier."""
+        """Cancels the call, and drops what was not taken; see ResultOwner."""
         del call  # its own refs have no number
-        self._feed.cancel(self.call, recursive=recursive)
-        self._stopped()
+        self._owner.cancel(self.call, recursive=recursive)
+        self._end_cancelled()
 
-    def may_force(self, stop: Force) -> None:
-        """Lets the call be stopped by force.
+    def allow_force(self, force_cancel: ForceCancel) -> None:
+        """Lets the call be cancelled by force.
 
         Args:
-            stop: Does so, by the engine's number for the call.
+            force_cancel: Does so, by the engine's number for the call.
         """
 
-        def force(call: int, *, recursive: bool) -> None:
+        def force_own(call: int, *, recursive: bool) -> None:
             del call  # its own refs have no number
-            stop(self.call, recursive=recursive)
-            self._stopped()
+            force_cancel(self.call, recursive=recursive)
+            self._end_cancelled()
 
-        self.force = force
+        self.force_cancel = force_own
 
-    def _stopped(self) -> None:
+    def _end_cancelled(self) -> None:
         with self._lock:
             items, self._items = self._items, deque()
         del items
@@ -353,45 +355,45 @@ class StreamReader:
         for ref, _ in self._items:
             ref.exception()
         if not self.completed.done():
-            give_up(self.completed)
+            mark_cancelled(self.completed)
         self._pass_on()
 
     def _pass_on(self) -> None:
         with self._lock:
             whole = None if self._whole is None else self._whole()
         if whole is not None:
-            pass_on(self.completed, whole)
+            copy_outcome(self.completed, whole)
 
-    def called(self, call: int = 0) -> str:
-        """What the call is called in messages; see Namer."""
+    def label_of(self, call: int = 0) -> str:
+        """The name of the call in messages; see ResultOwner."""
         del call  # its own refs have no number
-        return named(self._feed, self.call) or str(self.asked)
+        return label_of_call(self._owner, self.call) or str(self.callee)
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """Nothing: a stream ends by itself when nobody reads; see Replier."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """Does nothing: a stream ends by itself when nobody reads; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
-        self._feed.watch(ref, then)
+        """Calls back once when a ref is done; see ResultOwner."""
+        self._owner.watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a ref is done; see Replier."""
-        self._feed.wait(ref, timeout)
+        """Blocks this thread until a ref is done; see ResultOwner."""
+        self._owner.wait(ref, timeout)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
-        return self._feed.name()
+        """An id for what a ref stands for; see ResultOwner."""
+        return self._owner.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent; see Replier."""
-        return self._feed.travel(ref)
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
+        return self._owner.travel(ref)
 
-    def _tell_anew(self) -> None:
-        """The call begins again: the producer knows nothing of what was taken."""
+    def _acknowledge_again(self) -> None:
+        """Repeats what was acknowledged, to a producer that begins anew."""
         if self._is_dropped:
-            self._feed.taken(self._number, UNREAD)
-        elif self._tally.count:
-            self._feed.taken(self._number, self._tally.count)
+            self._owner.taken(self._number, UNREAD)
+        elif self._window.count:
+            self._owner.taken(self._number, self._window.count)
 
     def _end(self, error: BaseException | None) -> None:
         failed: ObjectRef[Any] | None = None
@@ -415,25 +417,25 @@ class StreamReader:
             arrival.set_result(None)
 
 
-def pass_on(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
-    """Gives one ref what another one has, if it has it and that has nothing yet."""
+def copy_outcome(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
+    """Copies the result, error or cancellation of a ref that is done to another ref."""
     if not ref.done() or to.done():
         return
     if ref.cancelled():
-        give_up(to)
+        mark_cancelled(to)
         return
     error = ref.exception()
     if error is None:
         to.set_result(ref.result())
     else:
         to.set_exception(error)
-        to.exception()  # the last item tells of it
+        to.exception()  # the last item raises it
 
 
 def _size_of(payload: Any) -> int:
     if type(payload) is bytes:
         return len(payload)
-    sizes = getattr(payload, "sizes", None)  # in shared memory
+    sizes = getattr(payload, "sizes", None)  # of a value in shared memory
     return sum(map(len, payload)) if sizes is None else sum(sizes)
 
 
@@ -463,14 +465,14 @@ class ObjectRefGenerator(Generic[R]):
         True
     """
 
-    __slots__ = ("__weakref__", "_reading", "_waits")
+    __slots__ = ("__weakref__", "_reader", "_waits")
 
-    def __init__(self, reading: StreamReader) -> None:
-        self._reading = reading
+    def __init__(self, reader: StreamReader) -> None:
+        self._reader = reader
         self._waits = 0
 
     def __iter__(self) -> Self:
-        """The generator itself: for plain methods of actors."""
+        """Returns the generator itself: for plain methods of actors."""
         return self
 
     def __next__(self) -> ObjectRef[R]:
@@ -480,15 +482,15 @@ class ObjectRefGenerator(Generic[R]):
             StopIteration: There are no more.
             RuntimeError: This thread runs the event loop: write ``async for``.
         """
-        reading = self._reading
-        while (ref := reading.take()) is None:
-            if reading.is_exhausted:
+        reader = self._reader
+        while (ref := reader.take()) is None:
+            if reader.is_exhausted:
                 raise StopIteration
-            reading.arrival().get()
+            reader.arrival().get()
         return ref
 
     def __aiter__(self) -> Self:
-        """The generator itself."""
+        """Returns the generator itself."""
         return self
 
     async def __anext__(self) -> ObjectRef[R]:
@@ -500,15 +502,15 @@ class ObjectRefGenerator(Generic[R]):
         Raises:
             StopAsyncIteration: There are no more.
         """
-        reading = self._reading
-        while (ref := reading.take()) is None:
-            if reading.is_exhausted:
+        reader = self._reader
+        while (ref := reader.take()) is None:
+            if reader.is_exhausted:
                 raise StopAsyncIteration
             self._waits += 1
             try:
-                await reading.arrival()
+                await reader.arrival()
             except asyncio.CancelledError:
-                if self._waits == 1 and not reading.is_detached:
+                if self._waits == 1 and not reader.is_detached:
                     self.cancel()
                 raise
             finally:
@@ -517,19 +519,19 @@ class ObjectRefGenerator(Generic[R]):
 
     def next_ready(self) -> bool:
         """Whether the next item is there, so that ``next()`` would not wait."""
-        reading = self._reading
-        return not reading.is_exhausted and reading.arrival().done()
+        reader = self._reader
+        return not reader.is_exhausted and reader.arrival().done()
 
     def is_finished(self) -> bool:
         """Whether every item was taken, and no other will come."""
-        return self._reading.is_exhausted
+        return self._reader.is_exhausted
 
     def completed(self) -> ObjectRef[int]:
         """The whole call: the number of its items, or what it raised.
 
         Who holds it keeps the call, also when the generator itself is dropped.
         """
-        return self._reading.whole(self)
+        return self._reader.whole(self)
 
     def cancel(self, *, recursive: bool = True, force: bool = False) -> bool:
         """Stops the method at its yield, or an ``async def`` at its await.
@@ -551,18 +553,18 @@ class ObjectRefGenerator(Generic[R]):
             TypeError: ``recursive`` or ``force`` is no bool.
             ValueError: ``force`` for an actor.
         """
-        return self._reading.completed.cancel(recursive=recursive, force=force)
+        return self._reader.completed.cancel(recursive=recursive, force=force)
 
     def close(self) -> None:
         """Ends the method, unless it is detached; there are no more items to be read.
 
         ``contextlib.closing(h.items.remote())`` does so where a block is left.
         """
-        reading = self._reading
-        if reading.done():
-            reading.drop()
+        reader = self._reader
+        if reader.done():
+            reader.drop()
         else:  # somebody may wait for an item on the loop, and another thread close it
-            at_home(reading.completed, reading.drop)
+            run_on_loop_of(reader.completed, reader.drop)
 
     async def aclose(self) -> None:
         """Does the same, as ``contextlib.aclosing`` asks for it."""
@@ -570,22 +572,22 @@ class ObjectRefGenerator(Generic[R]):
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # the interpreter is going down
-            self._reading.drop_soon()
+            self._reader.drop_soon()
 
     def __repr__(self) -> str:
-        reading = self._reading
-        if reading.done():
+        reader = self._reader
+        if reader.done():
             return "<ObjectRefGenerator finished>"
-        where = called(reading.completed)
+        where = label_of(reader.completed)
         return f"<ObjectRefGenerator running{where and f': {where}'}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "an ObjectRefGenerator cannot travel: pass its items, or the handle of the "
-            "actor that makes them"
+            "an ObjectRefGenerator cannot be sent to another process: send the refs of "
+            "its items, or the handle of the actor, which can be called there"
         )
 
 
-def reading_of(generator: ObjectRefGenerator[Any]) -> StreamReader:
-    """The reader's end of a stream, for those who wait for several."""
-    return generator._reading  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+def reader_of(generator: ObjectRefGenerator[Any]) -> StreamReader:
+    """The StreamReader behind a generator."""
+    return generator._reader  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-def closest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
+def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     """The names that look most like one that is unknown, the likeliest first.
 
     Args:
@@ -34,7 +34,7 @@ def closest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
 K = TypeVar("K")
 
 
-def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """One of a few words."""
     if not isinstance(value, str):
         raise TypeError(
@@ -47,7 +47,7 @@ def one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         )
 
 
-def text(name: str, value: object, example: str) -> None:
+def check_text(name: str, value: object, example: str) -> None:
     """A name that is not empty."""
     if not isinstance(value, str):
         raise TypeError(
@@ -58,7 +58,7 @@ def text(name: str, value: object, example: str) -> None:
         raise ValueError(f"{name} takes a name, for example {example}, not {value!r}")
 
 
-def seconds(name: str, value: object) -> None:
+def check_seconds(name: str, value: object) -> None:
     """A finite number of seconds, at least 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
@@ -68,16 +68,16 @@ def seconds(name: str, value: object) -> None:
         raise ValueError(f"{name} takes a finite number of seconds >= 0, not {value!r}")
 
 
-def duration(name: str, value: object) -> float:
+def checked_duration(name: str, value: object) -> float:
     """A finite number of seconds above 0."""
-    seconds(name, value)
+    check_seconds(name, value)
     given = float(cast("Real", value))
     if not given:
         raise ValueError(f"{name} takes a finite number of seconds > 0, not {value!r}")
     return given
 
 
-def count(name: str, value: object, least: int) -> None:
+def check_count(name: str, value: object, least: int) -> None:
     """A whole number, at least so many."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(
@@ -87,7 +87,7 @@ def count(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name} takes a whole number >= {least}, not {value!r}")
 
 
-def limit(name: str, value: object) -> None:
+def check_limit(name: str, value: object) -> None:
     """A whole number, at least 1, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(
@@ -100,7 +100,7 @@ def limit(name: str, value: object) -> None:
         )
 
 
-def truth(name: str, value: object) -> None:
+def check_bool(name: str, value: object) -> None:
     """True or False."""
     if not isinstance(value, bool):
         raise TypeError(
@@ -108,7 +108,7 @@ def truth(name: str, value: object) -> None:
         )
 
 
-def counts(name: str, value: object, example: str) -> dict[str, int]:
+def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
     """Names, each with a whole number, at least 1."""
     if not isinstance(value, Mapping):
         raise TypeError(
@@ -117,12 +117,12 @@ def counts(name: str, value: object, example: str) -> dict[str, int]:
         )
     given = cast("Mapping[str, int]", value)
     for key, number in given.items():
-        text(name, key, example)
-        count(f"{name}[{key!r}]", number, 1)
+        check_text(name, key, example)
+        check_count(f"{name}[{key!r}]", number, 1)
     return dict(given)
 
 
-def times(name: str, value: object) -> None:
+def check_times(name: str, value: object) -> None:
     """A number of times, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(
@@ -135,7 +135,7 @@ def times(name: str, value: object) -> None:
         )
 
 
-def exception_classes(name: str, value: object) -> bool | tuple[type[Exception], ...]:
+def checked_exceptions(name: str, value: object) -> bool | tuple[type[Exception], ...]:
     """True, False, or several classes of exceptions."""
     if isinstance(value, bool):
         return value
@@ -149,7 +149,7 @@ def exception_classes(name: str, value: object) -> bool | tuple[type[Exception],
     )
 
 
-def module_names(preload: object) -> tuple[str, ...]:
+def checked_modules(preload: object) -> tuple[str, ...]:
     """The names of modules to be imported."""
     if isinstance(preload, str) or not isinstance(preload, Sequence):
         raise TypeError(
@@ -165,7 +165,7 @@ def module_names(preload: object) -> tuple[str, ...]:
     return tuple(cast("Sequence[str]", modules))
 
 
-def checked(
+def checked_options(
     kind: type[K],
     whose: str,
     given: Mapping[str, object],
@@ -187,7 +187,7 @@ def checked(
     known = [option.name for option in fields(cast("Any", kind)) if option.init]
     for name, value in given.items():
         if name not in known:
-            close = closest(name, known)
+            close = closest_names(name, known)
             hint = f" Did you mean {close[0]}=?" if close else ""
             raise unknown(
                 f"{name}={value!r} is no option of {whose}.{hint} "
@@ -196,7 +196,7 @@ def checked(
     return kind(**cast("dict[str, Any]", given))  # the class checks each value
 
 
-def said(options: DataclassInstance) -> dict[str, Any]:
+def given_options(options: DataclassInstance) -> dict[str, Any]:
     """What a set of options was made from, by the names of the keywords."""
     return {
         option.name: getattr(options, option.name)

@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.engine import take_slot
+from actorlib._core.engine import use_own_engine
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker import (
@@ -117,7 +117,7 @@ class InlineWorker:
     # On its own.
 
     def _run(self) -> None:
-        take_slot()
+        use_own_engine()
         code = exit_code_of(self._serve)
         if self._grace_timer is None:
             self._code = code

@@ -17,7 +17,7 @@ from actorlib._core.ids import (
     BLOCK_KIND,
     OBJECT_KIND,
     ActorId,
-    LoanId,
+    CountedId,
     ObjectId,
     kind_of,
     maker_of,
@@ -320,7 +320,7 @@ class ActorTable:
 
     # What becomes of what is held, or not any more.
 
-    def _held(self, loan: LoanId) -> None:
+    def _held(self, loan: CountedId) -> None:
         kind = kind_of(loan)
         if kind == BLOCK_KIND:
             self.object_store.held(loan)
@@ -329,7 +329,7 @@ class ActorTable:
             if supervisor is not None:
                 supervisor.revive()
 
-    def _unheld(self, loan: LoanId) -> None:
+    def _unheld(self, loan: CountedId) -> None:
         kind = kind_of(loan)
         if kind == BLOCK_KIND:
             self.object_store.unheld(loan)

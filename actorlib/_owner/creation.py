@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._core.interface import Interface
     from actorlib._core.resources import Resources
     from actorlib._shm.memory import Payload
@@ -40,4 +40,4 @@ class EncodedArguments(NamedTuple):
     """
 
     payload: Payload
-    loans: Collection[LoanId] | None
+    loans: Collection[CountedId] | None

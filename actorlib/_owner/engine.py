@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import ActorSpec, HandlePin, PendingCalls
-from actorlib._core.forking import part_loop
+from actorlib._core.forking import detach_loop
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
 from actorlib._core.object_ref import ObjectRef, bind
-from actorlib._core.propagation import MARKED
+from actorlib._core.propagation import PROPAGATED
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.runtime_env import Heritage, refuse_own
+from actorlib._core.runtime_env import InheritedEnv, refuse_env
 from actorlib._core.snapshot import Snapshot
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.actor_table import ActorTable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from actorlib._core.callee import Callee
     from actorlib._core.function_options import FunctionSpec
     from actorlib._core.group_spec import GroupId
-    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import ActorInfo, CallInfo
@@ -96,7 +96,7 @@ class LocalEngine(ABC):
         self._is_in_fork = False
         self._is_ended = False
         env = options.runtime_env
-        self._heritage = Heritage(env) if env else None
+        self._heritage = InheritedEnv(env) if env else None
         self.pending = PendingCalls()
 
     # The verbs.
@@ -107,7 +107,7 @@ class LocalEngine(ABC):
         if self._heritage:
             spec = self._heritage.given_to(spec)
         if self.machine.is_shared:
-            refuse_own(spec.options.runtime_env)
+            refuse_env(spec.options.runtime_env)
         self.actor_table.actor_names.vacant(spec.options)
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
@@ -136,7 +136,7 @@ class LocalEngine(ABC):
                 raise self._gone(callee.actor)
             return self._call_function(ObjectRef(loop=self.loop), callee, args, kwargs)
         headers = callee.headers
-        if headers is not None or MARKED:
+        if headers is not None or PROPAGATED:
             headers = headers_of(callee)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         payload = None if kwargs or self._lanes else encode_plain_call(args)
@@ -172,7 +172,7 @@ class LocalEngine(ABC):
         pool = self._pool
         entry = pool.functions.of(self, spec)
         headers = spec.headers
-        if headers is not None or MARKED:
+        if headers is not None or PROPAGATED:
             headers = headers_of(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
@@ -199,7 +199,7 @@ class LocalEngine(ABC):
         self._check_thread()
         pool = self._pool
         reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool))
-        reading.may_force(pool.force)
+        reading.allow_force(pool.force_cancel)
         return self._call_function(reading, callee, args, kwargs)
 
     def put(self, value: object) -> ObjectRef[Any]:
@@ -263,11 +263,11 @@ class LocalEngine(ABC):
         supervisor.kill("it was killed")
         return asyncio.shield(supervisor.ended)
 
-    def retain(self, actor: LoanId) -> None:
+    def retain(self, actor: CountedId) -> None:
         """Counts a holder in this process; see Engine."""
         self._references.retain(actor, OWNER)
 
-    def release(self, actor: LoanId) -> None:
+    def release(self, actor: CountedId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""
         if self._is_in_fork:
             return
@@ -284,13 +284,13 @@ class LocalEngine(ABC):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it refuses everything by now; see Owner."""
+        """Whether it refuses everything by now; see RuntimeEngine."""
         return self._is_closed
 
     def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_in_fork = self._is_closed = True
-        part_loop(self.loop)
+        detach_loop(self.loop)
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
         self.machine.close_in_fork()
@@ -393,7 +393,7 @@ class LocalEngine(ABC):
         )
 
     def calls(self) -> list[CallInfo]:
-        """The calls that have no answer yet; see Owner."""
+        """The calls that have no answer yet; see RuntimeEngine."""
         return self.actor_table.inspector.calls()
 
     def available(self) -> dict[str, float]:
@@ -405,7 +405,7 @@ class LocalEngine(ABC):
         return self.actor_table.scheduler.ledger.total()
 
     def explain_group(self, group: GroupId) -> str:
-        """Why a placement group waits, or where its bundles are; see Owner."""
+        """Why a placement group waits, or where its bundles are; see RuntimeEngine."""
         return self.groups.explain(group)
 
     def explain(self, actor: ActorId) -> str:

@@ -16,7 +16,7 @@ from actorlib._wire.messages import CALL, CALL_WITH, Frame
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
     from actorlib._owner.restart_policy import Retries
     from actorlib._shm.memory import Payload
@@ -73,7 +73,7 @@ class Mailbox(Generic[R]):
         self,
         target: R,
         method: str,
-        loans: Collection[LoanId] | None,
+        loans: Collection[CountedId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None = None,
         retries: Retries | None = None,

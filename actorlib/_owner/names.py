@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.validation import closest
+from actorlib._core.validation import closest_names
 from actorlib.exceptions import ActorAlreadyExistsError, ActorNotFoundError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
     if elsewhere:
         return f"one of that name is in namespace {elsewhere[0]!r}"
     here = [other for space, other in answering if space == namespace]
-    close = closest(name, here, 3)
+    close = closest_names(name, here, 3)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"
     if here:

@@ -13,8 +13,8 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.ids import OBJECT_KIND, LoanId, ObjectId, new_id
-from actorlib._core.loop_thread import block, notify
+from actorlib._core.ids import OBJECT_KIND, CountedId, ObjectId, new_id
+from actorlib._core.loop_thread import add_done_callback, block
 from actorlib._core.object_ref import BorrowedRef, ObjectRef, bind, object_id_of
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.teardown import tear_down
@@ -127,17 +127,17 @@ class ObjectTable:
         return ref
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops nothing by its number; see Replier."""
+        """Stops nothing by its number; see ResultOwner."""
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """Changes nothing: a wait holds nothing; see Replier."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """Changes nothing: a wait holds nothing; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
-        notify(ref, lambda _: then())
+        """Calls back once when a ref is done; see ResultOwner."""
+        add_done_callback(ref, lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread beside the loop it comes through; see Replier."""
+        """Blocks a thread beside the loop it comes through; see ResultOwner."""
         refusal = (
             "get() would block the event loop that the value comes through: await the "
             "ref instead"
@@ -166,7 +166,7 @@ class ObjectTable:
         self,
         object_id: ObjectId,
         is_good: bool,  # noqa: FBT001  # a field of the frame
-        loans: Collection[LoanId] | None,
+        loans: Collection[CountedId] | None,
         payload: Payload,
     ) -> None:
         """Takes what a worker's ref was filled with."""

@@ -30,7 +30,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.worker_session import WorkerSession
 
@@ -69,7 +69,7 @@ class LinkBroker:
         self._cancel_children = cancel_children
         self._here: dict[ActorId, WorkerSession] = {}
         self._numbered: dict[int, WorkerSession] = {}
-        self._from: dict[int, dict[LoanId, WorkerSession]] = {}
+        self._from: dict[int, dict[CountedId, WorkerSession]] = {}
 
     def enter(self, session: WorkerSession) -> None:
         """Takes a worker that is there."""
@@ -81,7 +81,7 @@ class LinkBroker:
         self._numbered.pop(session.number, None)
         self._from.pop(session.number, None)
 
-    def returned(self, session: WorkerSession, actor: LoanId) -> None:
+    def returned(self, session: WorkerSession, actor: CountedId) -> None:
         """Forgets a link: its worker has no handle of the actor any more."""
         linked = self._from.get(session.number)
         if linked:
@@ -186,7 +186,9 @@ class LinkBroker:
         self._calls.put(made)
 
 
-def _open_ones(linked: dict[LoanId, WorkerSession]) -> dict[LoanId, WorkerSession]:
+def _open_ones(
+    linked: dict[CountedId, WorkerSession],
+) -> dict[CountedId, WorkerSession]:
     return {actor: there for actor, there in linked.items() if there.channel.is_open}
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._owner.names import ActorNames
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.worker_calls import WorkerCall
@@ -64,7 +64,7 @@ class PendingCreations:
         namer: WorkerCall | None,
         maker: int,
         actor: ActorId,
-        loans: tuple[LoanId, ...] | None,
+        loans: tuple[CountedId, ...] | None,
         source: bytes,
         face: bytes,
     ) -> None:
@@ -111,7 +111,7 @@ class PendingCreations:
         self,
         actor: ActorId,
         is_good: bool,  # noqa: FBT001  # a field of the frame
-        loans: tuple[LoanId, ...] | None,
+        loans: tuple[CountedId, ...] | None,
         payload: Payload,
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""

@@ -107,7 +107,7 @@ class ActorPlacement:
     def take(self, lease: Lease) -> None:
         """Holds a lease from now on."""
         self.record.lease = lease
-        self._settled.happens()
+        self._settled.notify()
 
     def give_back(self) -> None:
         """Gives the lease back, or the place in line up."""
@@ -121,7 +121,7 @@ class ActorPlacement:
     def give_up(self) -> None:
         """Tells those who wait for it to have a lease that it never will."""
         self.waits_for_neighbours = False
-        self._settled.happens()
+        self._settled.notify()
 
 
 @final

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.ids import GROUP_KIND, ID_SIZE, kind_of, maker_of
-from actorlib._core.loop_thread import block, notify
+from actorlib._core.loop_thread import add_done_callback, block
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as, opened_one
@@ -32,7 +32,7 @@ _STAYS = "what is asked of a group waits in one process: await it, and send the 
 
 
 class GroupVerbs:
-    """Serves the owner's own code what it asks of groups; see Reservations.
+    """Serves the owner's own code what it asks of groups; see PlacementGroups.
 
     Args:
         groups: All of them.
@@ -56,14 +56,14 @@ class GroupVerbs:
         self._refs: dict[int, Entry] = {}
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; see Reservations."""
+        """Starts to reserve a group; see PlacementGroups."""
         self._check()
         spec = replace(spec, id=self._new_id())
         self._groups.reserve(spec, OWNER)
         return spec
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """Gives a value when all bundles are reserved; see Reservations."""
+        """Gives a value when all bundles are reserved; see PlacementGroups."""
         self._check()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         call = next(self._calls)
@@ -84,18 +84,18 @@ class GroupVerbs:
         return ref
 
     def remove(self, group: GroupId) -> asyncio.Future[None]:
-        """Removes a group; see Reservations."""
+        """Removes a group; see PlacementGroups."""
         self._check()
         reason = "remove_placement_group() was called"
         return removed(self._groups, group, reason, self._loop)
 
     def find(self, name: str) -> GroupSpec:
-        """Finds the group of a name; see Reservations."""
+        """Finds the group of a name; see PlacementGroups."""
         self._check()
         return self._groups.named(name).spec
 
     def infos(self) -> list[GroupInfo]:
-        """Lists what is known of each group; see Reservations."""
+        """Lists what is known of each group; see PlacementGroups."""
         return [group.info() for group in self._groups]
 
     def explain(self, group: GroupId) -> str:
@@ -107,31 +107,31 @@ class GroupVerbs:
     # Replier.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Forgets a wait for a group; see Replier."""
+        """Forgets a wait for a group; see ResultOwner."""
         del recursive  # nothing was called for it
         self._refs.pop(call, None)
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """From now on it is dropped if nobody holds the ref; see Replier."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """From now on it is dropped if nobody holds the ref; see ResultOwner."""
         call, refs = ref.call, self._refs
         if call in refs:
             refs[call] = weakref.ref(ref, lambda _: refs.pop(call, None))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
-        notify(ref, lambda _: then())
+        """Calls back once when a ref is done; see ResultOwner."""
+        add_done_callback(ref, lambda _: then())
 
     def name(self) -> bytes:
-        """Refuses: nobody else can speak of it; see Replier."""
+        """Refuses: nobody else can speak of it; see ResultOwner."""
         raise TypeError(_STAYS)
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """Refuses: nobody else can wait for it; see Replier."""
+        """Refuses: nobody else can wait for it; see ResultOwner."""
         del ref
         raise TypeError(_STAYS)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread beside the loop it comes through; see Replier."""
+        """Blocks a thread beside the loop it comes through; see ResultOwner."""
         refusal = (
             "get() would block the event loop that places the group: await it instead"
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable
 
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
 
 
 OWNER = 0
@@ -29,37 +29,37 @@ class RefCount:
     """Counts what each holder was lent."""
 
     def __init__(self) -> None:
-        self._counts: dict[LoanId, dict[int, int]] = {}
-        self._selves: dict[int, LoanId] = {}
+        self._counts: dict[CountedId, dict[int, int]] = {}
+        self._selves: dict[int, CountedId] = {}
 
     def __repr__(self) -> str:
         return f"<RefCount of {len(self._counts)} actors>"
 
-    def is_held(self, actor: LoanId) -> bool:
+    def is_held(self, actor: CountedId) -> bool:
         """Whether anybody but the actor itself holds a handle of it."""
         counts = self._counts.get(actor, {})
         return any(self._selves.get(holder) != actor for holder in counts)
 
-    def has(self, loan: LoanId, holder: int) -> bool:
+    def has(self, loan: CountedId, holder: int) -> bool:
         """Whether a holder was lent something, and has not given it back."""
         return holder in self._counts.get(loan, ())
 
-    def enter(self, holder: int, actor: LoanId) -> None:
+    def enter(self, holder: int, actor: CountedId) -> None:
         """Takes note of which actor a worker is."""
         self._selves[holder] = actor
 
-    def who(self, holder: int) -> LoanId | None:
+    def who(self, holder: int) -> CountedId | None:
         """Says which actor a worker is; None if it is gone."""
         return self._selves.get(holder)
 
-    def add(self, actor: LoanId, holder: int) -> bool:
+    def add(self, actor: CountedId, holder: int) -> bool:
         """Counts one more loan; True if nobody held the actor before."""
         was_held = self.is_held(actor)
         counts = self._counts.setdefault(actor, {})
         counts[holder] = counts.get(holder, 0) + 1
         return not was_held
 
-    def remove(self, actor: LoanId, holder: int, count: int = 1) -> bool:
+    def remove(self, actor: CountedId, holder: int, count: int = 1) -> bool:
         """Counts loans that were given back; True if nobody holds the actor now.
 
         Raises:
@@ -80,13 +80,13 @@ class RefCount:
             del self._counts[actor]
         return not self.is_held(actor)
 
-    def move(self, actors: Iterable[LoanId], holder: int) -> None:
+    def move(self, actors: Iterable[CountedId], holder: int) -> None:
         """Hands loans that this process kept over to a worker they were sent to."""
         for actor in actors:
             self.add(actor, holder)
             self.remove(actor, OWNER)
 
-    def forget(self, holder: int) -> list[LoanId]:
+    def forget(self, holder: int) -> list[CountedId]:
         """Forgets a holder that is gone; gives what nobody holds now."""
         self._selves.pop(holder, None)
         held = [actor for actor, counts in self._counts.items() if holder in counts]
@@ -109,19 +109,19 @@ class BorrowedReferences:
     def __init__(
         self,
         counts: RefCount,
-        on_held: Callable[[LoanId], None],
-        on_unheld: Callable[[LoanId], None],
+        on_held: Callable[[CountedId], None],
+        on_unheld: Callable[[CountedId], None],
     ) -> None:
         self._counts = counts
         self._on_held = on_held
         self._on_unheld = on_unheld
 
-    def retain(self, loan: LoanId, holder: int) -> None:
+    def retain(self, loan: CountedId, holder: int) -> None:
         """Counts what a holder has once more."""
         if self._counts.add(loan, holder):
             self._on_held(loan)
 
-    def release(self, loan: LoanId, holder: int, count: int = 1) -> None:
+    def release(self, loan: CountedId, holder: int, count: int = 1) -> None:
         """Counts what a holder gives back, so many times at once.
 
         Raises:
@@ -130,26 +130,26 @@ class BorrowedReferences:
         if self._counts.remove(loan, holder, count):
             self._on_unheld(loan)
 
-    def arrived(self, loans: Collection[LoanId], holder: int) -> None:
+    def arrived(self, loans: Collection[CountedId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
         for loan in loans:
             if self._counts.add(loan, holder):
                 self._on_held(loan)
 
-    def returned(self, loans: Collection[LoanId], holder: int) -> None:
+    def returned(self, loans: Collection[CountedId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
         for loan in loans:
             if self._counts.remove(loan, holder):
                 self._on_unheld(loan)
 
-    def lent(self, loans: Collection[LoanId], holder: int) -> None:
+    def lent(self, loans: Collection[CountedId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
         self._counts.move(loans, holder)
 
 
 @contextmanager
 def passing(
-    references: BorrowedReferences, loans: Collection[LoanId] | None, holder: int
+    references: BorrowedReferences, loans: Collection[CountedId] | None, holder: int
 ) -> Generator[None]:
     """Lends a holder what a frame has brought, while something is done with it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from actorlib._core.object_ref import ObjectRef, give_up
+from actorlib._core.object_ref import ObjectRef, mark_cancelled
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.refcount import OWNER, passing
 from actorlib._owner.restart_policy import Retries, is_retried
@@ -72,7 +72,7 @@ class CancelledTarget:
         ref = target() if isinstance(target, weakref.ref) else target
         if isinstance(ref, ObjectRef):
             if not ref.done():
-                give_up(ref)
+                mark_cancelled(ref)
         elif ref is not None and not isinstance(ref, StreamReader):
             ref.answer(IS_CANCELLED)
 

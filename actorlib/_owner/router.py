@@ -16,7 +16,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.loop_thread import block, notify, soon
+from actorlib._core.loop_thread import add_done_callback, block, call_soon_on
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.deadlines import Timed, Timekeeper
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from actorlib._core.current_call import Deadline
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.call_policy import CallPolicy
     from actorlib._owner.calls_under_way import UnderWay
@@ -191,7 +191,7 @@ class CallRouter:
         self,
         reply: ResponseTarget,
         method: str,
-        loans: Collection[LoanId] | None,
+        loans: Collection[CountedId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None = None,
     ) -> int:
@@ -437,7 +437,7 @@ class CallRouter:
     def _refuse(
         self,
         reply: ResponseTarget,
-        loans: Collection[LoanId] | None,
+        loans: Collection[CountedId] | None,
         error: BaseException,
     ) -> None:
         if loans:
@@ -447,7 +447,7 @@ class CallRouter:
     # The replier of the owner's refs.
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops a call; True if it is told when it has ended; see Replier."""
+        """Stops a call; True if it is told when it has ended; see ResultOwner."""
         number = self._mailbox.current(call)
         reply, method, _ = self._mailbox.sent.get(number, (None, "", None))
         if reply is None or self.channel is None or not self._policy.ends_later(method):
@@ -498,13 +498,13 @@ class CallRouter:
     def _has(self, call: int) -> bool:
         return self._calls.target(call) is not None
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref; see Replier."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
         call, loop = ref.call, ref.get_loop()
 
         def gone(_: object) -> None:
             # A destructor may run anywhere, also in the middle of a write.
-            soon(loop, partial(self.cancel, call))
+            call_soon_on(loop, partial(self.cancel, call))
 
         number = self._mailbox.current(call)
         if isinstance(self._calls.target(number), ObjectRef):
@@ -519,18 +519,18 @@ class CallRouter:
         if self.channel is not None:
             self.channel.send(frame)
 
-    def called(self, call: int) -> str:
-        """What a call without an answer is called in messages; see Namer."""
+    def label_of(self, call: int) -> str:
+        """What a call without an answer is called in messages; see ResultOwner."""
         calls, number = self._calls, self._mailbox.current(call)
         found = calls.posted.get(number) or calls.deferred.get(number)
         return "" if found is None else self._policy.where(found[1])
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see Replier."""
-        notify(ref, lambda _: then())
+        """Calls back once when a ref is done; see ResultOwner."""
+        add_done_callback(ref, lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread beside the loop it comes through; see Replier."""
+        """Blocks a thread beside the loop it comes through; see ResultOwner."""
         refusal = (
             "get() would block the event loop that the answer comes through: await "
             "the ref instead"
@@ -538,11 +538,11 @@ class CallRouter:
         block(ref, timeout, refusal)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
+        """An id for what a ref stands for; see ResultOwner."""
         return self._objects.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled into a value that is being sent; see Replier."""
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
         return self._objects.travel(ref)
 
 

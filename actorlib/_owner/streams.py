@@ -25,13 +25,13 @@ class StreamSource(Protocol):
 class CallsWithStreams(ResultOwner, StreamSource, Protocol):
     """Keeps calls whose answers may be streams."""
 
-    def called(self, call: int) -> str:
+    def label_of(self, call: int) -> str:
         """Names a call in messages; empty if it is over."""
         ...
 
 
 class OwnerFeed:
-    """Reads streams for the owner's own code; see Feed.
+    """Reads streams for the owner's own code; see StreamOwner.
 
     Args:
         loop: The owner's loop.
@@ -51,8 +51,8 @@ class OwnerFeed:
         """Stops the call; see ResultOwner."""
         self._calls.cancel(call, recursive=recursive)
 
-    def called(self, call: int) -> str:
-        """Names the call in messages; see Namer."""
+    def label_of(self, call: int) -> str:
+        """Names the call in messages; see ResultOwner."""
         return self._calls.called(call)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -72,14 +72,14 @@ class OwnerFeed:
         return self._calls.travel(ref)
 
     def taken(self, number: int, count: int) -> None:
-        """Tells how many items were taken; see Feed."""
+        """Tells how many items were taken; see StreamOwner."""
         if threading.get_ident() == self._thread:
             self._calls.taken(number, count)
         else:
             self._loop.call_soon_threadsafe(self._calls.taken, number, count)
 
     def later(self, callback: Callable[[], None]) -> None:
-        """Calls back from the loop; see Feed."""
+        """Calls back from the loop; see StreamOwner."""
         if threading.get_ident() == self._thread:
             self._loop.call_soon(callback)
         else:

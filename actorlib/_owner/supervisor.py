@@ -150,9 +150,9 @@ class ActorSupervisor:
         """Gives what is done when it is ready for calls, or with why it never is."""
         waiter = self._ready.wait()
         if self.record.state is ActorState.DEAD:
-            self._ready.happens(self.died)
+            self._ready.notify(self.died)
         elif self._was_ready:
-            self._ready.happens()
+            self._ready.notify()
         return waiter
 
     @property
@@ -206,7 +206,7 @@ class ActorSupervisor:
             if self.placement.requeue():
                 how = Exit(cause="restarted", reason=reason)
                 self.restarts.follows(how, self._now())
-            self._session_over.happens()
+            self._session_over.notify()
         else:
             self._interrupted = reason
             self._process.kill()
@@ -372,7 +372,7 @@ class ActorSupervisor:
         self._report(f"restarts ({self.restarts.in_words(self._now())})", how)
         if self.restarts.has_lived:  # else no call has left: they wait as before
             self.router.interrupted()
-        self._session_over.happens()
+        self._session_over.notify()
         if after:
             self.placement.give_back()
             await self._waited(asyncio.sleep(after))
@@ -390,7 +390,7 @@ class ActorSupervisor:
         if self._session is None or record.state is not ActorState.STARTING:
             return
         record.move(ActorState.ALIVE)
-        record.called = record.called.calling_itself(own)
+        record.called = record.called.with_own(own)
         if own and process is not None:
             process.rename(record.label)
         record.started_at = record.started_at or time.time()
@@ -399,7 +399,7 @@ class ActorSupervisor:
         self.restarts.is_ready()
         if self.restarts.are_over and self.unsent is not None:
             self._release_arguments()
-        self._ready.happens()
+        self._ready.notify()
         self.idle()
 
     def _explain(
@@ -430,9 +430,9 @@ class ActorSupervisor:
             lambda: self._record_end(how),
             self.placement.give_up,
             self.router.over,
-            lambda: self._ready.happens(self.died),
+            lambda: self._ready.notify(self.died),
             self.placement.give_back,
-            self._session_over.happens,
+            self._session_over.notify,
             lambda: self.ended.set_result(None),
             self._release_definition,
             lambda: self._on_dead(self),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.function_options import FunctionOptions
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.deadlines import Clock
     from actorlib._owner.objects import ObjectTable
@@ -79,7 +79,7 @@ class FunctionCode:
     )
 
     def __init__(
-        self, number: int, label: str, source: bytes, loans: Sequence[LoanId]
+        self, number: int, label: str, source: bytes, loans: Sequence[CountedId]
     ) -> None:
         self.number = number
         self.label = label
@@ -257,7 +257,7 @@ class Task:
         self,
         pool: TaskOwner,
         entry: FunctionEntry,
-        loans: Collection[LoanId] | None,
+        loans: Collection[CountedId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None,
     ) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.resources import CPU
-from actorlib._core.runtime_env import refuse_own
+from actorlib._core.runtime_env import refuse_env
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.task import FunctionCode, FunctionEntry
 from actorlib._owner.task_group import WorkerGroup
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actorlib._core.function_options import FunctionSpec
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.task_slots import Slots
@@ -92,7 +92,7 @@ class FunctionTable:
         entry = self._own.get(spec)
         if entry is None:
             if self._machine.is_shared:
-                refuse_own(spec.options.runtime_env)
+                refuse_env(spec.options.runtime_env)
             code = self._codes.get(spec.source)
             if code is None:
                 source, loans = pickle_function(engine, spec.name, spec.source)
@@ -107,7 +107,7 @@ class FunctionTable:
         session: int,
         number: int,
         label: str,
-        loans: Sequence[LoanId] | None,
+        loans: Sequence[CountedId] | None,
         source: bytes,
     ) -> None:
         """A worker is about to call a function."""
@@ -143,7 +143,9 @@ class FunctionTable:
         for key in [key for key in self._registered if key[0] == session]:
             del self._registered[key]
 
-    def _code(self, label: str, source: bytes, loans: Sequence[LoanId]) -> FunctionCode:
+    def _code(
+        self, label: str, source: bytes, loans: Sequence[CountedId]
+    ) -> FunctionCode:
         loop, counted = self._loop, self._loans
         code = FunctionCode(next(self._numbers), label, source, loans)
         if loans:

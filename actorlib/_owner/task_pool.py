@@ -11,7 +11,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.loop_thread import soon
+from actorlib._core.loop_thread import call_soon_on
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.call_table import CallTable
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from actorlib._core.current_call import Deadline
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.response_target import ResponseTarget
@@ -91,7 +91,7 @@ class TaskPool:
         self,
         reply: ResponseTarget,
         entry: FunctionEntry,
-        loans: Collection[LoanId] | None,
+        loans: Collection[CountedId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None,
         *,
@@ -265,10 +265,10 @@ class TaskPool:
     # The replier of refs; the rest of it is that of objects.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call; see Replier."""
+        """Stops a call; see ResultOwner."""
         self._cancel(call, recursive=recursive)
 
-    def force(self, call: int, *, recursive: bool = True) -> None:
+    def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
         self._cancel(call, by_force=True, recursive=recursive)
 
@@ -315,8 +315,8 @@ class TaskPool:
             self.loans.returned(task.loans, OWNER)
         worker.group.freed(worker)
 
-    def called(self, call: int) -> str:
-        """What a call without an answer is called in messages; see Namer."""
+    def label_of(self, call: int) -> str:
+        """What a call without an answer is called in messages; see ResultOwner."""
         task = self.task(call)
         if task is None:
             deferred = self._calls.deferred.get(call)
@@ -325,13 +325,13 @@ class TaskPool:
         pid = 0 if worker is None else worker.supervisor.pid
         return f"{task.entry.label} (pid {pid})" if pid else task.entry.label
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref; see Replier."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
         number = ref.call
 
         def gone(_: object) -> None:
             # A destructor may run anywhere.
-            soon(self.loop, partial(self.cancel, number))
+            call_soon_on(self.loop, partial(self.cancel, number))
 
         if isinstance(self._calls.target(number), ObjectRef):
             self._calls.replace(number, weakref.ref(ref, gone))

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.ids import ActorId
-from actorlib._core.loop_thread import LoopThread
+from actorlib._core.loop_thread import ThreadedLoop
 from actorlib._core.object_ref import ObjectRef, bind
-from actorlib._core.owner_thread import OwnerThread
-from actorlib._core.propagation import MARKED
+from actorlib._core.propagation import PROPAGATED
+from actorlib._core.runtime_portal import RuntimePortal
 from actorlib._owner.engine import LocalEngine
 from actorlib._owner.placement_groups import GroupVerbs
 from actorlib._wire.call_headers import headers_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from actorlib._core.engine import ActorSpec, HandlePin
     from actorlib._core.function_options import FunctionOptions, FunctionSpec
     from actorlib._core.group_spec import GroupId, GroupSpec
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
     from actorlib._core.stream_reader import StreamReader
@@ -51,8 +51,8 @@ class CrossingEngine(LocalEngine):
 
     def __init__(self, machine: LocalNode, options: RuntimeOptions) -> None:
         super().__init__(machine, options)
-        self._owner = OwnerThread(self.loop)
-        self._home = self._owner.crossing  # at hand for every call
+        self._owner = RuntimePortal(self.loop)
+        self._home = self._owner.portal  # at hand for every call
         self._unheld: set[ActorId] = set()
         groups = self.actor_table.groups
         self.groups = _CrossingGroups(
@@ -76,10 +76,10 @@ class CrossingEngine(LocalEngine):
         if payload is None or supervisor is None or self._is_closed:
             return self._about(callee.actor, partial(call, callee, args, kwargs))
         headers = callee.headers
-        if headers is not None or MARKED:
+        if headers is not None or PROPAGATED:
             headers = headers_of(callee)
         ref = self._new_ref()
-        ref.asked = callee  # until it has crossed
+        ref.callee = callee  # until it has crossed
         self._home.post(self._send, supervisor, ref, callee, payload, headers)
         return ref
 
@@ -111,10 +111,10 @@ class CrossingEngine(LocalEngine):
         if payload is None or entry is None:
             return self._across(partial(super().call, spec, args, kwargs))
         headers = spec.headers
-        if headers is not None or MARKED:
+        if headers is not None or PROPAGATED:
             headers = headers_of(spec)
         ref = self._new_ref()
-        ref.asked = spec.name  # until it has crossed
+        ref.callee = spec.name  # until it has crossed
         self._home.post(self._post, ref, entry, payload, headers)
         return ref
 
@@ -130,12 +130,12 @@ class CrossingEngine(LocalEngine):
 
     def _new_ref(self) -> ObjectRef[Any]:
         """A ref that nobody fills yet; until it is sent it is that of any object."""
-        self._owner.meet()  # another loop may gather it
+        self._owner.hide_refs()  # another loop may gather it
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
         bind(ref, self.actor_table.objects, 0)
         return ref
 
-    def retain(self, actor: LoanId) -> None:
+    def retain(self, actor: CountedId) -> None:
         """Counts a holder in this process; see Engine."""
         if threading.get_ident() == self._thread:
             super().retain(actor)
@@ -215,15 +215,15 @@ class CrossingEngine(LocalEngine):
         return self._across(super().snapshot)
 
     def calls(self) -> list[CallInfo]:
-        """The calls that have no answer yet; see Owner."""
+        """The calls that have no answer yet; see RuntimeEngine."""
         return self._across(super().calls)
 
     def available(self) -> dict[str, float]:
-        """What nobody holds; see Owner."""
+        """What nobody holds; see RuntimeEngine."""
         return self._across(super().available)
 
     def total(self) -> dict[str, float]:
-        """Everything that may be granted; see Owner."""
+        """Everything that may be granted; see RuntimeEngine."""
         return self._across(super().total)
 
     def explain(self, actor: ActorId) -> str:
@@ -244,18 +244,18 @@ class CrossingEngine(LocalEngine):
 
         Threads wait for what they get of any other.
         """
-        if isinstance(self._home, LoopThread):
+        if isinstance(self._home, ThreadedLoop):
             return False
         return asyncio._get_running_loop() is self.loop  # noqa: SLF001  # None, and no error, if there is none
 
     def _across(self, work: Callable[[], T]) -> T:
-        return self._owner.across(work)
+        return self._owner.call(work)
 
     def _about(self, actor: ActorId, work: Callable[[], T]) -> T:
         """Does something with an actor, or says why there is none any more."""
         if self._is_closed:
             self._supervisor_of(actor)
-        return self._owner.across(work)
+        return self._owner.call(work)
 
     def _ref_of(
         self, actor: ActorId, ask: Callable[[ActorId], asyncio.Future[Any]]
@@ -289,7 +289,7 @@ class _CrossingGroups(GroupVerbs):
 
     def __init__(
         self,
-        owner: OwnerThread,
+        owner: RuntimePortal,
         groups: GroupTable,
         loop: asyncio.AbstractEventLoop,
         new_id: Callable[[], GroupId],
@@ -299,23 +299,23 @@ class _CrossingGroups(GroupVerbs):
         self._owner = owner
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; see Reservations."""
+        """Starts to reserve a group; see PlacementGroups."""
         return self._across(partial(super().reserve, spec))
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """The value, when all bundles are reserved; see Reservations."""
+        """The value, when all bundles are reserved; see PlacementGroups."""
         return self._across(partial(super().ready, group, value))
 
     def remove(self, group: GroupId) -> asyncio.Future[None]:
-        """Removes a group; see Reservations."""
+        """Removes a group; see PlacementGroups."""
         return self._across(partial(super().remove, group))
 
     def find(self, name: str) -> GroupSpec:
-        """The group of a name; see Reservations."""
+        """The group of a name; see PlacementGroups."""
         return self._across(partial(super().find, name))
 
     def infos(self) -> list[GroupInfo]:
-        """What is known of each group; see Reservations."""
+        """What is known of each group; see PlacementGroups."""
         return self._across(super().infos)
 
     def explain(self, group: GroupId) -> str:
@@ -323,4 +323,4 @@ class _CrossingGroups(GroupVerbs):
         return self._across(partial(super().explain, group))
 
     def _across(self, work: Callable[[], T]) -> T:
-        return self._owner.across(work)
+        return self._owner.call(work)

@@ -19,7 +19,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._core.loop_thread import LoopThread
+from actorlib._core.loop_thread import ThreadedLoop
 from actorlib._owner.threadsafe_engine import CrossingEngine
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def engine_for(machine: LocalNode, options: RuntimeOptions) -> CrossingEngine:
         machine: What there is.
         options: How the runtime behaves.
     """
-    is_script = isinstance(asyncio.get_running_loop(), LoopThread)
+    is_script = isinstance(asyncio.get_running_loop(), ThreadedLoop)
     kept = kept_events() if is_script else 0
     if kept:
         return RecordingEngine(machine, options, kept)

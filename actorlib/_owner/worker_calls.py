@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from actorlib._core.current_call import Deadline
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.response_target import RemoteTarget
     from actorlib._owner.streams import StreamSource
@@ -129,11 +129,11 @@ class WorkerCalls:
             if call is not None and not call.drop(by_force=by_force):
                 call.answer(IS_CANCELLED)
 
-    def lend(self, loans: tuple[LoanId, ...], session: WorkerSession) -> None:
+    def lend(self, loans: tuple[CountedId, ...], session: WorkerSession) -> None:
         """Counts handles that are about to be sent to a worker."""
         self._references.arrived(loans, session.number)
 
-    def give_up(self, loans: tuple[LoanId, ...] | None) -> None:
+    def give_up(self, loans: tuple[CountedId, ...] | None) -> None:
         """Gives back what a frame brought and nobody gets."""
         if loans:
             self._references.arrived(loans, OWNER)
@@ -222,7 +222,7 @@ class WorkerCall:
         if self.supervisor is not None:
             return self.supervisor.router.cancel(self.number, recursive=recursive)
         if self.pool is not None:
-            stop = self.pool.force if by_force else self.pool.cancel
+            stop = self.pool.force_cancel if by_force else self.pool.cancel
             stop(self.number, recursive=recursive)
         return False
 

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.current_call import Deadline
-    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.deadlines import Clock
     from actorlib._owner.names import ActorNames
@@ -217,7 +217,7 @@ class WorkerRequests:
         parent_call: int,
         actor: ActorId,
         method: str,
-        loans: tuple[LoanId, ...] | None,
+        loans: tuple[CountedId, ...] | None,
         payload: Payload,
         headers: dict[str, Any] | None = None,
     ) -> None:
@@ -261,7 +261,7 @@ class WorkerRequests:
         number: int,
         face: bytes,
         headers: dict[str, Any] | None,
-        loans: tuple[LoanId, ...] | None,
+        loans: tuple[CountedId, ...] | None,
         payload: Payload,
     ) -> None:
         """Posts a call of a function, which has a number in that worker."""
@@ -310,7 +310,7 @@ class WorkerRequests:
     def _force(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         made = self._calls.pop(session.number, call)
         if made is not None and made.pool is not None:
-            made.pool.force(made.number, recursive=recursive)
+            made.pool.force_cancel(made.number, recursive=recursive)
 
     def _warn_stuck(
         self, session: WorkerSession, call: int, waiting: tuple[str, ...], method: str

@@ -21,7 +21,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._owner.refcount import RefCount
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib._wire.fd_passing import SegmentSharing
@@ -168,7 +168,7 @@ class WorkerSession:
             trouble.__cause__ = error
             self._break(trouble)
 
-    def _check_lent(self, loans: tuple[LoanId, ...]) -> None:
+    def _check_lent(self, loans: tuple[CountedId, ...]) -> None:
         """Refuses a block that is none of the worker's.
 
         Whoever made a block is told when nobody holds it: a worker that speaks of one

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.current_call import deadline_of, running
-from actorlib._core.propagation import MARKED
+from actorlib._core.propagation import PROPAGATED
 from actorlib._ray import client_mode
 from actorlib._ray.deadlines import leaving
 from actorlib._ray.messages import (
@@ -91,7 +91,7 @@ def said(callee: Callee, where: Callable[[str], str]) -> dict[str, Any] | None:
         where: Names the call that makes it, by its method or its function.
     """
     parent_call = running.get()
-    is_silent = callee.headers is None and not MARKED
+    is_silent = callee.headers is None and not PROPAGATED
     if is_silent and (parent_call is None or deadline_of(parent_call[2]) is None):
         return None
     headers = headers_of(callee, parent_call, where) or {}

@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.function_options import FunctionOptions
-from actorlib._core.owner_thread import OwnerThread
 from actorlib._core.resources import MEMORY
-from actorlib._core.runtime_env import Heritage
+from actorlib._core.runtime_env import InheritedEnv
+from actorlib._core.runtime_portal import RuntimePortal
 from actorlib._core.snapshot import ObjectStoreInfo, Snapshot
 from actorlib._ray.client_mode import PREFIX, Asking
 from actorlib._ray.engine import RayEngine
@@ -261,7 +261,7 @@ def _whole(nbytes: float | None) -> int | None:
 
 
 class OwnerEngine(RayEngine):
-    """The engine of the process that has started the runtime; see Owner.
+    """The engine of the process that has started the runtime; see RuntimeEngine.
 
     Args:
         options: What was said of the runtime.
@@ -269,19 +269,21 @@ class OwnerEngine(RayEngine):
 
     def __init__(self, options: RuntimeOptions) -> None:
         loop = asyncio.get_running_loop()
-        home = ProcessState(ARRIVALS, loop, owner=OwnerThread(loop), is_far=is_client())
+        home = ProcessState(
+            ARRIVALS, loop, owner=RuntimePortal(loop), is_far=is_client()
+        )
         house = RuntimeConfig(options.namespace, options.infeasible == "wait")
         super().__init__(home, context_here(options.namespace), house)
         env = options.runtime_env
         if env:
-            self.heritage = Heritage(env)
+            self.heritage = InheritedEnv(env)
             self.context = replace(self.context, runtime_env=env)
         self._grace = options.grace
         self._lookout = Lookout(self.asking, self.nodes)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that it was started on; see Owner."""
+        """The loop that it was started on; see RuntimeEngine."""
         return self.home.loop
 
     def abandon(self) -> Callable[[], None]:
@@ -304,7 +306,7 @@ class OwnerEngine(RayEngine):
 
     @from_anywhere
     def snapshot(self) -> Snapshot:
-        """What the cluster has and what lives in it; see Owner.
+        """What the cluster has and what lives in it; see RuntimeEngine.
 
         Ray does not tell who waits, and for what: ``ray status`` does.
         """
@@ -319,7 +321,7 @@ class OwnerEngine(RayEngine):
 
     @from_anywhere
     def calls(self) -> list[CallInfo]:
-        """The calls of actors that this program waits for; see Owner.
+        """The calls of actors that this program waits for; see RuntimeEngine.
 
         Of those that actors have made, ``ray list tasks`` tells, where the cluster has
         its dashboard.
@@ -328,20 +330,20 @@ class OwnerEngine(RayEngine):
 
     @from_anywhere
     def explain(self, actor: ActorId) -> str:
-        """Where an actor is, or what it asks; see Owner."""
+        """Where an actor is, or what it asks; see RuntimeEngine."""
         self.home.check()
         return self._lookout.actor(self.actor(actor))
 
     @from_anywhere
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Which machines an actor, or a call, could go to now; see Owner."""
+        """Which machines an actor, or a call, could go to now; see RuntimeEngine."""
         self.home.check()
         asked = options.worker if isinstance(options, FunctionOptions) else options
         return self._lookout.survey(label, asked)
 
     @from_anywhere
     def explain_group(self, group: GroupId) -> str:
-        """Where the bundles of a group are, or what it asks; see Owner."""
+        """Where the bundles of a group are, or what it asks; see RuntimeEngine."""
         self.home.check()
         return self._lookout.group(group.hex())
 

@@ -14,7 +14,7 @@ from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
 from actorlib._core.labels import Label
 from actorlib._core.resources import counted
-from actorlib._core.runtime_env import inherited
+from actorlib._core.runtime_env import merged_env
 from actorlib._ray import client_mode
 from actorlib._ray.actors import Actor, Known, Traits, key_of
 from actorlib._ray.calls import (
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.callee import Callee
-    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.runtime_env import Heritage
+    from actorlib._core.runtime_env import InheritedEnv
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
     from actorlib._ray.messages import RuntimeConfig, Sent
@@ -118,7 +118,7 @@ def birth_of(
         source=source,
         label=face.class_name,
         resources=counted(options.request.amounts),
-        runtime_env=inherited(context.runtime_env, options.runtime_env) or {},
+        runtime_env=merged_env(context.runtime_env, options.runtime_env) or {},
         hides=hides,
         limits=limits,
         groups=face.grouped(),
@@ -248,7 +248,7 @@ class RayEngine:
         self.house = house
         self.face: Interface | None = None
         self.traits: Traits | None = None
-        self.heritage: Heritage | None = None
+        self.heritage: InheritedEnv | None = None
         self.pending = PendingCalls()
         self.groups = Groups(home)
         self._known = Known(is_far=home.is_far)
@@ -452,13 +452,13 @@ class RayEngine:
 
     # Counting is Ray's.
 
-    def retain(self, actor: LoanId) -> None:
+    def retain(self, actor: CountedId) -> None:
         """Nothing: an id holds Ray's handle, and Ray counts those; see Engine."""
 
-    def release(self, actor: LoanId) -> None:
+    def release(self, actor: CountedId) -> None:
         """Nothing, likewise."""
 
-    def carry(self, actor: LoanId) -> None:
+    def note_pickled(self, actor: CountedId) -> None:
         """Whether a handle may be pickled now; see ``_engine.travels``.
 
         Raises:
@@ -473,7 +473,7 @@ class RayEngine:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it refuses everything by now; see Owner."""
+        """Whether it refuses everything by now; see RuntimeEngine."""
         return self._is_closed
 
     def close_in_fork(self) -> None:

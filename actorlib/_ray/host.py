@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import ActorExit
 from actorlib._core.interface import CALL, READY
-from actorlib._core.object_ref import be_known_by_home
+from actorlib._core.object_ref import hide_from_other_loops
 from actorlib._ray.messages import answered, enter, raised, received, refuse_late, where
 from actorlib._ray.ray_api import leave, ray
 from actorlib._wire.batches import await_each, call_each
@@ -73,12 +73,12 @@ class _Hosting:
     # What may be asked of the process; see ``runtime_context.Process``.
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled; see Process."""
+        """Whether a call that runs was cancelled; see CallLookup."""
         del call
         return bool(ray.get_runtime_context().is_canceled())
 
     def function_name(self, method: str) -> str:
-        """A method, with its class and the module of that; see Process."""
+        """A method, with its class and the module of that; see CallLookup."""
         made = type(self._instance)
         return f"{made.__module__}.{made.__qualname__}.{method}"
 
@@ -179,7 +179,7 @@ class AsyncHost(_Hosting):
         return self._thread.submit(born, birth, sent, values).result()
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled; Ray would not say; see Process."""
+        """Whether a call that runs was cancelled; Ray would not say; see CallLookup."""
         return call in self._cancelled
 
     async def ready(self) -> str:
@@ -223,7 +223,7 @@ class AsyncHost(_Hosting):
         if not self._is_moved:
             self._is_moved = True
             # Those that the class or the constructor has brought stay without a loop.
-            be_known_by_home()
+            hide_from_other_loops()
             self._home.move(asyncio.get_running_loop())
 
     def _gate(self, sent: Sent) -> asyncio.Semaphore | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @final
 class Groups:
-    """The placement groups of a cluster; see Reservations.
+    """The placement groups of a cluster; see PlacementGroups.
 
     Args:
         home: Where refs are filled.
@@ -38,7 +38,7 @@ class Groups:
 
     @from_anywhere
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; see Reservations."""
+        """Starts to reserve a group; see PlacementGroups."""
         self.home.check()
         if spec.name and self._row_of(spec.name) is not None:
             raise PlacementGroupAlreadyExistsError(
@@ -54,7 +54,7 @@ class Groups:
 
     @from_anywhere
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """The value, when all bundles are reserved; see Reservations."""
+        """The value, when all bundles are reserved; see PlacementGroups."""
         self.home.check()
         state = self._states().get(group.hex())
         if state in (None, "REMOVED"):
@@ -69,14 +69,14 @@ class Groups:
 
     @from_anywhere
     def remove(self, group: GroupId) -> ObjectRef[None]:
-        """Removes a group; Ray ends the actors inside soon; see Reservations."""
+        """Removes a group; Ray ends the actors inside soon; see PlacementGroups."""
         self.home.check()
         ray.util.remove_placement_group(group_of(group))
         return RayTask(self.home, None, "placement group").filled(None)
 
     @from_anywhere
     def find(self, name: str) -> GroupSpec:
-        """The group of a name; see Reservations."""
+        """The group of a name; see PlacementGroups."""
         self.home.check()
         row = self._row_of(name)
         if row is None:
@@ -90,7 +90,7 @@ class Groups:
 
     @from_anywhere
     def infos(self) -> list[GroupInfo]:
-        """What is known of each group; see Reservations."""
+        """What is known of each group; see PlacementGroups."""
         return [_info(row) for row in self._rows() if row["state"] != "REMOVED"]
 
     def _row_of(self, name: str) -> Any:

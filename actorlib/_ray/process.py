@@ -26,14 +26,14 @@ from typing import (
     cast,
 )
 
-from actorlib._core.object_ref import unlooped
+from actorlib._core.object_ref import immediate_loop
 from actorlib._ray.deadlines import Alarm
 from actorlib._ray.ray_api import is_client
 from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.owner_thread import OwnerThread
+    from actorlib._core.runtime_portal import RuntimePortal
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -90,11 +90,11 @@ class ProcessState:
         arrivals: Arrivals,
         loop: asyncio.AbstractEventLoop | None,
         *,
-        owner: OwnerThread | None = None,
+        owner: RuntimePortal | None = None,
         is_far: bool = False,
     ) -> None:
         self.arrivals = arrivals
-        self.loop = unlooped(_report) if loop is None else loop
+        self.loop = immediate_loop(_report) if loop is None else loop
         self.is_owner = owner is not None
         self.is_far = is_far
         self.pending: dict[Pending, None] = {}
@@ -120,11 +120,11 @@ class ProcessState:
             return
         soon: Any = self.loop.call_soon_threadsafe
         if self._owner is not None:
-            soon = self._owner.crossing.post  # a burst wakes the loop once
+            soon = self._owner.portal.post  # a burst wakes the loop once
         with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             soon(callback, *args)
 
-    def across(self, work: Callable[[], T]) -> T:
+    def call(self, work: Callable[[], T]) -> T:
         """Does something where refs are filled, and waits until it is done.
 
         Only in the user's program: a worker's threads do it where they are, as they
@@ -132,7 +132,7 @@ class ProcessState:
         """
         if self._owner is None or self._is_left:
             return work()
-        return self._owner.across(work)
+        return self._owner.call(work)
 
     def leave(self) -> None:
         """The runtime is over here: nothing crosses any more."""
@@ -159,7 +159,7 @@ class ProcessState:
             then()
 
         if self._owner is not None:
-            self._owner.crossing.watch(ref, done)
+            self._owner.portal.watch(ref, done)
         elif isinstance(loop, asyncio.AbstractEventLoop) and not self.is_here:
             loop.call_soon_threadsafe(ref.add_done_callback, done)
         else:
@@ -200,7 +200,7 @@ def from_anywhere(
 
     @wraps(verb)
     def cross(self: H, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.home.across(partial(verb, self, *args, **kwargs))
+        return self.home.call(partial(verb, self, *args, **kwargs))
 
     return cross
 

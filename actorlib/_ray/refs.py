@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from actorlib._api.waiting import Several
+from actorlib._api.waiting import CombinedRef
 from actorlib._core.loop_thread import TOO_LATE, block
 from actorlib._core.object_ref import (
     REFS,
@@ -23,8 +23,8 @@ from actorlib._core.object_ref import (
     ObjectRef,
     bind,
     borrow,
-    give_up,
-    replier_of,
+    mark_cancelled,
+    result_owner_of,
 )
 from actorlib._ray import client_mode
 from actorlib._ray.errors import translated
@@ -133,7 +133,7 @@ class RayTask:
 
     def is_of(self, ref: ObjectRef[Any]) -> bool:
         """Whether a ref is the whole of it, and no part."""
-        return replier_of(ref) is self
+        return result_owner_of(ref) is self
 
     def ask(self) -> None:
         """Has Ray bring the answer."""
@@ -250,12 +250,12 @@ class RayTask:
             with suppress(TypeError, ValueError):  # what was put is no call
                 ray.cancel(self.ray_ref, recursive=recursive)
 
-    def called(self, call: int) -> str:
-        """What the call is called in messages; see Namer."""
+    def label_of(self, call: int) -> str:
+        """What the call is called in messages; see ResultOwner."""
         del call  # it has no number
         return self._where
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref; see ResultOwner.
 
         One that came from another process may be held there.
@@ -287,7 +287,7 @@ class RayTask:
         if home.is_owner:
             block(ref, timeout, _WOULD_BLOCK)
             return
-        if isinstance(ref, Several):
+        if isinstance(ref, CombinedRef):
             self._wait_for_several(ref, timeout)
             return
         is_whole = self.is_of(ref) and self.ray_ref is not None
@@ -314,7 +314,7 @@ class RayTask:
         if not done.wait(left):
             raise GetTimeoutError(TOO_LATE)
 
-    def _wait_for_several(self, several: Several, timeout: float | None) -> None:
+    def _wait_for_several(self, several: CombinedRef, timeout: float | None) -> None:
         """Blocks this thread until some refs are as somebody waits for them."""
         home = self._home
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -375,7 +375,7 @@ class RayTask:
 
 def _whole(ref: ObjectRef[Any]) -> RayTask | None:
     """What a ref is the whole of, if Ray knows it."""
-    task = replier_of(ref)
+    task = result_owner_of(ref)
     is_whole = (
         isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None
     )
@@ -426,7 +426,7 @@ class Failed:
 class Force(RayTask):
     """A call of a function, whose process may be ended."""
 
-    def force(self, call: int, *, recursive: bool = True) -> None:
+    def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Ends the process that runs it."""
         del call
         self._held = None
@@ -440,7 +440,7 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     Raises:
         UnsupportedOptionError: It is a part of a result that is not there yet.
     """
-    task = replier_of(ref)
+    task = result_owner_of(ref)
     if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
         return task.ray_ref
     if ref.done():
@@ -456,7 +456,7 @@ def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
     """What refs among some values come from, as far as that is known here."""
     for value in values:
         if type(value) in REFS:
-            task = replier_of(cast("ObjectRef[Any]", value))
+            task = result_owner_of(cast("ObjectRef[Any]", value))
             if isinstance(task, RayTask):
                 yield task
 
@@ -472,7 +472,7 @@ def _loaded(answer: SealedValue, where: str) -> Any:
 
 def _give_up(ref: ObjectRef[Any] | None) -> None:
     if ref is not None and not ref.done():
-        give_up(ref)
+        mark_cancelled(ref)
 
 
 def _nothing() -> None:

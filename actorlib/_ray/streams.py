@@ -13,8 +13,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.object_ref import ObjectRef, bind, read_by
-from actorlib._core.stream_reader import pass_on
+from actorlib._core.object_ref import ObjectRef, bind, keep_generator
+from actorlib._core.stream_reader import copy_outcome
 from actorlib._ray.ray_api import bring, error_class, peek, ray, read
 from actorlib._ray.refs import Failed, RayTask
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
@@ -114,15 +114,15 @@ class Stream:
                 return known
             whole: ObjectRef[int] = ObjectRef(loop=self._home.loop)
             bind(whole, self, 0)
-            read_by(whole, reader)
+            keep_generator(whole, reader)
             self._known = weakref.ref(whole)
-            pass_on(self.completed, whole)
+            copy_outcome(self.completed, whole)
         return whole
 
     def _pass_on(self, completed: ObjectRef[int]) -> None:
         whole = None if self._known is None else self._known()
         if whole is not None:
-            pass_on(completed, whole)
+            copy_outcome(completed, whole)
 
     def drop(self) -> None:
         """Nobody reads any more: the call is cancelled, unless it is detached.
@@ -176,12 +176,12 @@ class Stream:
         del items
         self._arrived()
 
-    def called(self, call: int) -> str:
-        """What the call is called in messages; see Namer."""
+    def label_of(self, call: int) -> str:
+        """What the call is called in messages; see ResultOwner."""
         del call  # its own refs have no number
         return self._where
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """Nothing: a stream ends by itself when nobody reads; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.resources import Resources, add
-from actorlib._core.validation import closest
+from actorlib._core.validation import closest_names
 from actorlib._scheduler.explain import describe_devices
 from actorlib._scheduler.request import (
     ANYWHERE,
@@ -196,7 +196,7 @@ class Catalogue:
         if not counts:
             return f"{said}; no device of this machine is of a known type"
         upper = {name.upper(): name for name in counts}
-        close = closest(asked[0].upper(), upper)
+        close = closest_names(asked[0].upper(), upper)
         hint = f" Did you mean {upper[close[0]]!r}?" if close else ""
         there = ", ".join(f"{count} of {name}" for name, count in counts.items())
         return f"{said}; this machine has {there}.{hint}"

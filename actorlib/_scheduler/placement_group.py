@@ -115,7 +115,7 @@ class Group:
             return
         leases = divide_lease(self._demand.constraints.gang, pending.result())
         bundles = self._bundles = Bundles(leases, self._admission.ledger.pools)
-        self._ready.happens()
+        self._ready.notify()
         for waiting in list(self._waiting):
             self._fail_if_never(waiting)
         self._serve(bundles)
@@ -148,7 +148,7 @@ class Group:
         """Returns what is done when its bundles are reserved, or never will be."""
         waiter = self._ready.wait()
         if self._bundles is not None and not self.removal:
-            self._ready.happens()
+            self._ready.notify()
         else:
             self._fail_waiters()
         return waiter
@@ -156,7 +156,7 @@ class Group:
     def _fail_waiters(self) -> None:
         error = self.error
         if error is not None:
-            self._ready.happens(lambda: type(error)(str(error)))
+            self._ready.notify(lambda: type(error)(str(error)))
 
     # Those inside.
 
@@ -285,10 +285,10 @@ class Group:
     def give_up(self, reason: str) -> None:
         """Fails those who wait until it is reserved: the runtime ends."""
         why = f"{self.spec.label} is no more: {reason}"
-        self._ready.happens(lambda: PlacementGroupRemovedError(why))
+        self._ready.notify(lambda: PlacementGroupRemovedError(why))
 
     def remove(self, reason: str) -> asyncio.Future[None]:
-        """Ends the actors inside, and then itself; see Reservations."""
+        """Ends the actors inside, and then itself; see PlacementGroups."""
         removed = self._removed.wait()
         if not self.removal:
             self.removal = reason
@@ -308,7 +308,7 @@ class Group:
         if self.members:
             return  # they waited, and are about to end
         self._table.forget(self)
-        self._removed.happens()
+        self._removed.notify()
 
     # Inspection.
 

@@ -20,12 +20,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from actorlib._core.engine import (
     Engine,
     HandlePin,
-    collecting,
+    collecting_ids,
     current_engine,
-    traveller,
-    travels,
+    note_pickled,
+    pickling_engine,
 )
-from actorlib._core.object_ref import REFS, ObjectRef, borrow, keep, kept_of
+from actorlib._core.object_ref import (
+    REFS,
+    ObjectRef,
+    borrow,
+    keep_payload,
+    kept_payload,
+)
 from actorlib._shm.memory import SharedPayload, share_payload
 from actorlib._wire.errors import (
     argument_label,
@@ -48,7 +54,7 @@ from actorlib.exceptions import SerializationError, TaskCancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import BorrowedRef
     from actorlib._shm.memory import Payload, SharedMemory
@@ -96,7 +102,7 @@ class EncodedValue:
 
     def __reduce__(self) -> tuple[object, ...]:
         for loan in self._loans:
-            travels(self._engine, cast("Any", loan))
+            note_pickled(self._engine, cast("Any", loan))
         payload = self._payload
         if isinstance(payload, SharedPayload):
             if payload.is_forwardable:
@@ -137,7 +143,7 @@ def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
         ref: A ref that has its value.
     """
     value = ref.result()  # it raises what there is to raise
-    known = kept_of(ref)
+    known = kept_payload(ref)
     return value if known is None else EncodedValue(engine, *known)
 
 
@@ -148,24 +154,26 @@ def reduce_ref(object_id: ObjectId) -> tuple[object, ...]:
         TypeError: It is pickled for something else than a call or its result.
         ValueError: It belongs to another runtime.
     """
-    engine = traveller()
+    engine = pickling_engine()
     if object_id[:4].hex() != engine.context.job_id:
         raise ValueError(
             f"the ref {object_id.hex()} belongs to another runtime, which this one "
             "cannot reach: await it, and send its value"
         )
-    travels(engine, object_id)
+    note_pickled(engine, object_id)
     return load_ref, (object_id,)
 
 
-def encode_shared(engine: SendingEngine, value: object) -> tuple[Payload, list[LoanId]]:
+def encode_shared(
+    engine: SendingEngine, value: object
+) -> tuple[Payload, list[CountedId]]:
     """Encodes a value as it is now, in shared memory if it is large; gives its loans.
 
     Raises:
         SerializationError: It cannot be sent.
         ObjectStoreFullError: It has no room, and may not go another way.
     """
-    with collecting(engine) as loans:
+    with collecting_ids(engine) as loans:
         return with_own_buffers(
             share_payload(engine.memory, encode_value(value), loans)
         ), loans
@@ -173,26 +181,26 @@ def encode_shared(engine: SendingEngine, value: object) -> tuple[Payload, list[L
 
 def payload_of(
     engine: SendingEngine, ref: ObjectRef[Any]
-) -> tuple[Payload, Collection[LoanId] | None]:
+) -> tuple[Payload, Collection[CountedId] | None]:
     """Encodes the value of a ref that has it: as it came, if that was kept.
 
     Raises:
         SerializationError: It came, and cannot be sent on.
         ObjectStoreFullError: It has no room, and may not go another way.
     """
-    known = kept_of(ref)
+    known = kept_payload(ref)
     return encode_shared(engine, ref.result()) if known is None else known
 
 
 def encode_error(
     engine: SendingEngine, error: BaseException
-) -> tuple[Payload, list[LoanId] | None]:
+) -> tuple[Payload, list[CountedId] | None]:
     """Encodes an exception that will load, with its loans; see ``encode_exception``."""
-    loans: list[LoanId] = []
+    loans: list[CountedId] = []
 
     def encode_once(value: object) -> Payload:
         nonlocal loans
-        with collecting(engine) as loans:
+        with collecting_ids(engine) as loans:
             return with_own_buffers(share_payload(engine.memory, encode(value), loans))
 
     payload = encode_exception(error, encode_once)
@@ -206,11 +214,11 @@ def failure_frame(engine: SendingEngine, error: BaseException) -> Frame:
     return (FAILURE, 0, DIED, one_line(error), text, "", loans, payload)
 
 
-def fill_encoded(ref: ObjectRef[Any], payload: Payload, loans: list[LoanId]) -> None:
+def fill_encoded(ref: ObjectRef[Any], payload: Payload, loans: list[CountedId]) -> None:
     """Fills a ref with a value of this process, which is encoded only once."""
     fill_future(ref, (RESULT, 0, loans or None, payload))
     if not ref.exception():
-        keep(ref, payload, loans)
+        keep_payload(ref, payload, loans)
 
 
 class BorrowedRefs:
@@ -390,11 +398,11 @@ class Arguments:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> None:
-        self.loans: list[LoanId] = []
+        self.loans: list[CountedId] = []
         self._engine = engine
         self._where = where
         args, kwargs, self._places, self.refs = without_refs(args, kwargs)
-        with collecting(engine) as self.loans:
+        with collecting_ids(engine) as self.loans:
             self._payload = encode_arguments(
                 where, args, kwargs, engine.memory, self.loans
             )
@@ -404,7 +412,7 @@ class Arguments:
         """Whether every ref among them has its value or its error."""
         return all(ref.done() for ref in self.refs)
 
-    def payload(self) -> tuple[Payload, list[LoanId] | None]:
+    def payload(self) -> tuple[Payload, list[CountedId] | None]:
         """The payload with the values of all refs, and what is in it.
 
         Raises:
@@ -418,7 +426,7 @@ class Arguments:
             self._value(place, ref)
             for place, ref in zip(self._places, self.refs, strict=True)
         ]
-        with collecting(engine) as loans:
+        with collecting_ids(engine) as loans:
             # What is in the others is counted once more, and then no more by itself.
             given = EncodedValue(engine, self._payload, self.loans)
             try:

@@ -18,7 +18,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import deadline_of
-from actorlib._core.propagation import MARKED, enter, values
+from actorlib._core.propagation import PROPAGATED, current_values, set_values
 from actorlib._wire.serialization import decode, dump, encode
 from actorlib.exceptions import DeadlineExceededError, SerializationError
 
@@ -45,7 +45,7 @@ def headers_of(
         SerializationError: A context variable holds what cannot be sent.
     """
     inherited = deadline_of(parent_call[2]) if parent_call is not None else None
-    if callee.headers is None and inherited is None and not MARKED:
+    if callee.headers is None and inherited is None and not PROPAGATED:
         return None
     headers = dict(callee.headers or {})
     timeout = cast("float | None", headers.pop("timeout", None))
@@ -56,8 +56,10 @@ def headers_of(
     sooner = min((given for given in (own, inherited) if given), default=None)
     if sooner is not None:
         headers["deadline"] = sooner
-    if MARKED:
-        variables = {name: _packed(name, value) for name, value in values().items()}
+    if PROPAGATED:
+        variables = {
+            name: _packed(name, value) for name, value in current_values().items()
+        }
         if variables:
             headers["variables"] = variables
     return headers or None
@@ -70,7 +72,7 @@ def enter_variables(headers: Mapping[str, Any]) -> None:
         SerializationError: A value cannot be loaded here.
     """
     arrived = cast("Mapping[str, bytes]", headers.get("variables", {}))
-    enter({name: _unpacked(name, payload) for name, payload in arrived.items()})
+    set_values({name: _unpacked(name, payload) for name, payload in arrived.items()})
 
 
 def variables_in(headers: Mapping[str, Any]) -> dict[str, object]:

@@ -25,7 +25,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
-from actorlib._core.object_ref import ObjectRef, keep
+from actorlib._core.object_ref import ObjectRef, keep_payload
 from actorlib._core.public import public
 from actorlib._core.serializers import REDUCERS
 from actorlib._shm.memory import SharedPayload
@@ -125,7 +125,7 @@ def load_result(
             payload.hold()
             filled: object = future
             if isinstance(filled, ObjectRef):
-                keep(cast("ObjectRef[Any]", filled), payload, loans)
+                keep_payload(cast("ObjectRef[Any]", filled), payload, loans)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         fail_to_load(future, error)
     else:

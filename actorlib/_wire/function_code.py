@@ -10,7 +10,7 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.engine import Engine, collecting
+from actorlib._core.engine import Engine, collecting_ids
 from actorlib._wire.errors import unsendable_reason
 from actorlib._wire.serialization import decode, dump
 from actorlib.exceptions import SerializationError
@@ -18,7 +18,7 @@ from actorlib.exceptions import SerializationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
 
 ADD_FUNCTION = "add_function"
 """Names the call that brings a worker a function; other calls of it have a number."""
@@ -40,7 +40,7 @@ class ClassDefinition:
     __slots__ = ("__weakref__", "_engine", "loans", "source")
 
     def __init__(
-        self, engine: Engine, source: bytes, loans: Collection[LoanId] = ()
+        self, engine: Engine, source: bytes, loans: Collection[CountedId] = ()
     ) -> None:
         self.source = source
         self.loans = tuple(loans)
@@ -82,7 +82,7 @@ class ClassDefinitions:
         """
         found = self._known.get(source)
         if found is None:
-            with collecting(self._engine) as loans:
+            with collecting_ids(self._engine) as loans:
                 try:
                     pickled = dump(sent)
                 except Exception as error:
@@ -96,14 +96,14 @@ class ClassDefinitions:
 
 def pickle_function(
     engine: Engine, label: str, source: object
-) -> tuple[bytes, list[LoanId]]:
+) -> tuple[bytes, list[CountedId]]:
     """Pickles a function; gives its bytes and its loans.
 
     Raises:
         SerializationError: It cannot be sent, for example because it uses a global that
             cannot.
     """
-    with collecting(engine) as loans:
+    with collecting_ids(engine) as loans:
         try:
             return dump(source), loans
         except Exception as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actorlib._core.current_call import running
-from actorlib._core.propagation import MARKED
+from actorlib._core.propagation import PROPAGATED
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.call import Call
@@ -38,7 +38,7 @@ class AsyncResultOwner:
 
     def __init__(self, engine: ResultOwner, stop: Callable[..., bool]) -> None:
         self._stop = stop
-        self.loosen = engine.loosen
+        self.release_if_unused = engine.release_if_unused
         self.watch = engine.watch
         self.wait = engine.wait
         self.name = engine.name
@@ -97,7 +97,7 @@ class ActorCalls:
         headers = self._headers_of(callee, parent_call)
         arguments = Arguments(self._engine, callee.name, args, kwargs)
         result = new_result()
-        result.asked = callee
+        result.callee = callee
         parent = 0 if parent_call is None else parent_call[0]
         call = Call(result.call, callee, arguments, headers, parent)
         self._engine.sender.send(call, self._frame, self._defer)
@@ -123,7 +123,7 @@ class ActorCalls:
     ) -> dict[str, Any] | None:
         if (
             callee.headers is None
-            and not MARKED
+            and not PROPAGATED
             and (parent_call is None or not parent_call[2])
         ):
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actorlib._core.ids import ACTOR_KIND, ActorId
-from actorlib._core.runtime_env import inherited, refuse_own
+from actorlib._core.runtime_env import merged_env, refuse_env
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.errors import dump_exception
 from actorlib._wire.function_code import ClassDefinitions
@@ -35,7 +35,7 @@ class ActorCreation:
         """Starts an actor, or finds the one of its name; gives its id, and a pin."""
         engine, options = self._engine, spec.options
         if self._is_inline:
-            refuse_own(options.runtime_env)
+            refuse_env(options.runtime_env)
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         source, captured = definition.source, definition.loans or None
@@ -69,7 +69,7 @@ class ActorCreation:
         if not inherited_env:
             return options
         return options.updated(
-            {"runtime_env": inherited(inherited_env, options.runtime_env)}
+            {"runtime_env": merged_env(inherited_env, options.runtime_env)}
         )
 
 

@@ -19,7 +19,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._core.forking import forget_callbacks, part_loop
+from actorlib._core.forking import detach_loop, drop_callbacks
 from actorlib._worker.client import TOO_LATE, WAIT_REPORT_DELAY, OwnerClient
 from actorlib._worker.os_process import exit_fork
 from actorlib.exceptions import GetTimeoutError
@@ -27,7 +27,7 @@ from actorlib.exceptions import GetTimeoutError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.async_channel import AsyncChannel
     from actorlib._wire.blocking_channel import BlockingChannel
@@ -274,9 +274,9 @@ class AsyncOwnerClient(OwnerClient):
         super().close_in_fork()
         if self._wakeup is not None:
             self._wakeup.close()
-        part_loop(self._loop)
+        detach_loop(self._loop)
         if threading.get_ident() == self.reader.thread:
-            forget_callbacks(self._loop)
+            drop_callbacks(self._loop)
             self._loop.call_soon(exit_fork, None)
 
     def leave_if_fork(self, error: BaseException | None) -> None:
@@ -291,7 +291,7 @@ class AsyncOwnerClient(OwnerClient):
         else:
             self._wait_beside(ref, None)
 
-    def release(self, actor: LoanId) -> None:
+    def release(self, actor: CountedId) -> None:
         """Counts a holder less, behind what its thread has posted; see Engine.
 
         The note goes the way of the frames. Another thread that counts the notes could
@@ -300,7 +300,7 @@ class AsyncOwnerClient(OwnerClient):
         if not self._is_in_fork:
             self.later(partial(self._release, actor))
 
-    def _release(self, actor: LoanId) -> None:
+    def _release(self, actor: CountedId) -> None:
         self.refcount.release(actor)
         self._return_borrowed()
 
@@ -361,7 +361,7 @@ class AsyncOwnerClient(OwnerClient):
                 wait(ref, None)
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled; see Process."""
+        """Whether a call that runs was cancelled; see CallLookup."""
         if not self.is_call_cancelled(call):
             self.try_read()
         return self.is_call_cancelled(call)

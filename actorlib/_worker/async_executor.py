@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actorlib._core.actor_options import LOOPED_LIMIT
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
-from actorlib._core.loop_thread import Beside, blocked_freely
-from actorlib._core.object_ref import be_known_by_home, wake
+from actorlib._core.loop_thread import UserLoopPortal, blocking_allowed
+from actorlib._core.object_ref import end_wait, hide_from_other_loops
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.messages import (
@@ -146,7 +146,7 @@ class AsyncStreams:
         waiting = self._waiting.pop(call, None)
         if waiting is None:
             return False
-        _call_on_its_loop(waiting, wake)
+        _call_on_its_loop(waiting, end_wait)
         return True
 
     def end(self) -> None:
@@ -213,7 +213,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     client = AsyncOwnerClient(start, pipe_loop, pipe)
     set_engine(client)
     executor = AsyncExecutor(start, loop, pipe_loop, client, pipe)
-    with blocked_freely():
+    with blocking_allowed():
         executor.begin()
         try:
             instance = construct(start, client, executor.call)
@@ -351,7 +351,7 @@ class AsyncExecutor:
         self._loop_of_call: dict[int, MethodLoop] = {}
         self._threads_of_call: dict[int, tuple[GroupThreads, Gate]] = {}
         self._pipe_thread: threading.Thread | None = None
-        self._beside: Beside | None = None
+        self._beside: UserLoopPortal | None = None
         self._change_waiters: list[asyncio.Future[None]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._ending: tuple[BaseException | None] | None = None
@@ -364,7 +364,7 @@ class AsyncExecutor:
         if self._is_single:
             self._client.begin()
             return
-        be_known_by_home()
+        hide_from_other_loops()
         began = threading.Event()
         name = f"{self._start.config.class_name}-pipe"
         self._pipe_thread = self._start.threads.start(name, self._read_for_ever, began)
@@ -463,7 +463,7 @@ class AsyncExecutor:
 
     def _read_for_ever(self, began: threading.Event) -> None:
         asyncio.set_event_loop(self._pipe_loop)
-        self._beside = Beside(self._pipe_loop)
+        self._beside = UserLoopPortal(self._pipe_loop)
         self._client.begin()
         began.set()
         try:
@@ -563,7 +563,7 @@ class AsyncExecutor:
             )
         went = self._pipe_loop.create_future()
         self._client.sender.when_all_sent(
-            lambda: self._client.later(partial(wake, went))
+            lambda: self._client.later(partial(end_wait, went))
         )
         await went
         self._end(None)
@@ -580,7 +580,7 @@ class AsyncExecutor:
     def _tell_changed(self) -> None:
         changes, self._change_waiters = self._change_waiters, []
         for change in changes:
-            wake(change)
+            end_wait(change)
 
     def _is_idle(self) -> bool:
         return not (self._plain_running or self._running())
@@ -947,7 +947,7 @@ class AsyncExecutor:
         loop = methods.loop
         asyncio.set_event_loop(loop)
         self._watch_loop(methods)
-        with blocked_freely():
+        with blocking_allowed():
             while True:
                 try:
                     loop.run_forever()

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Mapping
 
     from actorlib._core.callee import Callee
-    from actorlib._core.ids import ActorId, LoanId, ObjectId
+    from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.snapshot import ActorInfo
@@ -153,13 +153,13 @@ class OwnerClient(ABC):
 
     @abstractmethod
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs here was cancelled; see Process."""
+        """Whether a call that runs here was cancelled; see CallLookup."""
 
     def report_ready(self, instance: object) -> None:
         """Tells the owner that the object is made: calls may come."""
         self.made = type(instance)
         own = own_name(instance)
-        self._label = self._label.calling_itself(own)
+        self._label = self._label.with_own(own)
         self.post((READY, own, os.getpid()))
 
     def where(self, method: str) -> str:
@@ -167,7 +167,7 @@ class OwnerClient(ABC):
         return self._label.method(method, os.getpid())
 
     def function_name(self, method: str) -> str:
-        """A method of the actor, with its class and module; see Process."""
+        """A method of the actor, with its class and module; see CallLookup."""
         return f"{self.made.__module__}.{self.made.__qualname__}.{method}"
 
     @contextmanager
@@ -365,29 +365,29 @@ class OwnerClient(ABC):
             self.post((CANCEL, call, recursive))
         return True
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref any more."""
         call = ref.call
 
         def gone(_: object) -> None:
             self.later(partial(self.cancel, call))
 
-        self._results.loosen(ref, gone)
+        self._results.release_if_unused(ref, gone)
 
     # Counting handles.
 
-    def retain(self, actor: LoanId) -> None:
+    def retain(self, actor: CountedId) -> None:
         """Counts a holder; see Engine."""
         self.refcount.retain(actor)
 
-    def release(self, actor: LoanId) -> None:
+    def release(self, actor: CountedId) -> None:
         """Counts a holder less; the last one gives the reference back; see Engine."""
         if not self._is_in_fork:  # what a fork holds, its parent holds
             self.refcount.release(actor)
             self.return_borrowed_soon()
 
     @contextmanager
-    def borrowing(self, borrowed: Collection[LoanId] | None) -> Generator[None]:
+    def borrowing(self, borrowed: Collection[CountedId] | None) -> Generator[None]:
         """Around the loading of a frame's payload: its handles are held meanwhile."""
         if not borrowed:
             yield
@@ -403,7 +403,7 @@ class OwnerClient(ABC):
                 self.release(actor)
 
     def arguments(
-        self, borrowed: Collection[LoanId] | None, payload: Payload
+        self, borrowed: Collection[CountedId] | None, payload: Payload
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call; its handles are held while they are loaded.
 
@@ -457,7 +457,7 @@ class OwnerClient(ABC):
             self._results.item(frame)
 
     def taken(self, number: int, count: int) -> None:
-        """Tells how many items of a stream were taken; see Feed."""
+        """Tells how many items of a stream were taken; see StreamOwner."""
         if not self._is_in_fork:
             self.post((STREAM_ACK, number, count))
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from actorlib._core.stream_reader import Feed
+from actorlib._core.stream_reader import StreamOwner
 from actorlib._wire.arguments import SendingEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from contextlib import AbstractContextManager
 
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._shm.memory import Payload
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actorlib._worker.refcount import LocalRefCount
 
 
-class WorkerEngine(SendingEngine, Feed, Protocol):
+class WorkerEngine(SendingEngine, StreamOwner, Protocol):
     """The engine of a worker, whether it has an event loop or not.
 
     Attributes:
@@ -74,7 +74,7 @@ class WorkerEngine(SendingEngine, Feed, Protocol):
         """Gives a ref the number under which its answer will come."""
         ...
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """From now on the call is cancelled if nobody holds the ref any more."""
         ...
 
@@ -87,13 +87,13 @@ class WorkerEngine(SendingEngine, Feed, Protocol):
         ...
 
     def arguments(
-        self, borrowed: Collection[LoanId] | None, payload: Payload
+        self, borrowed: Collection[CountedId] | None, payload: Payload
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
         """Decodes the arguments of a call."""
         ...
 
     def borrowing(
-        self, borrowed: Collection[LoanId] | None
+        self, borrowed: Collection[CountedId] | None
     ) -> AbstractContextManager[None]:
         """Holds the references of a frame while its payload is loaded."""
         ...

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import running
-from actorlib._core.engine import collecting
+from actorlib._core.engine import collecting_ids
 from actorlib._shm.memory import share_payload
 from actorlib._wire import serialization
 from actorlib._wire.arguments import encode_error
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
     from actorlib._worker.engine import WorkerEngine
@@ -136,7 +136,7 @@ def encode_item(
 def _unsendable(
     engine: SendingEngine, action: str, value: object, error: Exception
 ) -> SerializationError:
-    with collecting(engine):  # what is in it and counted is not to blame
+    with collecting_ids(engine):  # what is in it and counted is not to blame
         why = unsendable_reason(value, error)
     unsendable = SerializationError(
         f"{action} a {type(value).__qualname__}, which cannot be sent to another "
@@ -184,8 +184,8 @@ def cancelled(call: int, why: str = "") -> Frame:
 
 def _encoded(
     engine: SendingEngine, value: object
-) -> tuple[Payload, list[LoanId] | None]:
-    with collecting(engine) as lent:
+) -> tuple[Payload, list[CountedId] | None]:
+    with collecting_ids(engine) as lent:
         payload = share_payload(engine.memory, encode(value), lent)
         return payload, lent or None
 

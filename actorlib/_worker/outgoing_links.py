@@ -42,7 +42,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._shm.memory import Payload
     from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._worker.engine import LinkReader, WorkerEngine
@@ -233,7 +233,7 @@ class OutgoingLinks:
         self._reader = reader
         self._base = session * LINKED
         self._sharing = sharing
-        self._links: dict[LoanId, OutgoingLink] = {}
+        self._links: dict[CountedId, OutgoingLink] = {}
         self._unanswered: dict[int, LinkCall] = {}
         engine.refcount.awaits_answer = self.awaits_answer
 
@@ -396,7 +396,7 @@ class OutgoingLinks:
         link, parent, method = sent_call
         return (LINK_CALL_SENT, call, parent, link.actor, method)
 
-    def awaits_answer(self, actor: LoanId) -> bool:
+    def awaits_answer(self, actor: CountedId) -> bool:
         """Whether an actor has to answer a call that went over a link."""
         return any(link.actor == actor for link, *_ in [*self._unanswered.values()])
 
@@ -473,7 +473,7 @@ class OutgoingLinks:
                 link.socket.close()
                 link.socket = None
 
-    def forget(self, actor: LoanId) -> None:
+    def forget(self, actor: CountedId) -> None:
         """This worker has no handle of an actor any more."""
         link = self._links.get(actor)
         if link is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.engine import Engine
-    from actorlib._core.ids import ActorId, LoanId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._core.object_ref import ResultOwner
     from actorlib._shm.memory import Payload
     from actorlib._wire.call import Call
@@ -87,7 +87,9 @@ class PendingResults:
         """Nobody waits for a call any more; whether somebody did."""
         return self._entries.pop(call, None) is not None
 
-    def loosen(self, ref: ObjectRef[Any], gone: Callable[[object], None]) -> None:
+    def release_if_unused(
+        self, ref: ObjectRef[Any], gone: Callable[[object], None]
+    ) -> None:
         """Holds a ref weakly from now on.
 
         Args:
@@ -113,7 +115,7 @@ class PendingResults:
                 frame[1], frame[2], frame[4], partial(load_result, loans=frame[3])
             )
 
-    def payload_of(self, call: Call) -> tuple[Payload, list[LoanId] | None] | None:
+    def payload_of(self, call: Call) -> tuple[Payload, list[CountedId] | None] | None:
         """The arguments of a call with the values of its refs; None if one failed.
 
         What that raised is the answer then.
@@ -158,7 +160,9 @@ class OrderedSender:
         self.lock = threading.RLock()
         self._tickets = itertools.count(1)
         self._order: CallOrder[ActorId, int] = CallOrder()
-        self._deferred: dict[int, tuple[Callable[[], Frame | None], list[LoanId]]] = {}
+        self._deferred: dict[
+            int, tuple[Callable[[], Frame | None], list[CountedId]]
+        ] = {}
         self._unready: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
         self._when_all_sent: list[Callable[[], None]] = []
 
@@ -201,7 +205,7 @@ class OrderedSender:
             deferred: Makes what is sent at once if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
-        actors: list[LoanId] = [actor]
+        actors: list[CountedId] = [actor]
         if arguments is not None:
             actors += arguments.loans
         with self.lock:

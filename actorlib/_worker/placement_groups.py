@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @final
 class GroupRequests:
-    """Passes the verbs of placement groups to the owner; see Reservations.
+    """Passes the verbs of placement groups to the owner; see PlacementGroups.
 
     Args:
         engine: The engine of the worker.
@@ -30,7 +30,7 @@ class GroupRequests:
         self._engine = engine
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; see Reservations."""
+        """Starts to reserve a group; see PlacementGroups."""
         spec = replace(spec, id=GroupId(self._engine.new_id(GROUP_KIND)))
         ref = self._engine.ask(GROUP, "reserve", dump(spec))
         if spec.name:  # it may be taken
@@ -39,20 +39,20 @@ class GroupRequests:
         return spec
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """The value, when all bundles are reserved; see Reservations."""
+        """The value, when all bundles are reserved; see PlacementGroups."""
         return self._engine.ask(GROUP, "ready", dump((group, dump(value))))
 
     def remove(self, group: GroupId) -> ObjectRef[None]:
-        """Removes a group; see Reservations."""
+        """Removes a group; see PlacementGroups."""
         return self._engine.ask(GROUP, "remove", dump(group))
 
     def find(self, name: str) -> GroupSpec:
-        """The group of a name; see Reservations."""
+        """The group of a name; see PlacementGroups."""
         spec: GroupSpec = self._ask("find", name)
         return spec
 
     def infos(self) -> list[GroupInfo]:
-        """What is known of each group; see Reservations."""
+        """What is known of each group; see PlacementGroups."""
         infos: list[GroupInfo] = self._ask("infos", None)
         return infos
 

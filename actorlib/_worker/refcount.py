@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actorlib._core.ids import LoanId
+    from actorlib._core.ids import CountedId
 
 
 class LocalRefCount:
@@ -29,29 +29,29 @@ class LocalRefCount:
     """
 
     def __init__(self) -> None:
-        self.awaits_answer: Callable[[LoanId], bool] = _awaits_nothing
-        self.awaited: set[LoanId] = set()
-        self._holders: dict[LoanId, int] = {}
-        self._borrowed: dict[LoanId, int] = {}
-        self._released: deque[LoanId] = deque()
+        self.awaits_answer: Callable[[CountedId], bool] = _awaits_nothing
+        self.awaited: set[CountedId] = set()
+        self._holders: dict[CountedId, int] = {}
+        self._borrowed: dict[CountedId, int] = {}
+        self._released: deque[CountedId] = deque()
         self._lock = threading.Lock()
 
-    def retain(self, actor: LoanId) -> None:
+    def retain(self, actor: CountedId) -> None:
         """Counts one more handle here."""
         with self._lock:
             self._holders[actor] = self._holders.get(actor, 0) + 1
 
-    def release(self, actor: LoanId) -> None:
+    def release(self, actor: CountedId) -> None:
         """Notes that a handle here is gone; safe in a destructor."""
         self._released.append(actor)
 
-    def borrow(self, actors: Iterable[LoanId]) -> None:
+    def borrow(self, actors: Iterable[CountedId]) -> None:
         """Counts the references that one frame brought; who loads it retains them."""
         with self._lock:
             for actor in actors:
                 self._borrowed[actor] = self._borrowed.get(actor, 0) + 1
 
-    def was_answered(self, actor: LoanId) -> bool:
+    def was_answered(self, actor: CountedId) -> bool:
         """Says whether references to an actor can go back, now that it has answered."""
         with self._lock:
             if actor not in self.awaited or self.awaits_answer(actor):
@@ -63,7 +63,7 @@ class LocalRefCount:
         self.release(actor)
         return True
 
-    def take_returned(self, *, wait: bool = True) -> list[tuple[LoanId, int]]:
+    def take_returned(self, *, wait: bool = True) -> list[tuple[CountedId, int]]:
         """Takes out what can be given back now, as nothing here holds it any more.
 
         Args:
@@ -73,7 +73,7 @@ class LocalRefCount:
         if not self._released or not self._lock.acquire(blocking=wait):
             return []
         try:
-            returned: dict[LoanId, int] = {}
+            returned: dict[CountedId, int] = {}
             while self._released:
                 actor = self._released.popleft()
                 self._holders[actor] -= 1
@@ -91,6 +91,6 @@ class LocalRefCount:
         return [(actor, count) for actor, count in returned.items() if count]
 
 
-def _awaits_nothing(actor: LoanId) -> bool:
+def _awaits_nothing(actor: CountedId) -> bool:
     del actor
     return False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import ActorExit, set_engine
-from actorlib._core.object_ref import unlooped
+from actorlib._core.object_ref import immediate_loop
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
@@ -48,7 +48,7 @@ class SerialOwnerClient(OwnerClient):
     """
 
     def __init__(self, start: Start, pipe: BlockingChannel, inbox: Inbox) -> None:
-        super().__init__(start, unlooped(), pipe, inbox)
+        super().__init__(start, immediate_loop(), pipe, inbox)
         self.inbox = inbox
         # The one thread that runs methods, if there is one.
         self._method_thread = None if start.config.limits else threading.get_ident()
@@ -102,7 +102,7 @@ class SerialOwnerClient(OwnerClient):
                 read(ref.done, self.settle)
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled; reads what has come; see Process."""
+        """Whether a running call was cancelled; reads what has come; see CallLookup."""
         if call not in self.inbox.cancelled:
             self.inbox.read_what_is_there(self.settle)
         return call in self.inbox.cancelled

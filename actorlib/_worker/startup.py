@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import ActorExit
-from actorlib._core.interface import CALL, READY, class_of, face_of
+from actorlib._core.interface import CALL, READY, class_of, interface_of_source
 from actorlib._core.labels import Label
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._wire.actor_config import ActorConfig
@@ -225,7 +225,7 @@ def _construct(start: Start, engine: WorkerEngine) -> object:
     """Imports the class and calls it: the user's code runs for the first time."""
     enter_directory(start)
     source = decode(start.source)
-    engine.set_interface(partial(face_of, source))
+    engine.set_interface(partial(interface_of_source, source))
     cls = class_of(source)
     _add_common_methods(cls)
     args, kwargs = decode_call(start.arguments)

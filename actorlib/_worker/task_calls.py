@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._core.current_call import running
 from actorlib._core.object_ref import bind
-from actorlib._core.runtime_env import inherited, refuse_own
-from actorlib._core.stream_reader import Feed, StreamReader
+from actorlib._core.runtime_env import merged_env, refuse_env
+from actorlib._core.stream_reader import StreamOwner, StreamReader
 from actorlib._wire.arguments import Arguments, SendingEngine
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
@@ -30,7 +30,7 @@ _Face: TypeAlias = tuple[int, bytes]
 """The number of a function here, and what its calls have in common."""
 
 
-class Link(SendingEngine, Feed, Protocol):
+class Link(SendingEngine, StreamOwner, Protocol):
     """The engine of the worker."""
 
     sender: OrderedSender
@@ -43,8 +43,8 @@ class Link(SendingEngine, Feed, Protocol):
         """Sends a frame to the owner."""
         ...
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref; see Replier."""
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
         ...
 
 
@@ -82,13 +82,13 @@ class TaskCalls:
         )
         # All but one of what a replier does is the engine's.
         self.cancel = link.cancel
-        self.loosen = link.loosen
+        self.release_if_unused = link.release_if_unused
         self.watch = link.watch
         self.wait = link.wait
         self.name = link.name
         self.travel = link.travel
 
-    def force(self, call: int, *, recursive: bool = True) -> None:
+    def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
         self._link.post((FORCE_CANCEL, call, recursive))
         self._link.cancel(call, recursive=recursive)
@@ -103,7 +103,7 @@ class TaskCalls:
         face, arguments, headers = self._prepared(spec, args, kwargs)
         ref = self._refs.new()
         bind(ref, self, ref.call)
-        ref.asked = spec.name  # not the function, which may capture handles
+        ref.callee = spec.name  # not the function, which may capture handles
         self._send(Call(ref.call, spec, arguments, headers, _parent()), face)
         return ref
 
@@ -116,9 +116,9 @@ class TaskCalls:
         """Calls a function that yields; see Engine."""
         face, arguments, headers = self._prepared(spec, args, kwargs)
         reading = StreamReader.of(spec, self._loop, self._link)
-        reading.may_force(self.force)
+        reading.allow_force(self.force_cancel)
         self._refs.add(reading)
-        reading.asked = spec.name
+        reading.callee = spec.name
         self._send(Call(reading.call, spec, arguments, headers, _parent()), face)
         return reading
 
@@ -159,7 +159,7 @@ class TaskCalls:
                 are no processes.
         """
         if self._is_inline:
-            refuse_own(spec.options.runtime_env)
+            refuse_env(spec.options.runtime_env)
         number = self._taught.get(spec.source)
         if number is None:
             source, loans = pickle_function(self._link, spec.name, spec.source)
@@ -170,7 +170,7 @@ class TaskCalls:
         options = spec.options
         # Apart from the rest, as the owner may not have the modules they are of.
         listed = dump(options.retry_exceptions)
-        env = inherited(self._link.context.runtime_env, options.runtime_env)
+        env = merged_env(self._link.context.runtime_env, options.runtime_env)
         heir = options.updated({"retry_exceptions": False, "runtime_env": env})
         face = dump((spec.name, heir, listed, spec.is_stream))
         registered = self._faces[spec] = number, face

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import set_engine
-from actorlib._core.object_ref import awaited_by
+from actorlib._core.object_ref import awaited_calls
 from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
@@ -308,7 +308,7 @@ class TaskOwnerClient(SerialOwnerClient):
         self._task_inbox = inbox
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads until the ref is done, and lets others have the CPU; see Replier."""
+        """Reads until the ref is done, and yields the CPU; see ResultOwner."""
         if self.is_over:
             self.check_parent()
         executor, inbox = self._executor, self._task_inbox
@@ -320,7 +320,7 @@ class TaskOwnerClient(SerialOwnerClient):
         def is_over() -> bool:
             return ref.done() or executor.is_cancelled()
 
-        awaited = awaited_by(ref)
+        awaited = awaited_calls(ref)
         deadline = None if timeout is None else time.monotonic() + timeout
         while not is_over():
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -376,7 +376,7 @@ class TaskOwnerClient(SerialOwnerClient):
         return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
 
     def function_name(self, method: str) -> str:
-        """A function, with its module; see Process."""
+        """A function, with its module; see CallLookup."""
         return self._executor.function_name(method)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
@@ -530,7 +530,7 @@ class TaskExecutor:
         return invoke.failure(self._client, call, error, self._client.where(name))
 
     def function_name(self, label: str) -> str:
-        """A function that runs, with its module; see Process."""
+        """A function that runs, with its module; see CallLookup."""
         for name, function in self.functions.items():
             if name.partition(":")[2] == label:
                 return f"{function.__module__}.{function.__qualname__}"

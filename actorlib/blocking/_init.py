@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._core.public import public
-from actorlib.blocking._options import wanted
-from actorlib.blocking._session import SESSION
+from actorlib.blocking._options import checked_init
+from actorlib.blocking._session import SCRIPT
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -34,11 +34,11 @@ class Context:
         traceback: TracebackType | None,
     ) -> None:
         """Ends the runtime."""
-        SESSION.end()
+        SCRIPT.end()
 
     def disconnect(self) -> None:
         """Ends the runtime."""
-        SESSION.end()
+        SCRIPT.end()
 
     @property
     def address_info(self) -> dict[str, str]:
@@ -137,13 +137,13 @@ def init(address: str | None = None, **options: Any) -> Context:
         ...     print(ray.get(ref))
         [1, 2, 3]
     """
-    told = wanted({**options, "address": address})
+    told = checked_init({**options, "address": address})
     if find_engine() is not None:
         if told.ignores_second:
             return Context()
         end = (
             "call shutdown() before init()"
-            if SESSION.has_started
+            if SCRIPT.has_started
             else "'await actorlib.shutdown()' ends it where actorlib.init() started it"
         )
         raise RuntimeError(
@@ -156,7 +156,7 @@ def init(address: str | None = None, **options: Any) -> Context:
         _log.warning(
             "init(): there is nothing here that %s would change", ", ".join(told.noted)
         )
-    SESSION.start(told.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked where they are used
+    SCRIPT.start(told.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked where they are used
     return Context()
 
 
@@ -171,7 +171,7 @@ def shutdown(wait_for_processes: bool = True) -> None:  # noqa: FBT001, FBT002  
             True.
     """
     del wait_for_processes
-    SESSION.end()
+    SCRIPT.end()
 
 
 @public("actorlib.blocking")

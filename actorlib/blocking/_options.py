@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.runtime_options import RuntimeOptions
-from actorlib._core.validation import closest, truth
+from actorlib._core.validation import check_bool, closest_names
 from actorlib.exceptions import InitError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _REFUSED = {
 _OTHERS = frozenset({"address", "ignore_reinit_error", "logging_level", *_REFUSED})
 
 
-class Wanted(NamedTuple):
+class InitOptions(NamedTuple):
     """What ``init()`` was told.
 
     Attributes:
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
     noted: list[str]
 
 
-def wanted(given: Mapping[str, object]) -> Wanted:
+def checked_init(given: Mapping[str, object]) -> InitOptions:
     """What ``init()`` was told, by its keywords.
 
     Raises:
@@ -76,7 +76,7 @@ def wanted(given: Mapping[str, object]) -> Wanted:
     known = OURS | _NOTED | _OTHERS
     for name in given:
         if name not in known and not name.startswith("_"):
-            close = closest(name, known)
+            close = closest_names(name, known)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise InitError(
                 f"init() has no option {name!r}.{hint} Its options are "
@@ -87,11 +87,11 @@ def wanted(given: Mapping[str, object]) -> Wanted:
             raise InitError(f"init({name}={given[name]!r}): {reason}")
     _check_address(given.get("address"))
     again = given.get("ignore_reinit_error", False)
-    truth("ignore_reinit_error", again)
+    check_bool("ignore_reinit_error", again)
     level = given.get("logging_level")
     if not isinstance(level, int | str | None):
         raise TypeError(f"logging_level takes a level of logging, not {level!r}")
-    return Wanted(
+    return InitOptions(
         # None is everywhere what is not said, as in Ray.
         {name: given[name] for name in OURS & given.keys() if given[name] is not None},
         level,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib import _runtime
 from actorlib._core.engine import find_engine
-from actorlib._core.loop_thread import LoopThread, new_loop
+from actorlib._core.loop_thread import ThreadedLoop, new_loop
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._runtime import ENGINE_VARIABLE
 from actorlib.exceptions import InitError, RuntimeNotStartedError
@@ -39,11 +39,11 @@ _MULTIPROCESSING = "multiprocessing.process"
 """Looked at only if it is loaded: else this is no child of its."""
 
 
-class _Home:
+class _RuntimeThread:
     """A thread, its loop, and the runtime on it."""
 
     def __init__(self) -> None:
-        self.loop = cast("LoopThread", new_loop())
+        self.loop = cast("ThreadedLoop", new_loop())
         self.runtime: Runtime
         self._begun = threading.Event()
         # A daemon: what waits for all other threads would wait for this one too, and
@@ -59,7 +59,7 @@ class _Home:
         try:
             loop.run_forever()
         finally:
-            loop.run_until_complete(_rest())
+            loop.run_until_complete(_end_tasks())
             loop.refusal = "this runtime was shut down"
             loop.close()
 
@@ -79,12 +79,12 @@ class _Home:
         self._thread.join()
 
 
-class Session:
+class ScriptRuntime:
     """The runtime of this process, if the blocking face has started one."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._home: _Home | None = None
+        self._home: _RuntimeThread | None = None
         self._is_fork = False
 
     @property
@@ -130,7 +130,7 @@ class Session:
         runtime = _runtime.init(**options)
         fill_standard_streams()
         with self._lock:
-            home = _Home()
+            home = _RuntimeThread()
             try:
                 home.do(runtime.__aenter__)
             except BaseException:
@@ -169,7 +169,7 @@ class Session:
         home = self._home
         if home is None or find_engine() is None:
             raise RuntimeNotStartedError(_why_not())
-        return home.loop.across(what, home.runtime)
+        return home.loop.call(what, home.runtime)
 
     def forget(self) -> None:
         """In a fork: the thread is its parent's, and so is everything else."""
@@ -199,7 +199,7 @@ class Session:
             )
 
 
-async def _rest() -> None:
+async def _end_tasks() -> None:
     """Ends what an interrupted start, or end, has left."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
@@ -249,6 +249,6 @@ def _why_not() -> str:
     )
 
 
-SESSION = Session()
-atexit.register(SESSION.end)
-os.register_at_fork(after_in_child=SESSION.forget)
+SCRIPT = ScriptRuntime()
+atexit.register(SCRIPT.end)
+os.register_at_fork(after_in_child=SCRIPT.forget)

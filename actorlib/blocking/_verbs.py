@@ -11,10 +11,10 @@ import actorlib
 from actorlib import _runtime
 from actorlib._api import decorators
 from actorlib._api import waiting as _waiting
-from actorlib._api.decorators import found_by
+from actorlib._api.decorators import use_engine
 from actorlib._core.engine import current_engine
 from actorlib._core.public import public
-from actorlib.blocking._session import SESSION
+from actorlib.blocking._session import SCRIPT
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _starting(
     made: ActorClass[..., Any] | RemoteFunction[..., Any],
 ) -> ActorClass[..., Any] | RemoteFunction[..., Any]:
     """The same; its ``.remote()`` starts a runtime if there is none."""
-    found_by(made, SESSION.engine)
+    use_engine(made, SCRIPT.engine)
     return made
 
 
@@ -86,7 +86,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         ...     print(ray.get([double.remote(1), double.remote(2)]))
         [2, 4]
     """
-    SESSION.engine()
+    SCRIPT.engine()
     return _runtime.get(cast("Sequence[ObjectRef[Any]]", refs), timeout=timeout)
 
 
@@ -108,7 +108,7 @@ def put(value: T) -> ObjectRef[T]:
         ...     print(ray.get(ref))
         a
     """
-    SESSION.engine()
+    SCRIPT.engine()
     return _runtime.put(value)
 
 
@@ -152,11 +152,11 @@ def wait(
         [2] []
     """
     del fetch_local
-    SESSION.engine()
+    SCRIPT.engine()
     waiting = _waiting.wait(refs, num_returns=num_returns, timeout=timeout)
     for ref in refs[:1]:
         instead = "'ready, left = await actorlib.wait(refs)'"
-        _waiting.refuse_loop(_waiting.sign_of(ref), "wait()", instead)
+        _waiting.refuse_running_loop(_waiting.readiness_of(ref), "wait()", instead)
     return waiting.get()
 
 
@@ -180,7 +180,7 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> None:
         >>> with ray.init(num_cpus=1, engine="inline"):
         ...     ray.kill(Counter.remote())
     """
-    SESSION.engine()
+    SCRIPT.engine()
     _runtime.kill(actor, no_restart=no_restart)
 
 
@@ -202,7 +202,7 @@ def cancel(
         TypeError: It is neither a ref nor a generator of refs.
         ValueError: ``force`` for a call of an actor.
     """
-    SESSION.engine()
+    SCRIPT.engine()
     _runtime.cancel(ref, recursive=recursive, force=force)
 
 
@@ -217,21 +217,21 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     Raises:
         ActorNotFoundError: No living actor has that name there. It is a ValueError.
     """
-    SESSION.engine()
+    SCRIPT.engine()
     return actorlib.get_actor(name, namespace)
 
 
 @public("actorlib.blocking")
 def get_gpu_ids() -> list[int | str]:
     """The ids of the GPUs that this actor, or this call of a function, was given."""
-    SESSION.engine()
+    SCRIPT.engine()
     return _runtime.get_gpu_ids()
 
 
 @public("actorlib.blocking")
 def get_runtime_context() -> RuntimeContext:
     """Where this code is running: in which actor, on which devices."""
-    SESSION.engine()
+    SCRIPT.engine()
     return _runtime.get_runtime_context()
 
 
@@ -242,7 +242,7 @@ def available_resources() -> dict[str, float]:
     Raises:
         RuntimeNotStartedError: No runtime is running.
     """
-    return SESSION.running().available()
+    return SCRIPT.running().available()
 
 
 @public("actorlib.blocking")
@@ -252,7 +252,7 @@ def cluster_resources() -> dict[str, float]:
     Raises:
         RuntimeNotStartedError: No runtime is running.
     """
-    return SESSION.running().total()
+    return SCRIPT.running().total()
 
 
 @public("actorlib.blocking")
@@ -297,7 +297,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
         RuntimeNotStartedError: No runtime is running, or this is an actor's code.
         OSError: The file cannot be written.
     """
-    engine = cast("Any", SESSION.read(lambda _: current_engine()))
+    engine = cast("Any", SCRIPT.read(lambda _: current_engine()))
     recorded = getattr(engine, "timeline", None)
     if recorded is None:
         raise UnsupportedOptionError(

@@ -11,9 +11,9 @@ import pytest
 from helpers.engine import FakeEngine, Sent
 
 from actorlib import ActorHandle, ActorMethod, ObjectRef
-from actorlib._api.actor_handle import HandlePin, hold_of
+from actorlib._api.actor_handle import HandlePin, pin_of
 from actorlib._core.actor_options import ActorOptions
-from actorlib._core.engine import collecting, set_engine
+from actorlib._core.engine import collecting_ids, set_engine
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import BUILT_IN, interface_of
 from actorlib._core.runtime_context import RuntimeContext
@@ -378,7 +378,7 @@ async def test_pickle_when_it_travels_then_its_actor_is_noted(
 ) -> None:
     one, two = handle_of(engine), handle_of(engine, TWO)
 
-    with collecting(engine) as found:
+    with collecting_ids(engine) as found:
         pickle.dumps([one, {"a": two}])
 
     assert found == [ONE, TWO]
@@ -389,7 +389,7 @@ async def test_pickle_when_one_handle_is_there_twice_then_noted_once(
 ) -> None:
     handle = handle_of(engine)
 
-    with collecting(engine) as found:
+    with collecting_ids(engine) as found:
         pickle.dumps([handle, handle])
 
     assert found == [ONE]
@@ -402,14 +402,14 @@ async def test_pickle_when_it_belongs_to_another_engine_then_value_error(
     other = FakeEngine()
     other.context = RuntimeContext(job_id="another")
 
-    with collecting(other), pytest.raises(ValueError, match="another runtime"):
+    with collecting_ids(other), pytest.raises(ValueError, match="another runtime"):
         pickle.dumps(handle)
 
 
 async def test_pickle_when_of_another_engine_of_the_runtime_then_it_travels(
     engine: FakeEngine,
 ) -> None:
-    with collecting(FakeEngine()) as found:
+    with collecting_ids(FakeEngine()) as found:
         pickle.dumps(handle_of(engine))
 
     assert found == [ONE]
@@ -418,7 +418,7 @@ async def test_pickle_when_of_another_engine_of_the_runtime_then_it_travels(
 async def test_collecting_when_it_is_over_then_handles_do_not_travel_any_more(
     engine: FakeEngine,
 ) -> None:
-    with collecting(engine):
+    with collecting_ids(engine):
         pass
 
     with pytest.raises(TypeError):
@@ -430,8 +430,8 @@ async def test_collecting_when_one_is_inside_another_then_each_has_its_own(
 ) -> None:
     one, two = handle_of(engine), handle_of(engine, TWO)
 
-    with collecting(engine) as outer:
-        with collecting(engine) as inner:
+    with collecting_ids(engine) as outer:
+        with collecting_ids(engine) as inner:
             pickle.dumps(two)
         pickle.dumps(one)
 
@@ -442,20 +442,20 @@ async def test_load_when_it_travelled_then_it_is_of_this_process_and_one_more_ho
     running: FakeEngine,
 ) -> None:
     handle = handle_of(running)
-    with collecting(running):
+    with collecting_ids(running):
         data = pickle.dumps(handle)
 
     loaded = pickle.loads(data)
 
     assert loaded == handle
-    assert hold_of(loaded).engine is running
+    assert pin_of(loaded).engine is running
     assert running.holders == {ONE: 2}
 
 
 async def test_load_when_it_travelled_then_it_knows_its_methods(
     running: FakeEngine,
 ) -> None:
-    with collecting(running):
+    with collecting_ids(running):
         data = pickle.dumps(handle_of(running))
 
     loaded = pickle.loads(data)
@@ -465,7 +465,7 @@ async def test_load_when_it_travelled_then_it_knows_its_methods(
 
 
 async def test_load_when_a_method_travelled_then_it_calls(running: FakeEngine) -> None:
-    with collecting(running) as found:
+    with collecting_ids(running) as found:
         data = pickle.dumps(handle_of(running).ping)
 
     pickle.loads(data).remote(3)
@@ -477,7 +477,7 @@ async def test_load_when_a_method_travelled_then_it_calls(running: FakeEngine) -
 async def test_load_when_no_runtime_is_there_then_runtime_error(
     engine: FakeEngine,
 ) -> None:
-    with collecting(engine):
+    with collecting_ids(engine):
         data = pickle.dumps(handle_of(engine))
 
     with pytest.raises(RuntimeError, match="no runtime is running"):
@@ -505,7 +505,7 @@ class Documented:
 async def test_method_when_looked_at_then_it_is_as_it_was_written(
     engine: FakeEngine, options: Any
 ) -> None:
-    face = interface_of(Documented).under(ActorOptions(**options))
+    face = interface_of(Documented).with_actor_options(ActorOptions(**options))
     handle: Any = ActorHandle(HandlePin(engine, ONE, face))
     own = "(data: 'list[int]', /, top: 'int' = 3, *, raw: 'bool' = False) -> 'str'"
 

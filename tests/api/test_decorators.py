@@ -10,7 +10,7 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib import ActorClass, ActorHandle
-from actorlib._api.decorators import plan_of
+from actorlib._api.decorators import interface_and_options
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import HandlePin, set_engine
 from actorlib._core.ids import ActorId
@@ -227,7 +227,7 @@ def test_options_when_chained_then_what_was_given_before_stays() -> None:
 
 
 def handle(engine: FakeEngine, number: int) -> ActorHandle[Any]:
-    interface, _ = plan_of(Model)
+    interface, _ = interface_and_options(Model)
     return ActorHandle(HandlePin(engine, ActorId(bytes([number]) * 12), interface))
 
 
@@ -319,7 +319,7 @@ async def test_plan_of_when_options_were_given_then_the_face_and_those(
 ) -> None:
     made = Model.options(near=handle(engine, 1), accelerator_type="H100")
 
-    interface, options = plan_of(made)
+    interface, options = interface_and_options(made)
     assert interface.class_name == "Model"
     assert options == made._options
 

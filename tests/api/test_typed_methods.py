@@ -168,7 +168,7 @@ def test_opt_022_an_undefined_group_of_a_method_is_refused_with_the_class() -> N
 
 def test_face_when_calls_have_groups_then_only_another_one_is_told() -> None:
     options = ActorOptions(concurrency_groups=GROUPS)
-    face = interface_of(Model).under(options)
+    face = interface_of(Model).with_actor_options(options)
     method = face.methods["inherited"]
 
     assert method.headers is None
@@ -226,7 +226,7 @@ def test_limits_when_asked_then_by_group_and_nothing_for_the_default(
 def test_face_when_several_calls_run_at_once_then_it_keeps_no_order(
     cls: type, options: dict[str, Any], keeps_order: Any
 ) -> None:
-    face = interface_of(cls).under(ActorOptions(**options))
+    face = interface_of(cls).with_actor_options(ActorOptions(**options))
 
     assert {method.keeps_order for method in face.methods.values()} == {keeps_order}
 
@@ -275,7 +275,7 @@ async def test_bpr_002_handles_of_one_process_count_together(
     engine: FakeEngine,
 ) -> None:
     actor = handle(max_pending_calls=1)
-    face = interface_of(Plain).under(ActorOptions(max_pending_calls=1))
+    face = interface_of(Plain).with_actor_options(ActorOptions(max_pending_calls=1))
     copy: Any = actorlib.ActorHandle(HandlePin(engine, ActorId(b"\x01"), face))
     ref = actor.ping.remote()
     with pytest.raises(PendingCallsLimitExceeded):
@@ -287,7 +287,7 @@ async def test_bpr_002_handles_of_one_process_count_together(
 async def test_bpr_001_a_ref_that_is_gone_counts_no_more(engine: FakeEngine) -> None:
     actor = handle(max_pending_calls=1)
     ref = actor.ping.remote()
-    engine.loosen(ref)
+    engine.release_if_unused(ref)
     del ref
     actor.ping.remote()
     assert len(engine.cancelled) == 1

@@ -36,7 +36,7 @@ def ray(crossing: CrossingEngine) -> Iterator[Any]:
     set_engine(crossing)
     yield actorlib.blocking
     home: Any = crossing.loop
-    for ended in home.across(_kill_all, crossing):
+    for ended in home.call(_kill_all, crossing):
         ended.get(20)
     gc.collect()  # a caught error keeps handles in a cycle
     set_engine(None)

@@ -4,13 +4,13 @@ import pytest
 
 from actorlib import blocking
 from actorlib.blocking import exceptions as named
-from actorlib.blocking._options import wanted
+from actorlib.blocking._options import checked_init
 from actorlib.exceptions import InitError
 
 
 def test_ini_002_option_when_unknown_then_refused_by_name_with_the_known() -> None:
     with pytest.raises(RuntimeError, match=r"no option 'num_gpu'.*'num_gpus'") as seen:
-        wanted({"num_gpu": 1})
+        checked_init({"num_gpu": 1})
     assert "object_store_memory" in str(seen.value)
     assert isinstance(seen.value, ValueError)
 
@@ -29,11 +29,11 @@ def test_ini_009_option_when_there_is_no_such_thing_then_it_says_what_to_do(
     given: dict[str, object], what: str
 ) -> None:
     with pytest.raises(InitError, match=what):
-        wanted(given)
+        checked_init(given)
 
 
 def test_options_when_rays_then_told_apart_from_ours() -> None:
-    told = wanted(
+    told = checked_init(
         {
             "address": "local",
             "num_cpus": 2,
@@ -64,7 +64,7 @@ def test_options_when_rays_then_told_apart_from_ours() -> None:
 )
 def test_option_when_of_the_wrong_type_then_refused(given: dict[str, object]) -> None:
     with pytest.raises(TypeError):
-        wanted(given)
+        checked_init(given)
 
 
 NAMES = (

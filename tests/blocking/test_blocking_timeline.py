@@ -9,7 +9,7 @@ import pytest
 from helpers.actors import Counter, Echo
 
 import actorlib.blocking as ray
-from actorlib._api.actor_handle import hold_of
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import current_engine
 from actorlib._owner.tracing import KEPT, VARIABLE, kept_events
 
@@ -56,7 +56,7 @@ def test_obs_010_timeline_when_written_down_then_it_has_calls_and_lives(
     assert ray.get(list(source.items.remote())) == [0, 1, 2]
     with pytest.raises(KeyError):
         ray.get(echo.fail.remote(KeyError("lost")))
-    gone = current_engine().kill(hold_of(counter).actor_id)
+    gone = current_engine().kill(pin_of(counter).actor_id)
     cast("Any", gone).get(20)
 
     told = {(e["cat"], e["name"], e["args"]["outcome"]) for e in drawn()}

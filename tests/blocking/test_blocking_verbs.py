@@ -14,7 +14,7 @@ from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Keeper
 
 import actorlib
 import actorlib.blocking
-from actorlib._api.actor_handle import hold_of
+from actorlib._api.actor_handle import pin_of
 from actorlib.blocking.util.placement_group import placement_group
 from actorlib.blocking.util.queue import Empty, Full, Queue
 from actorlib.exceptions import (
@@ -465,7 +465,7 @@ def test_list_tasks_when_filtered_then_only_those(ray: Any) -> None:
     gates = [Gate.remote(), Gate.remote()]
     waiting = [gate.wait.remote() for gate in gates]
     ray.get([gate.reached.remote() for gate in gates])
-    actor_id = hold_of(gates[0]).actor_id.hex()
+    actor_id = pin_of(gates[0]).actor_id.hex()
 
     (row,) = ray.util.state.list_tasks(
         filters=[("actor_id", "=", actor_id), ("name", "=", "Gate.wait")], detail=True
@@ -643,9 +643,9 @@ def test_get_when_on_the_loops_own_thread_then_it_says_what_to_write(
     home: Any = crossing.loop
     for get in (ray.get, actorlib.get, lambda ref: ray.get([ref])):
         with pytest.raises(RuntimeError, match="await the ref instead"):
-            home.across(get, ref)
+            home.call(get, ref)
     with pytest.raises(RuntimeError, match="the script's own threads"):
-        home.across(ray.shutdown)
+        home.call(ray.shutdown)
 
 
 def test_verbs_when_on_the_loops_own_thread_then_they_work(
@@ -654,8 +654,8 @@ def test_verbs_when_on_the_loops_own_thread_then_they_work(
     """As where a value is loaded whose class makes actors of it."""
     del ray
     home: Any = crossing.loop
-    keeper = home.across(Keeper.remote, 3)
-    ref = home.across(keeper.kept.remote)
+    keeper = home.call(Keeper.remote, 3)
+    ref = home.call(keeper.kept.remote)
     assert ref.get() == 3
 
 

@@ -12,22 +12,22 @@ import actorlib
 from actorlib._core.actor_options import ActorKeywords, ActorOptions, RestartPolicy
 from actorlib._core.call_options import CallKeywords, CallOptions
 from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
-from actorlib._core.validation import checked
+from actorlib._core.validation import checked_options
 
 Options = ActorOptions | CallOptions | RuntimeOptions
 Check = Callable[[Mapping[str, object]], Options]
 
 
 def actor(given: Mapping[str, object]) -> ActorOptions:
-    return checked(ActorOptions, "an actor", given)
+    return checked_options(ActorOptions, "an actor", given)
 
 
 def runtime(given: Mapping[str, object]) -> RuntimeOptions:
-    return checked(RuntimeOptions, "init()", given)
+    return checked_options(RuntimeOptions, "init()", given)
 
 
 def call(given: Mapping[str, object]) -> CallOptions:
-    return checked(CallOptions, "a method", given)
+    return checked_options(CallOptions, "a method", given)
 
 
 def keywords_of(kind: type[Options]) -> set[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from actorlib._core.loop_thread import LoopThread, block, new_loop
+from actorlib._core.loop_thread import ThreadedLoop, block, new_loop
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def test_posts_when_of_one_thread_then_they_keep_their_order(home: Home) -> None
     seen: list[int] = []
     for number in range(1000):
         home.loop.post(seen.append, number)
-    home.loop.across(list)
+    home.loop.call(list)
     assert seen == list(range(1000))
 
 
@@ -64,38 +64,38 @@ def test_posts_when_of_many_threads_then_none_is_lost(home: Home) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    home.loop.across(list)
+    home.loop.call(list)
     assert len(seen) == 4000
 
 
 def test_post_when_it_raises_then_the_loop_is_told_and_goes_on(home: Home) -> None:
     told: list[Any] = []
-    home.loop.across(home.loop.set_exception_handler, lambda _, what: told.append(what))
+    home.loop.call(home.loop.set_exception_handler, lambda _, what: told.append(what))
     home.loop.post(int, "no number")
-    assert home.loop.across(int, "7") == 7
+    assert home.loop.call(int, "7") == 7
     assert isinstance(told[0]["exception"], ValueError)
 
 
 def test_across_when_the_work_raises_then_so_does_it(home: Home) -> None:
     with pytest.raises(ValueError, match="no number"):
-        home.loop.across(int, "no number")
+        home.loop.call(int, "no number")
 
 
 def test_across_when_it_runs_then_in_the_callers_context(home: Home) -> None:
     variable: ContextVar[str] = ContextVar("variable")
     variable.set("mine")
-    assert home.loop.across(variable.get) == "mine"
+    assert home.loop.call(variable.get) == "mine"
 
 
 def test_across_when_on_the_loops_thread_then_done_at_once(home: Home) -> None:
-    thread = home.loop.across(lambda: home.loop.across(threading.get_ident))
+    thread = home.loop.call(lambda: home.loop.call(threading.get_ident))
     assert thread != threading.get_ident()
 
 
 def test_loop_when_it_has_ended_then_it_says_so(home: Home) -> None:
     home.end()
     with pytest.raises(RuntimeError, match="it has ended"):
-        home.loop.across(list)
+        home.loop.call(list)
 
 
 def test_waiter_when_the_loop_ends_then_it_does_not_wait_for_ever(home: Home) -> None:
@@ -120,7 +120,7 @@ def test_future_when_done_then_callbacks_run_on_its_loop(home: Home) -> None:
     assert early.wait(20)
     future.add_done_callback(lambda _: note(late))
     assert late.wait(20)
-    assert set(where) == {home.loop.across(threading.get_ident)}
+    assert set(where) == {home.loop.call(threading.get_ident)}
 
 
 def test_block_when_done_then_it_returns_and_leaves_nothing(home: Home) -> None:
@@ -140,7 +140,7 @@ def test_block_when_too_late_then_it_says_so(home: Home, timeout: float) -> None
 def test_block_when_on_the_loops_thread_then_refused(home: Home) -> None:
     future: asyncio.Future[int] = home.loop.create_future()
     with pytest.raises(RuntimeError, match="not here"):
-        home.loop.across(block, future, None, "not here")
+        home.loop.call(block, future, None, "not here")
 
 
 async def test_block_when_the_loop_has_no_thread_of_its_own_then_refused() -> None:
@@ -162,4 +162,4 @@ def test_executor_when_it_takes_nothing_more_then_the_loop_does_it(home: Home) -
 
 
 def test_loop_when_made_then_it_is_apart(home: Home) -> None:
-    assert isinstance(cast("object", home.loop), LoopThread)
+    assert isinstance(cast("object", home.loop), ThreadedLoop)

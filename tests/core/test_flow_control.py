@@ -50,7 +50,7 @@ def test_ahead_when_nobody_reads_then_nothing_is_unread() -> None:
 
     assert not ahead.is_read
     assert ahead.unread == 0
-    assert repr(ahead) == "<Ahead 1 sent, unread>"
+    assert repr(ahead) == "<SendWindow 1 sent, unread>"
 
 
 def test_ahead_when_a_reader_has_taken_what_is_sent_again_then_there_is_room() -> None:
@@ -71,8 +71,8 @@ def test_tally_when_half_was_taken_then_it_tells() -> None:
     assert tally.count == 4
 
 
-def test_tally_when_others_wait_then_it_tells_each() -> None:
-    tally = ReceiveWindow(Bounds(UNLIMITED, UNLIMITED), tells_each=True)
+def test_tally_when_others_wait_then_it_acks_each() -> None:
+    tally = ReceiveWindow(Bounds(UNLIMITED, UNLIMITED), acks_each=True)
 
     assert tally.took(1)
     assert tally.took(1)

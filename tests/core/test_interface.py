@@ -315,8 +315,8 @@ def test_interface_when_pickled_then_equal_but_for_the_functions_themselves(
     face: Interface,
 ) -> None:
     without = face._replace(
-        constructor=face.constructor._replace(own=None),
-        methods={n: m._replace(own=None) for n, m in face.methods.items()},
+        constructor=face.constructor._replace(docs=None),
+        methods={n: m._replace(docs=None) for n, m in face.methods.items()},
     )
 
     travelled = pickle.loads(pickle.dumps(face))

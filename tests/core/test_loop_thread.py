@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, cast
 from actorlib._core.loop_thread import new_loop
 
 if TYPE_CHECKING:
-    from actorlib._core.loop_thread import LoopThread
+    from actorlib._core.loop_thread import ThreadedLoop
 
 whose: ContextVar[str] = ContextVar("whose", default="nobody's")
 
 
-def as_actor(loop: LoopThread, seen: list[str]) -> None:
+def as_actor(loop: ThreadedLoop, seen: list[str]) -> None:
     """Posts as the code of an actor in the owner's process does."""
     whose.set("an actor's")
     loop.post(lambda: seen.append(whose.get()))
 
 
 def test_callback_when_an_actor_woke_the_loop_then_it_runs_in_its_own_context() -> None:
-    loop = cast("LoopThread", new_loop())
+    loop = cast("ThreadedLoop", new_loop())
     loop.begin()
     seen: list[str] = []
     Context().run(as_actor, loop, seen)

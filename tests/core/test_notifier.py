@@ -15,7 +15,7 @@ async def moment() -> Notifier:
 async def test_happens_when_several_wait_then_all_are_told(moment: Notifier) -> None:
     waiters = [moment.wait(), moment.wait()]
 
-    moment.happens()
+    moment.notify()
 
     assert [waiter.done() for waiter in waiters] == [True, True]
 
@@ -25,7 +25,7 @@ async def test_happens_when_it_never_will_then_each_gets_an_error_of_its_own(
 ) -> None:
     waiters = [moment.wait(), moment.wait()]
 
-    moment.happens(lambda: LookupError("never"))
+    moment.notify(lambda: LookupError("never"))
 
     errors = [waiter.exception() for waiter in waiters]
     assert [type(error) for error in errors] == [LookupError, LookupError]
@@ -38,7 +38,7 @@ async def test_happens_when_a_wait_was_cancelled_then_the_others_are_told(
     cancelled, waiter = moment.wait(), moment.wait()
     cancelled.cancel()
 
-    moment.happens()
+    moment.notify()
 
     assert waiter.done()
 
@@ -46,10 +46,10 @@ async def test_happens_when_a_wait_was_cancelled_then_the_others_are_told(
 async def test_wait_when_it_has_happened_before_then_for_the_next_time(
     moment: Notifier,
 ) -> None:
-    moment.happens()
+    moment.notify()
     waiter = moment.wait()
 
     assert not waiter.done()
 
-    moment.happens()
+    moment.notify()
     await waiter

@@ -13,7 +13,7 @@ from helpers.engine import FakeEngine
 from helpers.turns import next_turn
 
 from actorlib import ObjectRef
-from actorlib._core.object_ref import unlooped
+from actorlib._core.object_ref import immediate_loop
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
@@ -497,7 +497,7 @@ async def test_ref_when_pickled_out_of_band_then_type_error_says_why(
     engine: FakeEngine, wrap: Callable[[object], object]
 ) -> None:
     """SER-014."""
-    with pytest.raises(TypeError, match="a ref travels only in an argument"):
+    with pytest.raises(TypeError, match="can be pickled only in an argument"):
         pickle.dumps(wrap(engine.new_ref()))
 
 
@@ -526,7 +526,7 @@ def reports() -> Reports:
 @pytest.fixture
 def loopless(reports: Reports) -> FakeEngine:
     """An engine like that of a worker without an event loop."""
-    return FakeEngine(unlooped(reports.report))
+    return FakeEngine(immediate_loop(reports.report))
 
 
 def test_unlooped_when_the_result_comes_then_callbacks_run_at_once(
@@ -605,7 +605,7 @@ def test_unlooped_when_a_failure_is_never_looked_at_then_it_is_reported(
 ) -> None:
     ref = loopless.new_ref()
     ref.set_exception(KeyError("lost"))
-    loopless.loosen(ref)
+    loopless.release_if_unused(ref)
 
     del ref
 
@@ -617,7 +617,7 @@ def test_unlooped_when_a_failure_was_looked_at_then_it_is_not_reported(
 ) -> None:
     ref = loopless.new_ref()
     ref.set_exception(KeyError("lost"))
-    loopless.loosen(ref)
+    loopless.release_if_unused(ref)
     with pytest.raises(KeyError):
         ref.get()
 

@@ -42,10 +42,10 @@ process = [
 @pytest.fixture
 def marked() -> Iterator[None]:
     """Forgets what a test marks."""
-    known = dict(propagation.MARKED)
+    known = dict(propagation.PROPAGATED)
     yield
-    propagation.MARKED.clear()
-    propagation.MARKED.update(known)
+    propagation.PROPAGATED.clear()
+    propagation.PROPAGATED.update(known)
 
 
 class Reader:
@@ -299,8 +299,8 @@ def test_propagate_when_its_module_is_loaded_again_then_the_new_one_counts() -> 
 @pytest.mark.usefixtures("marked")
 def test_enter_when_nobody_has_it_yet_then_who_marks_it_later_has_the_value() -> None:
     def inside() -> Any:
-        propagation.enter({"later": 5})
-        assert propagation.values()["later"] == 5
+        propagation.set_values({"later": 5})
+        assert propagation.current_values()["later"] == 5
         return actorlib.propagate(ContextVar[Any]("later")).get()
 
     assert copy_context().run(inside) == 5
@@ -315,9 +315,9 @@ def test_pickle_when_marked_then_by_name() -> None:
 @pytest.mark.process
 @pytest.mark.usefixtures("marked")
 def test_pickle_when_it_arrives_where_nobody_has_it_then_it_keeps_its_default() -> None:
-    propagation.MARKED["depth"] = propagation.Marked(depth, "__main__")
+    propagation.PROPAGATED["depth"] = propagation.PropagatedVariable(depth, "__main__")
     data = cloudpickle.dumps(depth)
-    del propagation.MARKED["depth"]
+    del propagation.PROPAGATED["depth"]
 
     arrived = cloudpickle.loads(data)
 

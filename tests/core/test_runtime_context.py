@@ -181,7 +181,7 @@ async def test_ctx_003_returned_by_an_actor_that_nobody_held_it_goes_on() -> Non
 
 @pytest.mark.usefixtures("runtime")
 async def test_ctx_003_outside_an_actor_there_is_none() -> None:
-    with pytest.raises(RuntimeError, match="no actor"):
+    with pytest.raises(RuntimeError, match="code is not an actor's"):
         me()
 
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from helpers.actors import Echo, running
 
 import actorlib
-from actorlib._core.runtime_env import checked_env, inherited, variables_of
+from actorlib._core.runtime_env import checked_env, merged_env, variables_of
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def test_env_004_a_wrong_type_is_refused_where_it_is_written(given: Any) -> None
     [
         ({"pip": ["torch"]}, "'pip'"),
         ({"env_var": {"A": "1"}}, "Did you mean 'env_vars'"),
-        ({"env_vars": {"": "1"}}, "no variable"),
-        ({"env_vars": {"A=B": "1"}}, "no variable"),
-        ({"env_vars": {"A": "\0"}}, "no variable"),
-        ({"working_dir": "s3://bucket/a.zip"}, "no directory of this machine"),
+        ({"env_vars": {"": "1"}}, "env_vars has"),
+        ({"env_vars": {"A=B": "1"}}, "env_vars has"),
+        ({"env_vars": {"A": "\0"}}, "env_vars has"),
+        ({"working_dir": "s3://bucket/a.zip"}, "is an address"),
     ],
 )
 def test_env_when_a_key_or_a_value_cannot_be_then_refused_by_name(
@@ -87,15 +87,15 @@ def test_env_when_theirs_changes_then_ours_does_not() -> None:
 def test_env_003_what_is_inherited_is_merged_with_what_is_said(
     outer: dict[str, str], own: dict[str, str], merged: dict[str, str]
 ) -> None:
-    assert inherited({"env_vars": outer}, {"env_vars": own}) == {"env_vars": merged}
+    assert merged_env({"env_vars": outer}, {"env_vars": own}) == {"env_vars": merged}
 
 
 def test_inherited_when_a_directory_is_said_then_it_wins() -> None:
     outer, own = {"working_dir": "/a"}, {"working_dir": "/b"}
 
-    assert inherited(outer, None) == outer  # type: ignore[arg-type]
-    assert inherited(outer, own) == own  # type: ignore[arg-type]
-    assert inherited(outer, {"env_vars": {"A": "1"}}) == {  # type: ignore[arg-type]
+    assert merged_env(outer, None) == outer  # type: ignore[arg-type]
+    assert merged_env(outer, own) == own  # type: ignore[arg-type]
+    assert merged_env(outer, {"env_vars": {"A": "1"}}) == {  # type: ignore[arg-type]
         "working_dir": "/a",
         "env_vars": {"A": "1"},
     }

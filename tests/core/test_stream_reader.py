@@ -42,7 +42,7 @@ async def test_end_when_fewer_items_have_come_then_the_reader_is_told(
     reading.set_result(2)
 
     assert await taken(reading) == ["first", ProtocolError]
-    with pytest.raises(ProtocolError, match="2 items of a stream were made, and 1"):
+    with pytest.raises(ProtocolError, match="2 were sent, and 1 have come"):
         await reading.completed
 
 

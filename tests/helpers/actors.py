@@ -23,7 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, final
 
 import actorlib
-from actorlib._api.actor_handle import hold_of
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine, set_engine
 from actorlib._core.ids import ActorId
 
@@ -483,7 +483,7 @@ def end_of(actor: ActorHandle[Any] | str) -> asyncio.Future[None]:
         actor: Its handle, which is not kept, or its id in hex.
     """
     engine = cast("LocalEngine", find_engine())
-    number = bytes.fromhex(actor) if isinstance(actor, str) else hold_of(actor).actor_id
+    number = bytes.fromhex(actor) if isinstance(actor, str) else pin_of(actor).actor_id
     if not hasattr(engine, "actor_table"):  # it is on a cluster
         return asyncio.ensure_future(
             _end_on_cluster(engine, engine.ready(cast("ActorId", number)), number.hex())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import HandlePin, PendingCalls
-from actorlib._core.ids import ActorId, LoanId, ObjectId
+from actorlib._core.ids import ActorId, CountedId, ObjectId
 from actorlib._core.object_ref import ObjectRef, bind, object_id_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.stream_reader import StreamReader
@@ -48,7 +48,7 @@ class Sent(NamedTuple):
 
 @final
 class NoGroups:
-    """No placement groups, and no room for any; see Reservations."""
+    """No placement groups, and no room for any; see PlacementGroups."""
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Refuses."""
@@ -105,7 +105,7 @@ class FakeEngine:
         self.runs: list[tuple[FunctionSpec, tuple[object, ...], dict[str, object]]] = []
         self.cancelled: list[int] = []
         self.told: list[tuple[int, int]] = []
-        self.holders: Counter[LoanId] = Counter()
+        self.holders: Counter[CountedId] = Counter()
         self.ended: list[tuple[ActorId, str]] = []
         self.readiness: dict[ActorId, asyncio.Future[None]] = {}
         self._loop = loop or asyncio.get_running_loop()
@@ -218,11 +218,11 @@ class FakeEngine:
         self.ended.append((actor, "restart" if restart else "kill"))
         return self._done()
 
-    def retain(self, actor: LoanId) -> None:
+    def retain(self, actor: CountedId) -> None:
         """Counts a holder."""
         self.holders[actor] += 1
 
-    def release(self, actor: LoanId) -> None:
+    def release(self, actor: CountedId) -> None:
         """Counts a holder less; the last one is forgotten."""
         self.holders[actor] -= 1
         self.holders = +self.holders
@@ -242,7 +242,7 @@ class FakeEngine:
         if self._refs.pop(call, None) is not None:
             self.cancelled.append(call)
 
-    def loosen(self, ref: ObjectRef[Any]) -> None:
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """Holds the ref weakly from now on; cancels its call when it is gone."""
         call = ref.call
         self._refs[call] = weakref.ref(ref, lambda _: self.cancel(call))
@@ -262,11 +262,11 @@ class FakeEngine:
     # For the test.
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see Replier."""
+        """An id for what a ref stands for; see ResultOwner."""
         return bytes(8) + next(self._names).to_bytes(8, "big")
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled into a value that is being sent; see Replier."""
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
         return reduce_ref(ObjectId(object_id_of(ref)))
 
     def put(self, value: object) -> ObjectRef[Any]:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 
 import pytest
 
-from actorlib._core.engine import take_slot
+from actorlib._core.engine import use_own_engine
 from actorlib._inline import launcher as inline
 from actorlib._inline.worker import serve
 from actorlib._processes.launcher import ProcessExit
@@ -139,7 +139,7 @@ class MemoryWorker:
     # On its own thread.
 
     def _live(self) -> None:
-        take_slot()
+        use_own_engine()
         _here.set(self)
         code = exit_code_of(self._serve)
         self.close()

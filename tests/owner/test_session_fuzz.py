@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import actorlib
-from actorlib._api.actor_handle import hold_of
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import find_engine
 from actorlib._core.function_options import FunctionOptions
@@ -34,7 +34,7 @@ from actorlib._core.ids import (
     kind_of,
     new_id,
 )
-from actorlib._core.interface import face_of
+from actorlib._core.interface import interface_of_source
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._wire import worker_messages
 from actorlib._wire.actor_config import ActorConfig
@@ -301,7 +301,7 @@ class Street:
         stream = actor.count.remote()
         self.refs.append(stream.completed())
         await self.neighbour.work.remote()
-        life = self.actor_table.by_id[hold_of(actor).actor_id]
+        life = self.actor_table.by_id[pin_of(actor).actor_id]
         await self.act(case, worker, life, actor)
         del stream, actor
         await self.clear(life)
@@ -394,7 +394,7 @@ class Street:
         group = new_id(own, GROUP_KIND, 1)
         self._known = {
             "own actor": lambda n: new_id(own, ACTOR_KIND, n),
-            "neighbour": lambda _: hold_of(self.neighbour).actor_id,
+            "neighbour": lambda _: pin_of(self.neighbour).actor_id,
             "itself": lambda _: worker.config.actor_id,
             "nobody": lambda n: new_id(bytes([n]) * 8, ACTOR_KIND, n),
             "own object": lambda n: new_id(own, OBJECT_KIND, n),
@@ -445,7 +445,7 @@ class Street:
 
     @property
     def target(self) -> bytes:
-        return hold_of(self.neighbour).actor_id
+        return pin_of(self.neighbour).actor_id
 
     async def is_as_before(self) -> None:
         """Asserts that nobody is hurt and nothing is left."""
@@ -490,7 +490,9 @@ def _look(future: Any) -> None:
 
 
 def _face(**options: Any) -> bytes:
-    return dump((face_of(Neighbour), ActorOptions(**options), dump((False, {}))))
+    return dump(
+        (interface_of_source(Neighbour), ActorOptions(**options), dump((False, {})))
+    )
 
 
 def _group(number: GroupId) -> GroupSpec:

@@ -12,7 +12,7 @@ from helpers.scripted import be_polite, be_silent, scripted
 from helpers.turns import in_time, next_turn
 
 import actorlib
-from actorlib._api.actor_handle import hold_of
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
 from actorlib._owner import restart_policy
 from actorlib._owner.teardown import Phase
@@ -171,7 +171,7 @@ def lost_before_it_is_ready(times: int) -> Behaviour:
 
 
 async def _state(actor: Any, state: str) -> None:
-    life = _engine().actor_table.by_id[hold_of(actor).actor_id]
+    life = _engine().actor_table.by_id[pin_of(actor).actor_id]
     while life.record.state.value != state:
         await next_turn()
 
@@ -200,7 +200,7 @@ async def test_actor_when_lost_before_it_is_ready_then_its_arguments_go_anew() -
     behaviours = {"Holding": lost_before_it_is_ready(1)}
     async with scripted(behaviours, num_cpus=2) as launcher:
         neighbour = Neighbour.remote()
-        actor, ended = hold_of(neighbour).actor_id, end_of(neighbour)
+        actor, ended = pin_of(neighbour).actor_id, end_of(neighbour)
         holding = Holding.remote(neighbour)
         del neighbour
         async with in_time():

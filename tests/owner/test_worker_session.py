@@ -14,11 +14,11 @@ from helpers.calls import raised
 from helpers.scripted import ScriptedWorker, be_silent, scripted
 
 import actorlib
-from actorlib._api.actor_handle import hold_of
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import find_engine
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, OBJECT_KIND, new_id
-from actorlib._core.interface import face_of
+from actorlib._core.interface import interface_of_source
 from actorlib._processes.launcher import ProcessExit
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._wire.codec import pack
@@ -107,7 +107,7 @@ class Street:
     @property
     def target(self) -> bytes:
         """The id of the neighbour."""
-        return hold_of(self.neighbour).actor_id
+        return pin_of(self.neighbour).actor_id
 
     async def round(self) -> None:
         """Waits until what everybody has sent was served."""
@@ -286,7 +286,7 @@ def _leave() -> None:
 
 
 def _face(**changes: Any) -> bytes:
-    interface = face_of(Neighbour)
+    interface = interface_of_source(Neighbour)
     options = ActorOptions()
     for name, value in changes.items():
         object.__setattr__(options, name, value)

@@ -15,7 +15,7 @@ import cloudpickle
 import pytest
 from helpers.engine import FakeEngine
 
-from actorlib._core.object_ref import unlooped
+from actorlib._core.object_ref import immediate_loop
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.errors import blame_argument, exception_of, fill_future, task_error
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT
@@ -168,7 +168,9 @@ def frame_of(error: BaseException) -> Frame:
     try:
         raise error
     except type(error) as raised:
-        sent = invoke.failure(FakeEngine(unlooped(print)), 1, raised, "Model.ping")
+        sent = invoke.failure(
+            FakeEngine(immediate_loop(print)), 1, raised, "Model.ping"
+        )
     data = encode(sent)
     pieces = data if isinstance(data, bytes) else b"".join(map(bytes, data))
     (frame,) = FrameDecoder().feed(pieces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import actorlib
-from actorlib.blocking._session import SESSION
+from actorlib.blocking._session import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +35,7 @@ def as_completed(
         yield_obj_refs: Gives the refs, all done, instead of their values.
     """
     del chunk_size
-    SESSION.engine()
+    SCRIPT.engine()
     return actorlib.as_completed(refs, yield_obj_refs=yield_obj_refs)
 
 
@@ -55,6 +55,6 @@ def map_unordered(
         chunk_size: As for ``as_completed``.
     """
     del chunk_size
-    SESSION.engine()
+    SCRIPT.engine()
     call: Any = fn
     return actorlib.map_unordered(call, items, backpressure_size=backpressure_size)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import actorlib
 from actorlib._api import placement_group as awaited
 from actorlib._core.group_spec import PACK
-from actorlib.blocking._session import SESSION
+from actorlib.blocking._session import SCRIPT
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
@@ -58,20 +58,20 @@ def placement_group(
     lifetime: str | None = None,
 ) -> PlacementGroup:
     """Reserves several bundles, all or none; see ``actorlib.placement_group``."""
-    SESSION.engine()
+    SCRIPT.engine()
     made = awaited.placement_group(bundles, strategy, name, lifetime)
     return PlacementGroup(awaited.spec_of(made))
 
 
 def remove_placement_group(group: actorlib.PlacementGroup) -> None:
     """Removes a group, and the actors in it; see ``actorlib``'s."""
-    SESSION.engine()
+    SCRIPT.engine()
     awaited.remove_placement_group(group)
 
 
 def get_placement_group(name: str) -> PlacementGroup:
     """The group of a name; see ``actorlib.get_placement_group``."""
-    SESSION.engine()
+    SCRIPT.engine()
     return PlacementGroup(awaited.spec_of(awaited.get_placement_group(name)))
 
 
@@ -79,7 +79,7 @@ def placement_group_table(
     group: actorlib.PlacementGroup | None = None,
 ) -> dict[str, Any]:
     """What is known of groups; see ``actorlib.placement_group_table``."""
-    SESSION.engine()
+    SCRIPT.engine()
     return awaited.placement_group_table(group)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import actorlib
-from actorlib.blocking._session import SESSION
+from actorlib.blocking._session import SCRIPT
 from actorlib.exceptions import Empty, Full
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Queue(Generic[T]):
     def __init__(
         self, maxsize: int = 0, actor_options: Mapping[str, Any] | None = None
     ) -> None:
-        SESSION.engine()
+        SCRIPT.engine()
         self._queue: actorlib.Queue[T] = actorlib.Queue(maxsize, actor_options)
 
     @property

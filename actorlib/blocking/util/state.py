@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import actorlib
 from actorlib._core.snapshot import ActorInfo, checked_filters, matching
-from actorlib.blocking._session import SESSION
+from actorlib.blocking._session import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -157,7 +157,7 @@ def list_actors(
         ValueError: A filter names no column or no state, or the limit is below 1.
     """
     del detail
-    context = SESSION.engine().context
+    context = SCRIPT.engine().context
     conditions = checked_filters(filters, limit, ActorState, _ACTOR_STATES)
     rows = [_actor_state(actor, context) for actor in actorlib.list_actors()]
     return matching(rows, conditions)[:limit]
@@ -195,7 +195,7 @@ def list_named_actors(
     all_namespaces: bool = False,  # noqa: FBT001, FBT002  # as Ray's users write it
 ) -> list[Any]:
     """The names of the living actors that have one; see ``actorlib``'s."""
-    SESSION.engine()
+    SCRIPT.engine()
     return actorlib.list_named_actors(all_namespaces)
 
 
@@ -222,8 +222,8 @@ def list_tasks(
     """
     del detail
     conditions = checked_filters(filters, limit, TaskState, _CALL_STATES)
-    calls = SESSION.read(lambda runtime: runtime.calls())
-    context = SESSION.engine().context
+    calls = SCRIPT.read(lambda runtime: runtime.calls())
+    context = SCRIPT.engine().context
     rows = [_task_state(call, context) for call in calls]
     return matching(rows, conditions)[:limit]
 
@@ -252,7 +252,7 @@ def snapshot() -> Snapshot:
     Raises:
         RuntimeNotStartedError: No runtime is running, or this is an actor's code.
     """
-    return SESSION.read(lambda runtime: runtime.snapshot())
+    return SCRIPT.read(lambda runtime: runtime.snapshot())
 
 
 def explain(
@@ -272,4 +272,4 @@ def explain(
         RuntimeNotStartedError: No runtime is running, or this is an actor's code.
         ValueError: It is none of these.
     """
-    return SESSION.read(lambda runtime: runtime.explain(actor))
+    return SCRIPT.read(lambda runtime: runtime.explain(actor))
