@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 
 CALLERS = [Caller, AsyncCaller]
 
@@ -78,6 +78,10 @@ def look() -> Any:
         context.get_assigned_resources(),
         context.get_placement_group_id(),
     )
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def inside(
@@ -411,6 +415,7 @@ async def test_pgr_016_a_group_ends_with_the_actor_that_made_it(
     assert runtime.available_resources()["GPU"] == 1
 
 
+@pytest.mark.process
 async def test_pgr_018_a_killed_members_share_returns_to_the_group(
     runtime: Runtime,
 ) -> None:
@@ -437,7 +442,7 @@ async def test_member_when_it_restarts_then_it_has_the_bundles_share_again(
     before = await member.run.remote(look)
     waiting = inside(group, 1, num_gpus=1).remote()
 
-    dying = member.run.remote(os.kill, 0, signal.SIGKILL)
+    dying = member.run.remote(die)
     assert await raised(dying)
     await member
 
