@@ -209,6 +209,8 @@ class WaitQueue:
         Returns:
             Who got what, in order of arrival; they are in the queue no more.
         """
+        if not self._subqueues:
+            return []
         granted = list(self._grants())
         for waiter, _ in granted:
             self.remove(waiter)
