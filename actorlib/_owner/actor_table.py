@@ -312,7 +312,7 @@ class ActorTable:
         )
         supervisor.router.callers.note(mark, supervisor.record.interface.methods)
         if not supervisor.record.is_actor:
-            self.pool.workers.left(session.actor, mark)
+            self.pool.workers.note_last_call(session.actor, mark)
 
     def _end_made(self, session: WorkerSession) -> None:
         for actor in self._made_by.pop(session.number, ()):

@@ -170,7 +170,7 @@ class LocalEngine(ABC):
         if self._heritage:
             spec = self._heritage.of(spec)
         pool = self._pool
-        entry = pool.functions.of(self, spec)
+        entry = pool.functions.entry_of(self, spec)
         headers = spec.headers
         if headers is not None or PROPAGATED:
             headers = headers_of(spec)

@@ -96,7 +96,7 @@ class TaskRunner(Protocol):
     workers: dict[TaskWorker, None]
     is_on_device: bool
     demand: Demand
-    size: int
+    waiting_count: int
 
     def post(self, task: Task) -> None:
         """Adds a call behind those that wait."""
@@ -106,7 +106,7 @@ class TaskRunner(Protocol):
         """Adds calls before those that wait."""
         ...
 
-    def dropped(self) -> None:
+    def task_cancelled(self) -> None:
         """A call that waited is over."""
         ...
 
@@ -118,19 +118,19 @@ class TaskRunner(Protocol):
         """Ends a worker that has nothing to do."""
         ...
 
-    def freed(self, worker: TaskWorker) -> None:
+    def worker_answered(self, worker: TaskWorker) -> None:
         """A worker has answered a call."""
         ...
 
-    def blocked(self, worker: TaskWorker, number: int) -> None:
+    def worker_blocked(self, worker: TaskWorker, number: int) -> None:
         """The call of a worker waits for a result."""
         ...
 
-    def resumed(self, worker: TaskWorker) -> None:
+    def worker_resumed(self, worker: TaskWorker) -> None:
         """It has that, and goes on when it has its CPUs."""
         ...
 
-    def gone(self, worker: TaskWorker) -> None:
+    def worker_gone(self, worker: TaskWorker) -> None:
         """The process of a worker is gone."""
         ...
 
@@ -232,7 +232,7 @@ class Task:
         retries: How often it may still be made again.
         worker: The worker that has it, if one has.
         sent_as: Its number there.
-        is_dropped: Whether it was cancelled while it waited for a worker.
+        is_cancelled: Whether it was cancelled while it waited for a worker.
         was_forced: Whether that worker is ended for its sake.
         is_nested: Whether a worker makes it, so that somebody may wait for it who holds
             something.
@@ -241,7 +241,7 @@ class Task:
     __slots__ = (
         "entry",
         "headers",
-        "is_dropped",
+        "is_cancelled",
         "is_nested",
         "loans",
         "number",
@@ -270,7 +270,7 @@ class Task:
         self.retries = entry.retries
         self.worker: TaskWorker | None = None
         self.sent_as = 0
-        self.is_dropped = False
+        self.is_cancelled = False
         self.was_forced = False
         self.is_nested = False
 
@@ -298,36 +298,39 @@ class TaskWorker:
         is_leaving: Whether it gets no more calls.
         is_stuck: Whether none is sent behind its call, as that takes long, or may not
             be run again.
-        is_waiting: Whether its call waits for a result, or for its CPUs after that.
-        wait: The number of that wait there.
-        going_on: Its place in line for its CPUs, if it is in line.
-        answers: How many calls it has answered.
-        looked_at: How many that were at the last look.
+        is_blocked: Whether its call waits for a result, or for its CPUs after that.
+        wait_number: The number of that wait there.
+        pending_cpus: Its place in line for its CPUs, if it is in line.
+        is_interrupting: Whether the signal is about to be sent.
+        answer_count: How many calls it has answered.
+        answers_before: How many it had when stuck calls were looked for last.
         idle_since: When it ran its last call.
         depth: How many calls it has at the most, by the slowest of them.
-        ran: The number of the call that ran when its process ended; 0 if unknown.
+        last_call: The number of the call that ran when its process ended; 0 if unknown.
+        functions: The numbers of the functions that it was sent.
+        call_counts: How many calls it was sent of those that end it after some.
     """
 
     __slots__ = (
         "_loop",
-        "answers",
+        "answer_count",
+        "answers_before",
+        "call_counts",
         "depth",
-        "going_on",
+        "functions",
         "group",
         "has_slot",
         "idle_since",
+        "is_blocked",
+        "is_interrupting",
         "is_leaving",
-        "is_looking",
         "is_stuck",
-        "is_waiting",
-        "known",
+        "last_call",
         "lease",
-        "looked_at",
-        "ran",
-        "sent",
+        "pending_cpus",
         "supervisor",
         "tasks",
-        "wait",
+        "wait_number",
     )
 
     def __init__(self, group: TaskRunner, supervisor: ActorSupervisor) -> None:
@@ -339,17 +342,17 @@ class TaskWorker:
         self.has_slot = False
         self.is_leaving = False
         self.is_stuck = False
-        self.is_waiting = False
-        self.wait = 0
-        self.going_on: asyncio.Future[Lease] | None = None
-        self.is_looking = False
-        self.answers = 0
-        self.looked_at = -1
+        self.is_blocked = False
+        self.wait_number = 0
+        self.pending_cpus: asyncio.Future[Lease] | None = None
+        self.is_interrupting = False
+        self.answer_count = 0
+        self.answers_before = -1
         self.idle_since = 0.0
-        self.ran = 0
+        self.last_call = 0
         self.depth = AT_LEAST
-        self.known: set[int] = set()
-        self.sent: Counter[int] = Counter()
+        self.functions: set[int] = set()
+        self.call_counts: Counter[int] = Counter()
 
     @property
     def title(self) -> str:
@@ -366,18 +369,18 @@ class TaskWorker:
         """Takes note that it is done with a call."""
         task.worker = None
         self.tasks.pop(task, None)
-        self.answers += 1
+        self.answer_count += 1
         self.is_stuck = False
 
-    def look(self) -> None:
-        """Has the worker look at what was sent, though a function runs there."""
-        if not self.is_looking:
-            self.is_looking = True
+    def interrupt(self) -> None:
+        """Has the worker read what was sent, though a function runs there."""
+        if not self.is_interrupting:
+            self.is_interrupting = True
             # Behind what this turn of the loop has gathered for it.
-            self._loop.call_soon(self._look)
+            self._loop.call_soon(self._send_signal)
 
-    def _look(self) -> None:
-        self.is_looking = False
+    def _send_signal(self) -> None:
+        self.is_interrupting = False
         if not self.tasks:
             return
         channel = self.supervisor.router.channel
@@ -388,8 +391,8 @@ class TaskWorker:
             except ProcessLookupError:
                 return
             if channel.unsent:  # it reads when it looks; what is left comes then
-                self.is_looking = True
-                self._loop.call_later(0.005, self._look)
+                self.is_interrupting = True
+                self._loop.call_later(0.005, self._send_signal)
 
 
 class NoReply:

@@ -66,7 +66,7 @@ class FunctionTable:
         self._machine = machine
         self._may_wait = may_wait
         self._numbers = itertools.count(1)
-        self._own: weakref.WeakKeyDictionary[FunctionSpec, FunctionEntry] = (
+        self._entries: weakref.WeakKeyDictionary[FunctionSpec, FunctionEntry] = (
             weakref.WeakKeyDictionary()
         )
         self._codes: weakref.WeakKeyDictionary[object, FunctionCode] = (
@@ -77,11 +77,11 @@ class FunctionTable:
             tuple[object, ...], WorkerGroup
         ] = weakref.WeakValueDictionary()
 
-    def known(self, spec: FunctionSpec) -> FunctionEntry | None:
+    def known_entry(self, spec: FunctionSpec) -> FunctionEntry | None:
         """The entry of a function that was called before; asked by any thread."""
-        return self._own.get(spec)
+        return self._entries.get(spec)
 
-    def of(self, engine: SendingEngine, spec: FunctionSpec) -> FunctionEntry:
+    def entry_of(self, engine: SendingEngine, spec: FunctionSpec) -> FunctionEntry:
         """The entry of a function of this process.
 
         Raises:
@@ -89,7 +89,7 @@ class FunctionTable:
             UnsupportedOptionError: It asks for variables or a directory, and there
                 are no processes.
         """
-        entry = self._own.get(spec)
+        entry = self._entries.get(spec)
         if entry is None:
             if self._machine.is_shared:
                 refuse_env(spec.options.runtime_env)
@@ -97,7 +97,7 @@ class FunctionTable:
             if code is None:
                 source, loans = pickle_function(engine, spec.name, spec.source)
                 code = self._codes[spec.source] = self._code(spec.name, source, loans)
-            entry = self._own[spec] = self._entry(
+            entry = self._entries[spec] = self._entry(
                 code, spec.name, spec.options, is_stream=spec.is_stream
             )
         return entry
@@ -113,7 +113,7 @@ class FunctionTable:
         """A worker is about to call a function."""
         self._registered[session, number] = self._code(label, source, loans or ())
 
-    def asked(self, session: int, number: int, face: bytes) -> FunctionEntry:
+    def entry_for_worker(self, session: int, number: int, face: bytes) -> FunctionEntry:
         """The entry of a function that a worker calls.
 
         Args:

@@ -3,7 +3,7 @@
 A worker has a *slot* while it may run calls: the share of the machine that each of them
 holds. Where calls ask for no device, slots are taken from the machine or a placement
 group, in line with everybody else, and a worker without one is idle and holds nothing.
-Where they ask for devices a worker is born with its slot, and its end is what frees
+Where they ask for devices a worker is started with its slot, and its end is what frees
 that.
 
 A slot is kept while more calls wait and nobody else stands in line. While a call waits
@@ -37,24 +37,24 @@ MOST_SLOTS = 512
 
 
 class _Backlog:
-    """Keeps the calls of a group that wait, nested or not, and who comes for them.
+    """Keeps the calls of a group that wait, nested or not, and what they wait for.
 
     Attributes:
         is_nested: Whether they are nested ones.
-        waiting: They, in order; also some that are over.
+        waiting: The calls, in order; also some that were cancelled.
         promise: Their place in the line for a slot, if they have one.
-        newcomer: The worker that is being born with a slot for them, if there is one.
-        found_nobody: Whether the last look found nobody who runs one.
+        starting_worker: The worker that is started on a device for them, if one is.
+        has_no_worker: Whether no worker could take one when that was tried last.
     """
 
-    __slots__ = ("found_nobody", "is_nested", "newcomer", "promise", "waiting")
+    __slots__ = ("has_no_worker", "is_nested", "promise", "starting_worker", "waiting")
 
     def __init__(self, *, is_nested: bool) -> None:
         self.is_nested = is_nested
         self.waiting: deque[Task] = deque()
         self.promise: asyncio.Future[Lease] | None = None
-        self.newcomer: TaskWorker | None = None
-        self.found_nobody = False
+        self.starting_worker: TaskWorker | None = None
+        self.has_no_worker = False
 
 
 class WorkerGroup:
@@ -83,7 +83,7 @@ class WorkerGroup:
         self.demand = demand
         self.is_on_device = is_on_device
         self.workers: dict[TaskWorker, None] = {}
-        self.size = 0
+        self.waiting_count = 0
         self._options = options
         self._is_counted = bool(demand.resources.amounts)
         self._cpus = demand.resources.amounts.get(CPU, 0)
@@ -99,21 +99,21 @@ class WorkerGroup:
         """Adds a call behind those that wait."""
         backlog = self._nested if task.is_nested else self._usual
         backlog.waiting.append(task)
-        self.size += 1
-        if not backlog.found_nobody:
+        self.waiting_count += 1
+        if not backlog.has_no_worker:
             self.feed()
 
     def post_again(self, tasks: list[Task]) -> None:
         """Adds calls before those that wait: they were sent before, and came back."""
         for task in reversed(tasks):
             self._backlog_of(task).waiting.appendleft(task)
-        self.size += len(tasks)
-        self._nested.found_nobody = self._usual.found_nobody = False
+        self.waiting_count += len(tasks)
+        self._nested.has_no_worker = self._usual.has_no_worker = False
 
-    def dropped(self) -> None:
+    def task_cancelled(self) -> None:
         """A call that waited is over."""
-        self.size -= 1
-        if not self.size:
+        self.waiting_count -= 1
+        if not self.waiting_count:
             self._forget_waiting()
 
     def give_up(self) -> list[Task]:
@@ -122,17 +122,17 @@ class WorkerGroup:
             task
             for backlog in (self._usual, self._nested)
             for task in backlog.waiting
-            if not task.is_dropped
+            if not task.is_cancelled
         ]
-        self.size = 0
+        self.waiting_count = 0
         self._forget_waiting()
         return given_up
 
     def _forget_waiting(self) -> None:
         for backlog in (self._usual, self._nested):
             backlog.waiting.clear()
-            backlog.found_nobody = False
-        self._want_nothing()
+            backlog.has_no_worker = False
+        self._leave_lines()
 
     def feed(self, *, nested_first: bool = False) -> None:
         """Sends the calls that may go.
@@ -142,22 +142,22 @@ class WorkerGroup:
                 rather than the one that came first.
         """
         nested, usual = self._nested, self._usual
-        nested.found_nobody = usual.found_nobody = False
+        nested.has_no_worker = usual.has_no_worker = False
         if nested.waiting:
             self._feed_in_turn(nested_first=nested_first)
         else:
             waiting = usual.waiting
             while waiting:
                 task = waiting[0]
-                if task.is_dropped:
+                if task.is_cancelled:
                     waiting.popleft()
                     continue
                 worker = self._next_worker(task, usual)
                 if worker is None:
-                    usual.found_nobody = not self._refuses_all()
+                    usual.has_no_worker = not self._refuse_all()
                     break
                 waiting.popleft()
-                self.size -= 1
+                self.waiting_count -= 1
                 self._task_workers.send(task, worker)
         if nested.promise is not None and not nested.waiting:
             # What has passed others is not for the rest of those who wait.
@@ -165,27 +165,27 @@ class WorkerGroup:
             self._slots.leave(promise)
 
     def _feed_in_turn(self, *, nested_first: bool) -> None:
-        while first := self._first(nested_first=nested_first):
+        while first := self._first_of_each(nested_first=nested_first):
             nested_first = False
             for task in first:
                 backlog = self._backlog_of(task)
                 worker = self._next_worker(task, backlog)
                 if worker is not None:
                     backlog.waiting.popleft()
-                    self.size -= 1
+                    self.waiting_count -= 1
                     self._task_workers.send(task, worker)
                     break
             else:
-                if not self._refuses_all():
+                if not self._refuse_all():
                     for task in first:
-                        self._backlog_of(task).found_nobody = True
+                        self._backlog_of(task).has_no_worker = True
                 return
 
-    def _first(self, *, nested_first: bool) -> list[Task]:
+    def _first_of_each(self, *, nested_first: bool) -> list[Task]:
         """Who has waited for longest: the nested one, and the other one."""
         first: list[Task] = []
         for waiting in (self._usual.waiting, self._nested.waiting):
-            while waiting and waiting[0].is_dropped:
+            while waiting and waiting[0].is_cancelled:
                 waiting.popleft()
             if waiting:
                 first.append(waiting[0])
@@ -196,8 +196,8 @@ class WorkerGroup:
     def _backlog_of(self, task: Task) -> _Backlog:
         return self._nested if task.is_nested else self._usual
 
-    def _refuses_all(self) -> bool:
-        """Whether nobody can ever run the calls that wait: then they fail."""
+    def _refuse_all(self) -> bool:
+        """Fails the calls that wait if nobody can ever run them; says whether so."""
         trouble = self._slots.trouble()
         if trouble is not None:
             for task in self.give_up():
@@ -209,7 +209,7 @@ class WorkerGroup:
         depth = task.entry.code.depth if task.entry.may_prefetch else AT_LEAST
         best, least = None, depth
         for worker in self._in_slots:
-            if worker.is_leaving or worker.is_stuck or worker.is_waiting:
+            if worker.is_leaving or worker.is_stuck or worker.is_blocked:
                 continue
             count = len(worker.tasks)
             if not count:
@@ -228,20 +228,20 @@ class WorkerGroup:
     def _new_slot(self, label: str, backlog: _Backlog) -> TaskWorker | None:
         """Somebody more, if there is room for them now; else their place in line."""
         if self.is_on_device:
-            return self._new_holder(label, backlog)
+            return self._start_on_device(label, backlog)
         if backlog.promise is not None or not self._may_fill_slot():
             return None
-        promise = self._slots.enter(label, is_nested=backlog.is_nested)
+        promise = self._slots.acquire(label, is_nested=backlog.is_nested)
         if promise.done():
             return self._fill_slot(promise.result())
         backlog.promise = promise
-        promise.add_done_callback(partial(self._granted, backlog))
+        promise.add_done_callback(partial(self._slot_granted, backlog))
         self._task_workers.log_long_wait(
-            promise, label, lambda: self._why(label, promise)
+            promise, label, lambda: self._explain_wait(label, promise)
         )
         return None
 
-    def _why(self, label: str, promise: asyncio.Future[Lease]) -> str | None:
+    def _explain_wait(self, label: str, promise: asyncio.Future[Lease]) -> str | None:
         """Why nobody runs calls; None if somebody does: that others wait is usual."""
         if any(worker.tasks for worker in self.workers):
             return None
@@ -253,14 +253,14 @@ class WorkerGroup:
         is_full = not self._is_counted and len(self._in_slots) >= MOST_SLOTS
         return not is_full and self._slots.trouble() is None
 
-    def _granted(self, backlog: _Backlog, promise: asyncio.Future[Lease]) -> None:
+    def _slot_granted(self, backlog: _Backlog, promise: asyncio.Future[Lease]) -> None:
         if backlog.promise is not promise:
             return  # given up, and back already
         backlog.promise = None
         if promise.cancelled() or promise.exception() is not None:
             self.feed()  # which finds out why, and tells
             return
-        if not (backlog.waiting if backlog.is_nested else self.size):
+        if not (backlog.waiting if backlog.is_nested else self.waiting_count):
             self._slots.leave(promise)
             return
         self._fill_slot(promise.result())
@@ -283,9 +283,9 @@ class WorkerGroup:
         worker.has_slot = True
         self._in_slots.append(worker)
 
-    def _new_holder(self, label: str, backlog: _Backlog) -> TaskWorker | None:
-        """A worker that holds devices itself: it stands in line before it is born."""
-        if backlog.newcomer is not None or not self._may_fill_slot():
+    def _start_on_device(self, label: str, backlog: _Backlog) -> TaskWorker | None:
+        """Starts a worker that holds devices itself: it waits in line before."""
+        if backlog.starting_worker is not None or not self._may_fill_slot():
             return None
         is_nested = backlog.is_nested
         worker = self._task_workers.start(
@@ -297,20 +297,20 @@ class WorkerGroup:
             self._slots.occupy(promise.result())
             self._put_in_slot(worker)
             return worker
-        backlog.newcomer = worker
+        backlog.starting_worker = worker
         if promise is not None:
             self._task_workers.log_long_wait(
-                promise, label, lambda: self._why(label, promise)
+                promise, label, lambda: self._explain_wait(label, promise)
             )
         worker.supervisor.placement.settled().add_done_callback(
-            lambda _: self._placed(worker, backlog)
+            lambda _: self._worker_placed(worker, backlog)
         )
         return None
 
-    def _placed(self, worker: TaskWorker, backlog: _Backlog) -> None:
-        if backlog.newcomer is not worker:
+    def _worker_placed(self, worker: TaskWorker, backlog: _Backlog) -> None:
+        if backlog.starting_worker is not worker:
             return
-        backlog.newcomer = None
+        backlog.starting_worker = None
         lease = worker.supervisor.record.lease
         if (
             worker.supervisor.placement.is_awaited
@@ -364,43 +364,45 @@ class WorkerGroup:
     def _others_wait(self) -> bool:
         usual, nested = self._usual, self._nested
         if self.is_on_device:
-            ours = (usual.newcomer is not None) + (nested.newcomer is not None)
+            ours = (usual.starting_worker is not None) + (
+                nested.starting_worker is not None
+            )
         else:
             ours = (usual.promise is not None) + (nested.promise is not None)
         return self._slots.others_wait(ours)
 
-    def _want_nothing(self) -> None:
+    def _leave_lines(self) -> None:
         """No call waits: whoever stands in line for one leaves it."""
         for backlog in (self._usual, self._nested):
             promise, backlog.promise = backlog.promise, None
             if promise is not None:
                 self._slots.leave(promise)
-            worker, backlog.newcomer = backlog.newcomer, None
+            worker, backlog.starting_worker = backlog.starting_worker, None
             if worker is not None:
                 worker.supervisor.kill("nobody needed it any more")
 
-    # What workers say.
+    # What becomes of workers.
 
-    def freed(self, worker: TaskWorker) -> None:
+    def worker_answered(self, worker: TaskWorker) -> None:
         """A worker has answered a call."""
-        self._nested.found_nobody = self._usual.found_nobody = False
-        if worker.is_waiting and not worker.tasks:
+        self._nested.has_no_worker = self._usual.has_no_worker = False
+        if worker.is_blocked and not worker.tasks:
             self._end_wait(worker)  # it was cancelled, and did not wait for its CPUs
         if worker.tasks:
-            if self.size:
+            if self.waiting_count:
                 self.feed()
             return
         may_keep = self._has_cpus(worker) and not worker.is_leaving
-        if self.size and may_keep and not self._others_wait():
+        if self.waiting_count and may_keep and not self._others_wait():
             self.feed()
             if worker.tasks:
                 return
         if worker in self.workers:
             self._free_slot(worker)
-        if self.size:
+        if self.waiting_count:
             self.feed()
 
-    def blocked(self, worker: TaskWorker, number: int) -> None:
+    def worker_blocked(self, worker: TaskWorker, number: int) -> None:
         """The call of a worker waits for a result: others may have its CPUs.
 
         Args:
@@ -408,84 +410,84 @@ class WorkerGroup:
             number: The number of the wait there.
         """
         self._end_wait(worker)
-        worker.wait = number
-        worker.is_waiting = True
+        worker.wait_number = number
+        worker.is_blocked = True
         self._idle_workers.count_blocked(1)
         if not self.is_on_device and worker.has_slot:
             worker.has_slot = False
             self._in_slots.remove(worker)
-        lease = self._held_by(worker)
+        lease = self._lease_of(worker)
         if lease is not None and {CPU} == {*lease.amounts}:
-            self._hold(worker, None)
-            if not self._lent_on(lease):
+            self._set_lease(worker, None)
+            if not self._lend_to_nested(lease):
                 self._slots.release(lease)
         elif lease is not None and lease.amounts:
-            self._hold(worker, self._slots.lend(lease))
+            self._set_lease(worker, self._slots.lend(lease))
         self.feed()
 
-    def _lent_on(self, lease: Lease) -> bool:
+    def _lend_to_nested(self, lease: Lease) -> bool:
         """Lends a slot to a nested call, if there is one.
 
         The last one is likely to be the very one that is waited for; by arrival it
         would be one of somebody who waits as well, and again more would have begun.
         """
         waiting = self._nested.waiting
-        while waiting and waiting[-1].is_dropped:
+        while waiting and waiting[-1].is_cancelled:
             waiting.pop()
         if not waiting or not self._may_fill_slot():
             return False
         task = waiting.pop()
-        self.size -= 1
+        self.waiting_count -= 1
         self._task_workers.send(task, self._fill_slot(lease))
         return True
 
-    def resumed(self, worker: TaskWorker) -> None:
+    def worker_resumed(self, worker: TaskWorker) -> None:
         """The call of a worker has that, and goes on when it has its CPUs."""
-        if not worker.is_waiting or worker.going_on is not None:
+        if not worker.is_blocked or worker.pending_cpus is not None:
             return
         promise = None
         if not self._has_cpus(worker) and self._slots.trouble() is None:
             label = next((task.entry.label for task in worker.tasks), "function")
-            promise = self._slots.ask_back(label, self._cpus, self._held_by(worker))
+            promise = self._slots.reacquire(label, self._cpus, self._lease_of(worker))
         if promise is None:
-            self._go_on(worker, None)
+            self._resume(worker, None)
         elif promise.done():
-            self._go_on(worker, promise.result())
+            self._resume(worker, promise.result())
         else:
-            worker.going_on = promise
-            promise.add_done_callback(partial(self._got_back, worker))
+            worker.pending_cpus = promise
+            promise.add_done_callback(partial(self._cpus_granted, worker))
 
-    def _got_back(self, worker: TaskWorker, promise: asyncio.Future[Lease]) -> None:
-        if worker.going_on is promise:
+    def _cpus_granted(self, worker: TaskWorker, promise: asyncio.Future[Lease]) -> None:
+        if worker.pending_cpus is promise:
             has_failed = promise.cancelled() or promise.exception() is not None
-            self._go_on(worker, None if has_failed else promise.result())
+            self._resume(worker, None if has_failed else promise.result())
 
-    def _go_on(self, worker: TaskWorker, cpus: Lease | None) -> None:
-        worker.going_on = None
+    def _resume(self, worker: TaskWorker, cpus: Lease | None) -> None:
+        worker.pending_cpus = None
         self._end_wait(worker)
-        lease = self._held_by(worker)
+        lease = self._lease_of(worker)
         if cpus is not None:
             lease = cpus if lease is None else self._slots.merge(lease, cpus)
-            self._hold(worker, lease)
+            self._set_lease(worker, lease)
         if lease is not None:
             self._slots.occupy(lease)
         if not self.is_on_device:
             self._put_in_slot(worker)
-        worker.supervisor.router.tell((RESUME, worker.wait))
+        worker.supervisor.router.tell((RESUME, worker.wait_number))
 
     def _end_wait(self, worker: TaskWorker) -> None:
         """The call of a worker does not wait any more."""
-        promise, worker.going_on = worker.going_on, None
+        promise, worker.pending_cpus = worker.pending_cpus, None
         if promise is not None:
             self._slots.leave(promise)
-        if worker.is_waiting:
-            worker.is_waiting = False
+        if worker.is_blocked:
+            worker.is_blocked = False
             self._idle_workers.count_blocked(-1)
 
-    def _held_by(self, worker: TaskWorker) -> Lease | None:
+    def _lease_of(self, worker: TaskWorker) -> Lease | None:
         return worker.supervisor.record.lease if self.is_on_device else worker.lease
 
-    def _hold(self, worker: TaskWorker, lease: Lease | None) -> None:
+    def _set_lease(self, worker: TaskWorker, lease: Lease | None) -> None:
         if self.is_on_device:
             worker.supervisor.record.lease = lease
         else:
@@ -495,18 +497,18 @@ class WorkerGroup:
         """Whether a worker has the CPUs that a call asks for, and has not lent them."""
         lease = worker.supervisor.record.lease if self.is_on_device else worker.lease
         if lease is None:
-            return self.is_on_device  # it is being born with them
+            return self.is_on_device  # it is being started with them
         return not self._cpus or CPU in lease.amounts
 
-    def gone(self, worker: TaskWorker) -> None:
+    def worker_gone(self, worker: TaskWorker) -> None:
         """The process of a worker is gone."""
         self.workers.pop(worker, None)
         self._end_wait(worker)
         if worker in self._idle:
             self._idle.remove(worker)
         for backlog in (self._usual, self._nested):
-            if backlog.newcomer is worker:
-                backlog.newcomer = None
+            if backlog.starting_worker is worker:
+                backlog.starting_worker = None
         self._leave_slot(worker)
         self._idle_workers.remove(worker)
-        self._nested.found_nobody = self._usual.found_nobody = False
+        self._nested.has_no_worker = self._usual.has_no_worker = False

@@ -70,11 +70,11 @@ class TaskPool:
         self._may_prefetch = may_prefetch
         self.loop = host.loop
         self.loans = host.references
-        self.workers = TaskWorkers(host, machine, self._lost, self._refuse)
+        self.workers = TaskWorkers(host, machine, self._worker_lost, self._refuse)
         self.functions = FunctionTable(
             self.workers, host.references, machine, host.scheduler, may_wait=may_wait
         )
-        self._timekeeper: Timekeeper[int] = Timekeeper(host.clock, self._late)
+        self._timekeeper: Timekeeper[int] = Timekeeper(host.clock, self._time_out)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._calls: CallTable[ResponseTarget, Task] = CallTable()
         self._posted = self._calls.posted
@@ -111,7 +111,7 @@ class TaskPool:
         if group is None or self._closed_for:
             if loans:
                 self.loans.returned(loans, OWNER)
-            self._fail(reply, entry.trouble or self._over(entry))
+            self._fail(reply, entry.trouble or self._cancelled_error(entry))
             return 0
         task = Task(self, entry, loans, payload, headers)
         task.is_nested = is_nested
@@ -121,7 +121,7 @@ class TaskPool:
         if now >= calls.next_mark:
             calls.mark(now)
         if headers is not None:
-            self._time(number, entry, headers)
+            self._add_deadline(number, entry, headers)
         group.post(task)
         return number
 
@@ -134,7 +134,7 @@ class TaskPool:
         """Keeps the place of a call that waits for its arguments; gives its number."""
         number = self._calls.defer(ref, entry.label, self.loop.time())
         if headers is not None:
-            self._time(number, entry, headers)
+            self._add_deadline(number, entry, headers)
         return number
 
     def take_deferred(self, number: int) -> ObjectRef[Any] | StreamReader | None:
@@ -182,17 +182,17 @@ class TaskPool:
             self._timekeeper.discard(task.number)
         if task.loans:
             self.loans.returned(task.loans, OWNER)
-        worker.group.freed(worker)
+        worker.group.worker_answered(worker)
 
     def _goes_again(self, task: Task, worker: TaskWorker, failure: Frame) -> bool:
         """Whether a call is sent once more after a failure that its worker reports."""
         if failure[2] == UNSTARTED:
             worker.answered(task)
             if self._closed_for:
-                self._refuse(task, self._over(task.entry))
+                self._refuse(task, self._cancelled_error(task.entry))
                 return True
             if task.entry.max_calls:
-                worker.sent[task.entry.code.number] -= 1
+                worker.call_counts[task.entry.code.number] -= 1
         elif (
             failure[2] == RAISED
             and not self._closed_for
@@ -204,7 +204,7 @@ class TaskPool:
         else:
             return False
         worker.group.post_again([task])
-        worker.group.freed(worker)
+        worker.group.worker_answered(worker)
         return True
 
     def _refuse(self, task: Task, error: BaseException) -> None:
@@ -219,7 +219,7 @@ class TaskPool:
         # Whoever ended the runtime knows: no report of a ref that nobody awaits.
         give_error(target, error, is_known=bool(self._closed_for))
 
-    def _over(self, entry: FunctionEntry) -> WorkerCrashedError:
+    def _cancelled_error(self, entry: FunctionEntry) -> WorkerCrashedError:
         how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
         return WorkerCrashedError(f"{entry.label} has no result: {how}", exit=how)
 
@@ -241,14 +241,14 @@ class TaskPool:
 
     # Deadlines.
 
-    def _time(
+    def _add_deadline(
         self, number: int, entry: FunctionEntry, headers: Mapping[str, object]
     ) -> None:
         if "deadline" in headers:
             deadline = cast("Deadline", headers["deadline"])
             self._timekeeper.add(number, entry.label, deadline)
 
-    def _late(self, number: int, timed: Timed) -> None:
+    def _time_out(self, number: int, timed: Timed) -> None:
         """Stops a call whose time is over; what it made has inherited that."""
         target = self._calls.target(number)
         self.cancel(number, recursive=False)
@@ -284,9 +284,9 @@ class TaskPool:
         if worker is None:
             assert group is not None
             self._calls.drop(call)
-            task.is_dropped = True
+            task.is_cancelled = True
             self.loans.returned(task.loans or (), OWNER)
-            group.dropped()
+            group.task_cancelled()
             return
         # It is over when the worker says that it is rid of it.
         self._calls.abandon(call)
@@ -302,7 +302,7 @@ class TaskPool:
         worker.supervisor.router.tell((CANCEL, task.sent_as))
         if recursive:
             worker.supervisor.router.cancel_children(task.sent_as)
-        worker.look()
+        worker.interrupt()
 
     def _withdraw(self, task: Task, worker: TaskWorker) -> None:
         """A call is over whose worker is being started: it has not gone there yet."""
@@ -313,7 +313,7 @@ class TaskPool:
         self._calls.drop(task.number)
         if task.loans:
             self.loans.returned(task.loans, OWNER)
-        worker.group.freed(worker)
+        worker.group.worker_answered(worker)
 
     def label_of(self, call: int) -> str:
         """What a call without an answer is called in messages; see ResultOwner."""
@@ -336,13 +336,13 @@ class TaskPool:
         if isinstance(self._calls.target(number), ObjectRef):
             self._calls.replace(number, weakref.ref(ref, gone))
 
-    # What workers say.
+    # What becomes of workers.
 
-    def _lost(self, worker: TaskWorker) -> None:
+    def _worker_lost(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
         tasks = list(worker.tasks)
         worker.tasks.clear()
-        ran = next((task for task in tasks if task.sent_as == worker.ran), None)
+        ran = next((task for task in tasks if task.sent_as == worker.last_call), None)
         ran = ran or next(iter(tasks), None)
         again: list[Task] = []
         for task in tasks:
@@ -350,19 +350,19 @@ class TaskPool:
             if task is ran:
                 # Nobody can be given the answers of what it has called.
                 worker.supervisor.router.cancel_children(task.sent_as)
-                if self._is_made_again(task, worker):
+                if self._is_retried_after_crash(task, worker):
                     again.append(task)
             elif self._calls.target(task.number) is None or self._closed_for:
-                self._refuse(task, self._over(task.entry))
+                self._refuse(task, self._cancelled_error(task.entry))
             else:
                 again.append(task)
         worker.group.post_again(again)
 
-    def _is_made_again(self, task: Task, worker: TaskWorker) -> bool:
+    def _is_retried_after_crash(self, task: Task, worker: TaskWorker) -> bool:
         """Whether a call is made again whose process died; else it is over."""
         how = worker.supervisor.record.exit or Exit(cause="lost")
         if self._calls.target(task.number) is None or self._closed_for:
-            self._refuse(task, self._over(task.entry))
+            self._refuse(task, self._cancelled_error(task.entry))
             return False
         if worker.supervisor.record.was_evicted:
             message = f"{task.entry.label} has no result: {how}"
@@ -381,8 +381,8 @@ class TaskPool:
         self._refuse(task, WorkerCrashedError(message, exit=how))
         return False
 
-    def paced(self, worker: TaskWorker, method: str, seconds: float) -> None:
-        """How long a function takes of late."""
+    def note_duration(self, worker: TaskWorker, method: str, seconds: float) -> None:
+        """Takes note how long a function takes of late."""
         if not self._may_prefetch:
             return
         number = int(method.partition(":")[0])
@@ -399,7 +399,7 @@ class TaskPool:
         self._closed_for = why
         self._timekeeper.keep(lambda _: False)
         for task in self.workers.close():
-            self._refuse(task, self._over(task.entry))
+            self._refuse(task, self._cancelled_error(task.entry))
 
 
 def _state_of(task: Task) -> CallState:

@@ -31,7 +31,7 @@ class Slots(Protocol):
         """Why there never will be one, or never again."""
         ...
 
-    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+    def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a slot: done at once, or when its turn has come.
 
         Args:
@@ -45,7 +45,7 @@ class Slots(Protocol):
 
         Args:
             label: For whom.
-            promise: What ``enter`` gave.
+            promise: What ``acquire`` gave.
         """
         ...
 
@@ -65,7 +65,7 @@ class Slots(Protocol):
         """Takes the CPUs back of a function that waits; gives what it keeps."""
         ...
 
-    def ask_back(
+    def reacquire(
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
         """Asks for the CPUs of a function that goes on; None if they may never come.
@@ -103,7 +103,7 @@ class MachineSlots:
     def trouble(self) -> None:
         """Nothing: what can never be given is refused before; see Slots."""
 
-    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+    def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a slot; see Slots."""
         priority = Priority.NESTED if is_nested else Priority.USUAL
         return self._admission.acquire(label, *self._demand, priority)
@@ -128,7 +128,7 @@ class MachineSlots:
         """Takes the CPUs back; see Slots."""
         return self._admission.release_part(lease, CPU)
 
-    def ask_back(
+    def reacquire(
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
         """Asks for the CPUs; see Slots."""
@@ -187,7 +187,7 @@ class GroupSlots:
         never = group.infeasible or group.refusal_of(self._usual)
         return TaskUnschedulableError(never) if never else None
 
-    def enter(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+    def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a slot; see Slots."""
         request = self._request(label)
         return self._enter(
@@ -240,7 +240,7 @@ class GroupSlots:
         self._groups.release(cpus)
         return rest
 
-    def ask_back(
+    def reacquire(
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
         """Asks for the CPUs, in the same bundle; see Slots."""

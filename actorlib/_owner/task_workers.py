@@ -162,11 +162,11 @@ class StuckCallMonitor:
             if len(worker.tasks) < 2:
                 continue
             self.is_watching = True
-            if worker.answers == worker.looked_at and not worker.is_stuck:
+            if worker.answer_count == worker.answers_before and not worker.is_stuck:
                 worker.is_stuck = True
                 worker.supervisor.router.tell((RETURN_UNSTARTED,))
-                worker.look()
-            worker.looked_at = worker.answers
+                worker.interrupt()
+            worker.answers_before = worker.answer_count
         if self.is_watching:
             self.watch()
 
@@ -230,7 +230,7 @@ class TaskWorkers:
         if not group.is_on_device:
             self._starting += 1
             supervisor.ready().add_done_callback(self._started)
-        supervisor.ended.add_done_callback(lambda _: self._gone(worker))
+        supervisor.ended.add_done_callback(lambda _: self._worker_gone(worker))
         return worker
 
     def enter(self, group: TaskRunner) -> None:
@@ -243,16 +243,16 @@ class TaskWorkers:
             ready.exception()  # its end tells of it
         self._feed_all()
 
-    def _gone(self, worker: TaskWorker) -> None:
+    def _worker_gone(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
         del self.by_id[worker.supervisor.record.id]
-        worker.group.gone(worker)
+        worker.group.worker_gone(worker)
         self._lost(worker)
         self._feed_all()
 
     def _feed_all(self) -> None:
         for group in list(self._worker_groups):
-            if group.size:
+            if group.waiting_count:
                 group.feed()
 
     def may_start(self) -> bool:
@@ -272,11 +272,11 @@ class TaskWorkers:
         """Sends a call to a worker."""
         entry = task.entry
         code = entry.code
-        if code.number not in worker.known:
+        if code.number not in worker.functions:
             self._register(code, worker)
         if entry.max_calls:
-            worker.sent[code.number] += 1
-            if worker.sent[code.number] >= entry.max_calls:
+            worker.call_counts[code.number] += 1
+            if worker.call_counts[code.number] >= entry.max_calls:
                 worker.is_leaving = True
         worker.is_stuck = not entry.may_prefetch
         worker.depth = min(worker.depth, code.depth) if worker.tasks else code.depth
@@ -293,8 +293,8 @@ class TaskWorkers:
 
     def _register(self, code: FunctionCode, worker: TaskWorker) -> None:
         """Sends a function to a worker, before its first call there."""
-        worker.known.add(code.number)
-        if len(worker.known) >= MOST_FUNCTIONS:
+        worker.functions.add(code.number)
+        if len(worker.functions) >= MOST_FUNCTIONS:
             worker.is_leaving = True
         self._loans.arrived(code.loans, OWNER)
         payload = encode_call((code.method, PickledFunction(code.source)), {})
@@ -306,24 +306,24 @@ class TaskWorkers:
         """Tells that nobody will ever run a call."""
         self._refuse(task, error)
 
-    def left(self, actor: ActorId, ran: int) -> None:
-        """The process of a worker is gone; which call it said it ran."""
+    def note_last_call(self, actor: ActorId, number: int) -> None:
+        """Takes note which call ran when the process of a worker ended."""
         worker = self.by_id.get(actor)
         if worker is not None:
-            worker.ran = ran
+            worker.last_call = number
 
     def info(self) -> tuple[WorkerGroupInfo, ...]:
         """What is known of each group."""
         return tuple(
             WorkerGroupInfo(
                 resources=str(group.demand.resources),
-                waiting=group.size,
+                waiting=group.waiting_count,
                 running=sum(bool(worker.tasks) for worker in group.workers),
-                blocked=sum(worker.is_waiting for worker in group.workers),
+                blocked=sum(worker.is_blocked for worker in group.workers),
                 pids=tuple(worker.supervisor.pid for worker in group.workers),
             )
             for group in self._worker_groups
-            if group.workers or group.size
+            if group.workers or group.waiting_count
         )
 
     def close(self) -> list[Task]:

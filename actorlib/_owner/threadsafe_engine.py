@@ -106,7 +106,11 @@ class CrossingEngine(LocalEngine):
         """Calls a function, from another thread."""
         if self._heritage:
             spec = self._heritage.of(spec)
-        entry = None if self._is_closed else self.actor_table.pool.functions.known(spec)
+        entry = (
+            None
+            if self._is_closed
+            else self.actor_table.pool.functions.known_entry(spec)
+        )
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or entry is None:
             return self._across(partial(super().call, spec, args, kwargs))

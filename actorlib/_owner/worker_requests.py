@@ -268,7 +268,7 @@ class WorkerRequests:
         pool = self._pool
         if self._calls.deferred.calls:
             self._calls.deferred.discard((session.number, call))
-        entry = pool.functions.asked(session.number, number, face)
+        entry = pool.functions.entry_for_worker(session.number, number, face)
         made = WorkerCall(
             self._calls, session, call, None, entry.label, parent_call, pool
         )
@@ -296,16 +296,16 @@ class WorkerRequests:
         if worker is None:
             return
         if kind == DURATION:
-            pool.paced(worker, *fields)
+            pool.note_duration(worker, *fields)
         elif kind == BLOCKED:
             if not worker.tasks:
                 raise ProtocolError("no call runs there that could wait")
             number, calls, count = fields
             session.when_answered = _until_answered(worker, set(calls), count)
-            worker.group.blocked(worker, number)
+            worker.group.worker_blocked(worker, number)
         else:
             session.when_answered = None
-            worker.group.resumed(worker)
+            worker.group.worker_resumed(worker)
 
     def _force(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         made = self._calls.pop(session.number, call)
@@ -458,7 +458,7 @@ def _until_answered(
             calls.discard(call)
             left -= 1
             if not left:
-                worker.group.resumed(worker)
+                worker.group.worker_resumed(worker)
 
     return answered
 
