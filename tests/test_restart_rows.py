@@ -16,6 +16,8 @@ from helpers.actors import (
     Caller,
     Keeper,
     Log,
+    Place,
+    Stop,
     Target,
     end_of,
     gone,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
-    pytest.mark.process,
+    pytest.mark.memory,
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="watches pidfds"),
 ]
@@ -76,6 +78,9 @@ class Fragile:
 
     def pid(self) -> int:
         return os.getpid()
+
+    def wait(self, place: Place) -> None:
+        place.stop_here()
 
     def was_reconstructed(self) -> bool:
         return actorlib.get_runtime_context().was_current_actor_reconstructed
@@ -155,6 +160,7 @@ async def test_lif_021_minus_one_is_for_ever_and_kill_is_final(
     assert living(runtime) == []
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", [Serial, Looped], ids=repr)
 @pytest.mark.parametrize(
     ("method", "deed", "arguments"),
@@ -554,11 +560,11 @@ async def test_shutdown_in_a_crash_loop_ends_it(bell: Bell) -> None:
     assert isinstance(await raised(waiting), ActorError)
 
 
-async def test_nobody_is_left_to_be_restarted_for(runtime: Runtime, bell: Bell) -> None:
-    actor = Serial.options(max_restarts=-1).remote(bell.path)
-    pid = await asyncio.to_thread(bell.heard)
-    running_for_ever = actor.wait.remote(bell.path)
-    await asyncio.to_thread(bell.heard)
+async def test_nobody_is_left_to_be_restarted_for(runtime: Runtime, stop: Stop) -> None:
+    actor = Fragile.options(max_restarts=-1).remote()
+    pid = await actor.pid.remote()
+    running_for_ever = actor.wait.remote(stop.place)
+    await stop.reached()
     end = end_of(actor)
     del actor
 
@@ -587,12 +593,12 @@ async def test_kill_with_restart_starts_it_afresh(runtime: Runtime) -> None:
 
 
 async def test_kill_with_restart_fails_calls_on_their_way_with_the_reason(
-    runtime: Runtime, bell: Bell
+    runtime: Runtime, stop: Stop
 ) -> None:
     del runtime
-    actor = Serial.options(max_restarts=1).remote()
-    busy = actor.wait.remote(bell.path)
-    await asyncio.to_thread(bell.heard)
+    actor = Fragile.options(max_restarts=1).remote()
+    busy = actor.wait.remote(stop.place)
+    await stop.reached()
 
     await actorlib.kill(actor, no_restart=False)
 
@@ -799,6 +805,7 @@ async def test_explain_when_it_restarts_and_finds_no_room_then_what_it_waits_for
     assert runtime.explain(actor).startswith("Fragile is restarting, attempt 2: ")
 
 
+@pytest.mark.process
 async def test_children_of_the_dead_are_gone_before_the_next_starts(
     runtime: Runtime,
 ) -> None:
@@ -814,6 +821,7 @@ async def test_children_of_the_dead_are_gone_before_the_next_starts(
         await actor
 
 
+@pytest.mark.process
 async def test_actors_come_back_when_the_template_was_killed(
     own_runtime: Runtime,
 ) -> None:
