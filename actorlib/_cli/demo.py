@@ -1,4 +1,4 @@
-"""What ``actorlib demo`` shows.
+"""Shows placement and speed on this machine: ``actorlib demo``.
 
 Only the command line loads this file, as it imports rich.
 """

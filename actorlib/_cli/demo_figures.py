@@ -1,4 +1,4 @@
-"""What ``actorlib demo`` measures, and the actor that it places.
+"""Measures what ``actorlib demo`` shows, with the actor that it places.
 
 Workers import this file for its actor, so it loads nothing that they have not loaded
 already; ``demo`` shows the figures.
@@ -24,7 +24,7 @@ _FILLING = (0.5, 0.25, 0.25)
 
 
 class Report(NamedTuple):
-    """Where an actor is, in its own words.
+    """Says where an actor is, as it sees it.
 
     Attributes:
         name: The name it was given.
@@ -53,13 +53,13 @@ class Probe:
         Args:
             variables: The names of the visibility variables to look at.
         """
-        held = get_runtime_context().get_assigned_resources()
+        assigned = get_runtime_context().get_assigned_resources()
         environ = os.environ
         return Report(
             name=self._name,
             pid=os.getpid(),
             devices=get_gpu_ids(),
-            share=held.get("GPU", 0.0),
+            share=assigned.get("GPU", 0.0),
             masks=[f"{name}={environ[name]}" for name in variables if name in environ],
         )
 
@@ -71,7 +71,7 @@ _Probe = remote(Probe)
 
 
 def shares(devices: int) -> list[float]:
-    """Shares that fill the first device in pieces and take the next ones whole.
+    """Gives shares that fill the first device in pieces and take the next ones whole.
 
     Args:
         devices: How many there are; no more than eight are used.
@@ -80,7 +80,7 @@ def shares(devices: int) -> list[float]:
 
 
 def share_of_many(devices: int, actors: int) -> float:
-    """A share of which so many fit on the devices, in whole hundredths.
+    """Gives a share of which so many fit on the devices, in whole hundredths.
 
     If there would be more than a hundred on a device, they get nothing of it.
     """
@@ -94,14 +94,14 @@ async def reports(
     """Places one actor for each share and asks each one where it is.
 
     Returns:
-        Their handles, and what they said, in the order of the shares.
+        Their handles, and their reports, in the order of the shares.
     """
     probes = [
         _Probe.options(num_gpus=share).remote(f"probe {number}")
         for number, share in enumerate(wanted, 1)
     ]
-    told = await asyncio.gather(*(p.report.remote(list(variables)) for p in probes))
-    return list(probes), list(told)
+    found = await asyncio.gather(*(p.report.remote(list(variables)) for p in probes))
+    return list(probes), list(found)
 
 
 async def place(count: int, share: float) -> tuple[list[ActorHandle[Any]], float]:
@@ -118,7 +118,7 @@ async def place(count: int, share: float) -> tuple[list[ActorHandle[Any]], float
 
 
 async def latencies(probe: ActorHandle[Any], count: int) -> list[float]:
-    """Calls one after the other, each behind the answer of the last.
+    """Times calls one after the other, each behind the answer of the last.
 
     Returns:
         The seconds each one took, the shortest first.
@@ -132,7 +132,7 @@ async def latencies(probe: ActorHandle[Any], count: int) -> list[float]:
 
 
 async def rate(probe: ActorHandle[Any], windows: int, window: int) -> float:
-    """Calls in windows: all of a window are sent before its answers are awaited.
+    """Times calls in windows: all of one are sent before its answers are awaited.
 
     Returns:
         Calls per second.

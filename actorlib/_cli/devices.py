@@ -1,4 +1,4 @@
-"""What ``actorlib devices`` shows: every accelerator of this machine, and why not more.
+"""Shows every accelerator of this machine, and why not more: ``actorlib devices``.
 
 ``Summary`` is the document that ``actorlib devices --json`` prints: its names are
 promises. Only the command line loads this file, as it imports rich.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from actorlib.accelerators import Accelerator, Detection, Device, Rejected
 
 
-_ALSO = (
+_OTHER_VARIABLES = (
     "ACTORLIB_HIDE_DEVICES",
     "ASCEND_DEVICE_ID",
     "CUDA_DEVICE_ORDER",
@@ -113,21 +113,23 @@ class Summary(TypedDict):
 
 def summarize(
     detections: Sequence[Detection],
-    asked: Sequence[Accelerator],
+    accelerators: Sequence[Accelerator],
     environ: Mapping[str, str],
     took: float,
 ) -> Summary:
-    """Says in plain values what was found, in an order that does not depend on chance.
+    """Sums up in plain values what was found, in an order that does not change.
 
     Args:
         detections: What ``discover`` returned for these families.
-        asked: The families.
+        accelerators: The families.
         environ: The owner's environment.
         took: How many seconds it took to find out.
     """
-    found = inventory(detections, {}, asked)
+    found = inventory(detections, {}, accelerators)
     offered = {detection.family: detection for detection in found.detections}
-    names = {name for f in asked for name in (f.visible_env, *f.nosets)} | {*_ALSO}
+    names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
+        *_OTHER_VARIABLES
+    }
     return {
         "version": actorlib.__version__,
         "families": [
@@ -137,7 +139,7 @@ def summarize(
                 found.by_family.get(family.family, ()),
                 environ,
             )
-            for family in sorted(asked, key=lambda family: family.family)
+            for family in sorted(accelerators, key=lambda family: family.family)
         ],
         "kinds": {
             name: {
@@ -147,7 +149,7 @@ def summarize(
                 if (counts := found.kinds[name].counts) is None
                 else [*counts],
                 "types": sorted({d.type for d in devices if d.type}),
-                "declarable": _declarable(name, len(devices), detections, asked),
+                "declarable": _declarable(name, len(devices), detections, accelerators),
             }
             for name, devices in sorted(found.devices.items())
         },
@@ -200,14 +202,14 @@ def _declarable(
     kind: str,
     count: int,
     detections: Sequence[Detection],
-    asked: Sequence[Accelerator],
+    accelerators: Sequence[Accelerator],
 ) -> int | None:
     """How many devices of a kind may be declared, the found ones among them."""
 
     def is_allowed(number: int) -> bool:
         # Which masks count is the inventory's affair: it is tried, not worked out.
         try:
-            inventory(detections, {kind: number}, asked)
+            inventory(detections, {kind: number}, accelerators)
         except ValueError:
             return False
         return True
@@ -230,17 +232,17 @@ def show(
     *,
     as_json: bool,
     host: Host | None = None,
-    asked: Sequence[Accelerator] | None = None,
+    accelerators: Sequence[Accelerator] | None = None,
 ) -> None:
     """Prints which accelerators this machine has, which not, and why.
 
     Args:
         as_json: Whether to print one JSON document instead of tables.
         host: The machine; None for this one.
-        asked: The families to ask; None for every family.
+        accelerators: The families to ask; None for every family.
     """
     host = host or Host()
-    every = families() if asked is None else asked
+    every = families() if accelerators is None else accelerators
     started = time.perf_counter()
     # What a vendor's module prints while it is imported belongs to no document.
     with contextlib.redirect_stdout(sys.stderr):
@@ -274,18 +276,18 @@ def draw(summary: Summary) -> RenderableType:
 
 
 def _table(title: str, columns: str, rows: Sequence[Sequence[str]]) -> Table | None:
-    """A table of the columns that have something to tell; None without any rows."""
+    """Makes a table of the columns that are not empty; None without any rows."""
     if not rows:
         return None
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
     table.title = title
-    told = [
+    has_content = [
         any(row[place] != _NOTHING for row in rows) for place in range(len(rows[0]))
     ]
-    for column in compress(columns.split(), told):
+    for column in compress(columns.split(), has_content):
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*compress(row, told))
+        table.add_row(*compress(row, has_content))
     return table
 
 
@@ -407,8 +409,8 @@ def _reasons(summary: Summary) -> str:
         reason = f"{family['reason']}; "
         for rejected in family["rejected"]:
             name, why = rejected["name"], rejected["why"]
-            for said in (f"{name} is left out: {why}", f"{name}: {why}", why):
-                reason = reason.removeprefix(f"{said}; ")
+            for text in (f"{name} is left out: {why}", f"{name}: {why}", why):
+                reason = reason.removeprefix(f"{text}; ")
         if left := reason.removesuffix("; "):
             given.setdefault(left, []).append(family["family"])
     return "".join(f"{', '.join(names)}: {why}\n" for why, names in given.items())

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 
 class SignalWakeup:
-    """The pipe into which the interpreter writes a byte for each signal.
+    """Makes the interpreter write a byte for each signal, which wakes the loop.
 
     It is made where it is needed and stands in nobody's way: on asyncio's own loop, in
     the main thread, and unless somebody has signals written somewhere already. uvloop

@@ -3,7 +3,7 @@
 The sender of a value copies its buffers into a block of a segment of its own; the frame
 says where. Receivers map the segment once, and what they load are views of it. A block
 is counted like an actor: it is among the loans of the frame, every view holds it, and
-when nobody does its maker is told, and uses it again.
+when nobody does, its maker is informed and uses it again.
 
 What has no room goes through the pipe, as smaller values do.
 """

@@ -1,4 +1,4 @@
-"""The protocol between the owner and the template that forks workers.
+"""Lists what the owner asks of the template, and what the template reports.
 
 Requests are records of a fixed size, as descriptors can only ride on the bytes they
 were sent with. Reports are frames.

@@ -82,15 +82,8 @@ class ClassDefinitions:
         """
         found = self._known.get(source)
         if found is None:
-            with collecting_ids(self._engine) as loans:
-                try:
-                    pickled = dump(sent)
-                except Exception as error:
-                    raise SerializationError(
-                        f"the actor class {name} cannot be sent to another process: "
-                        f"{unsendable_reason(sent, error)}"
-                    ) from error
-            found = self._known[source] = ClassDefinition(self._engine, pickled, loans)
+            made = _pickle(self._engine, f"the actor class {name}", sent, sent)
+            found = self._known[source] = ClassDefinition(self._engine, *made)
         return found
 
 
@@ -103,13 +96,26 @@ def pickle_function(
         SerializationError: It cannot be sent, for example because it uses a global that
             cannot.
     """
+    plain = getattr(source, "__wrapped__", source)
+    return _pickle(engine, f"the function {label}", source, plain)
+
+
+def _pickle(
+    engine: Engine, what: str, source: object, blamed: object
+) -> tuple[bytes, list[CountedId]]:
+    """Pickles code; gives its bytes and its loans.
+
+    Raises:
+        SerializationError: It cannot be sent; the message says what in ``blamed``
+            prevents that.
+    """
     with collecting_ids(engine) as loans:
         try:
             return dump(source), loans
         except Exception as error:
             raise SerializationError(
-                f"the function {label} cannot be sent to another process: "
-                f"{unsendable_reason(getattr(source, '__wrapped__', source), error)}"
+                f"{what} cannot be sent to another process: "
+                f"{unsendable_reason(blamed, error)}"
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""The kinds of frames between the owner and one worker, with their fields.
+"""Lists the kinds of frames between the owner and one worker, with their fields.
 
 A frame is a tuple: its kind, its fields in order, and its payload last. Kinds are
 numbers here and nothing else, so that a frame on the hot path is one tuple, one

@@ -1,4 +1,4 @@
-"""Objects to bytes and back: msgpack for what it carries faithfully, pickle else.
+"""Serializes values: by msgpack what that carries faithfully, by pickle all else.
 
 A value arrives unchanged in type and in value, or not at all. msgpack alone cannot
 promise that: it would turn tuples into lists, bytearrays into bytes and instances of
@@ -14,11 +14,12 @@ behind the frame as they are.
 Code that no file has (of a notebook's cells) takes its lines along, so that tracebacks
 show them wherever it runs.
 
-PyTorch pickles the bytes of a tensor into the stream, which copies them twice on each
-side. Here a storage is one buffer, like an array of NumPy's, and what arrives is a
-tensor over a private mapping of the shared memory: nothing is copied, and what the
-receiver writes into it is its own. Storages elsewhere (CUDA, for example) are pickled
-as PyTorch does it. Tensors that share a storage share it when they arrive, too.
+Tensors are reduced here and not by PyTorch, which pickles their bytes into the stream
+and so copies them twice on each side. Here a storage is one buffer, like an array of
+NumPy's, and what arrives is a tensor over a private mapping of the shared memory:
+nothing is copied, and what the receiver writes into it is its own. Storages elsewhere
+(CUDA, for example) are pickled as PyTorch does it. Tensors that share a storage share
+it when they arrive, too.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
 _NO_ARGUMENTS = b"\x90"
 _TORCH = "torch.storage"
 _TENSORS: dict[type, Any] = {}
-"""How tensors are pickled, once PyTorch is loaded."""
+"""Reducers of tensors, once PyTorch is loaded."""
 _NUMBERS = frozenset({type(None), bool, int, float})
 _SCALARS = _NUMBERS | {str, bytes}
 
@@ -344,7 +345,7 @@ def _code_with_lines(
 
 
 _OWN: dict[type, Any] = {memoryview: _reduce_view, types.CodeType: _reduce_code}
-"""How we pickle; cloudpickle would turn memoryviews into bytes."""
+"""Reducers of our own; cloudpickle would turn memoryviews into bytes."""
 
 
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
@@ -362,7 +363,7 @@ class _WholePickler(_cloudpickle.Pickler):  # type: ignore[misc]  # likewise
 
 
 class _Long:
-    """Bytes that are worth sending outside of the pickle."""
+    """Wraps bytes that are worth sending outside of the pickle."""
 
     __slots__ = ("data",)
 
@@ -381,10 +382,10 @@ def _wrap_long_bytes(value: object) -> object:
 
 
 def storage_reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
-    """How storages of tensors are pickled, by their class.
+    """Gives the reducers of tensors' storages, by their class.
 
     Args:
-        storage: The module ``torch.storage``, which may still be on its way.
+        storage: The module ``torch.storage``, which may still be being imported.
     """
     try:
         return {

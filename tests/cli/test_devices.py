@@ -73,7 +73,7 @@ class Shown:
 
     def page(self, host: Host, *asked: Accelerator) -> str:
         """What people see, at 80 columns, as no width is told."""
-        show(as_json=False, host=host, asked=asked or (Nvidia(),))
+        show(as_json=False, host=host, accelerators=asked or (Nvidia(),))
         return self._capsys.readouterr().out
 
     def text(self, host: Host, *asked: Accelerator) -> str:
@@ -81,7 +81,7 @@ class Shown:
         return " ".join(self.page(host, *asked).split())
 
     def document(self, host: Host, *asked: Accelerator) -> str:
-        show(as_json=True, host=host, asked=asked or (Nvidia(),))
+        show(as_json=True, host=host, accelerators=asked or (Nvidia(),))
         return self._capsys.readouterr().out
 
 
