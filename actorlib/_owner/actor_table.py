@@ -111,8 +111,12 @@ class ActorTable:
         self.groups = self.scheduler.groups
         self.placer = ActorPlacer(self.scheduler)
         self.pool = TaskPool(
-            self,
             machine,
+            self.scheduler,
+            self.references,
+            self.objects,
+            self.clock,
+            self.create_worker,
             may_wait=options.infeasible == "wait",
             may_prefetch=self.object_store.memory.budget is not None,
         )
@@ -238,7 +242,7 @@ class ActorTable:
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
-        """Creates a worker of functions; see WorkerHost."""
+        """Creates the supervisor of a worker of functions."""
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()

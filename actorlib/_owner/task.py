@@ -14,18 +14,12 @@ from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from actorlib._core.actor_options import ActorOptions
     from actorlib._core.function_options import FunctionOptions
     from actorlib._core.ids import CountedId
-    from actorlib._owner.creation import EncodedArguments
-    from actorlib._owner.deadlines import Clock
-    from actorlib._owner.objects import ObjectTable
-    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._scheduler.catalogue import Demand
-    from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
     from actorlib.accelerators.base import Lease
@@ -64,7 +58,7 @@ class FunctionCode:
     Attributes:
         method: What its calls are called on the pipe.
         depth: How many of its calls one worker has at once.
-        entries: What is known of its calls, by how they came to be described.
+        entries: What is known of its calls, by the options that workers sent.
     """
 
     __slots__ = (
@@ -139,28 +133,6 @@ class TaskRunner(Protocol):
         ...
 
 
-class WorkerHost(Protocol):
-    """Starts the processes of workers and owns what they share; see ActorTable."""
-
-    loop: asyncio.AbstractEventLoop
-    clock: Clock
-    scheduler: Scheduler
-    references: BorrowedReferences
-    objects: ObjectTable
-
-    def create_worker(
-        self,
-        label: str,
-        options: ActorOptions,
-        demand: Demand,
-        arguments: EncodedArguments,
-        *,
-        is_nested: bool,
-    ) -> ActorSupervisor:
-        """Creates a worker of functions."""
-        ...
-
-
 class FunctionEntry:
     """Holds what all calls of a function with the same options have in common.
 
@@ -208,27 +180,20 @@ class FunctionEntry:
         self.max_calls = int(on_device) if limit is None else limit
 
 
-class TaskOwner(Protocol):
-    """Takes the answers and the items of calls; see TaskPool."""
-
-    def answered(self, task: Task, frame: Frame) -> None:
-        """An answer came."""
-        ...
-
-    def item(self, task: Task, frame: Frame) -> None:
-        """An item of a stream came."""
-        ...
-
-
 class Task:
     """Holds one call of a function; the target of what its worker answers.
 
-    Attributes:
-        number: Its number in this runtime.
+    Args:
         entry: What it is a call of.
         loans: What is in its arguments and counted, held until it is over.
         payload: The arguments.
         headers: What the caller says of this call alone.
+        on_answer: Takes the answer of its worker, with this.
+        on_item: Takes each item of a stream, with this.
+
+    Attributes:
+        number: Its number in this runtime.
+        entry: As given, like loans, payload and headers.
         retries: How often it may still be made again.
         worker: The worker that has it, if one has.
         sent_as: Its number there.
@@ -245,8 +210,9 @@ class Task:
         "is_nested",
         "loans",
         "number",
+        "on_answer",
+        "on_item",
         "payload",
-        "pool",
         "retries",
         "sent_as",
         "was_forced",
@@ -255,14 +221,16 @@ class Task:
 
     def __init__(
         self,
-        pool: TaskOwner,
         entry: FunctionEntry,
         loans: Collection[CountedId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None,
+        on_answer: Callable[[Task, Frame], None],
+        on_item: Callable[[Task, Frame], None],
     ) -> None:
-        self.pool = pool
         self.number = 0
+        self.on_answer = on_answer
+        self.on_item = on_item
         self.entry = entry
         self.loans = loans
         self.payload = payload
@@ -275,12 +243,12 @@ class Task:
         self.is_nested = False
 
     def answer(self, frame: Frame) -> None:
-        """An answer came from the worker; see RemoteTarget."""
-        self.pool.answered(self, frame)
+        """Passes an answer of the worker on; see RemoteTarget."""
+        self.on_answer(self, frame)
 
     def item(self, frame: Frame) -> None:
-        """An item came from the worker; see Reader."""
-        self.pool.item(self, frame)
+        """Passes an item of the worker on; see Reader."""
+        self.on_item(self, frame)
 
     def fail(self, error: BaseException) -> None:
         """Does nothing: what becomes of it is decided when the worker is gone."""

@@ -33,14 +33,18 @@ from actorlib._wire.messages import CANCEL, FAILURE, ITEM, RAISED, UNSTARTED, Fr
 from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
+    from actorlib._owner.deadlines import Clock
     from actorlib._owner.machine import LocalNode
+    from actorlib._owner.objects import ObjectTable
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.response_target import ResponseTarget
-    from actorlib._owner.task import WorkerHost
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
 
 
@@ -48,8 +52,12 @@ class TaskPool:
     """Runs the functions of a runtime; the replier of the refs of their calls.
 
     Args:
-        host: Where workers live.
-        machine: What gives them their slots.
+        machine: Where workers live.
+        scheduler: Gives them their slots.
+        references: Counts what is in functions, arguments and answers.
+        objects: Serves refs, as far as it is the same for all of them.
+        clock: Says when a deadline is over.
+        create_worker: Creates the supervisor of a worker.
         may_wait: Whether what can never be given waits for ever.
         may_prefetch: Whether workers can say which call they ran when they are gone, so
             that several may be sent to one.
@@ -61,29 +69,42 @@ class TaskPool:
 
     def __init__(
         self,
-        host: WorkerHost,
         machine: LocalNode,
+        scheduler: Scheduler,
+        references: BorrowedReferences,
+        objects: ObjectTable,
+        clock: Clock,
+        create_worker: Callable[..., ActorSupervisor],
         *,
         may_wait: bool,
         may_prefetch: bool,
     ) -> None:
         self._may_prefetch = may_prefetch
-        self.loop = host.loop
-        self.loans = host.references
-        self.workers = TaskWorkers(host, machine, self._worker_lost, self._refuse)
-        self.functions = FunctionTable(
-            self.workers, host.references, machine, host.scheduler, may_wait=may_wait
+        self.loop = scheduler.loop
+        self.loans = references
+        self.workers = TaskWorkers(
+            create_worker,
+            machine,
+            scheduler,
+            references,
+            self._worker_lost,
+            self._refuse,
         )
-        self._timekeeper: Timekeeper[int] = Timekeeper(host.clock, self._time_out)
+        self.functions = FunctionTable(
+            self.workers, references, machine, scheduler, may_wait=may_wait
+        )
+        self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._calls: CallTable[ResponseTarget, Task] = CallTable()
         self._posted = self._calls.posted
         self._closed_for = ""
+        self._on_answer = self._answered  # bound once, as each call needs them
+        self._on_item = self._give_item
         # The rest of a replier: what it does for refs of objects.
-        self.watch = host.objects.watch
-        self.wait = host.objects.wait
-        self.name = host.objects.name
-        self.travel = host.objects.travel
+        self.watch = objects.watch
+        self.wait = objects.wait
+        self.name = objects.name
+        self.travel = objects.travel
 
     # Calls.
 
@@ -113,7 +134,7 @@ class TaskPool:
                 self.loans.returned(loans, OWNER)
             self._fail(reply, entry.trouble or self._cancelled_error(entry))
             return 0
-        task = Task(self, entry, loans, payload, headers)
+        task = Task(entry, loans, payload, headers, self._on_answer, self._on_item)
         task.is_nested = is_nested
         calls = self._calls
         task.number = number = calls.begin(reply, task, headers)
@@ -158,8 +179,8 @@ class TaskPool:
         call = self._calls.posted.get(number)
         return None if call is None else call[1]
 
-    def answered(self, task: Task, frame: Frame) -> None:
-        """The answer of a call came from its worker; see TaskOwner."""
+    def _answered(self, task: Task, frame: Frame) -> None:
+        """Gives an answer to whoever waits for it, or sends the call once more."""
         worker = task.worker
         assert worker is not None
         if self._timed and task.number in self._timed:
@@ -225,8 +246,8 @@ class TaskPool:
 
     # Streams.
 
-    def item(self, task: Task, frame: Frame) -> None:
-        """An item came from a worker, for whoever still reads; see TaskOwner."""
+    def _give_item(self, task: Task, frame: Frame) -> None:
+        """Gives an item of a worker to whoever still reads."""
         target, (_, _, index, loans, payload) = self._calls.target(task.number), frame
         if isinstance(target, StreamReader):
             target.put(task.number, index, payload, partial(load_result, loans=loans))

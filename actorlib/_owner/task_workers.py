@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.ids import ActorId
     from actorlib._owner.machine import LocalNode
-    from actorlib._owner.task import FunctionCode, Task, TaskRunner, WorkerHost
+    from actorlib._owner.refcount import BorrowedReferences
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task import FunctionCode, Task, TaskRunner
+    from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
 
@@ -180,8 +183,10 @@ class TaskWorkers:
     """Starts, feeds and ends the workers of every worker group.
 
     Args:
-        host: Where workers live.
-        machine: Where that is.
+        create_worker: Creates the supervisor of a worker.
+        machine: Where workers live.
+        scheduler: Grants the slots that groups wait for.
+        references: Counts what is in functions and arguments.
         lost: Told of a worker whose process is gone, with the calls that it had.
         refuse: Told of a call that nobody will run, and why.
 
@@ -192,21 +197,24 @@ class TaskWorkers:
 
     def __init__(
         self,
-        host: WorkerHost,
+        create_worker: Callable[..., ActorSupervisor],
         machine: LocalNode,
+        scheduler: Scheduler,
+        references: BorrowedReferences,
         lost: Callable[[TaskWorker], None],
         refuse: Callable[[Task, BaseException], None],
     ) -> None:
         self.by_id: dict[ActorId, TaskWorker] = {}
         self._refuse = refuse
-        self._host = host
+        self._create_worker = create_worker
+        self._long_waits = scheduler.long_waits
         self._parallel = machine.parallel
-        self._loans = host.references
+        self._loans = references
         self._lost = lost
-        self.idle = IdleWorkers(host.loop, machine)
+        self.idle = IdleWorkers(scheduler.loop, machine)
         self._worker_groups: weakref.WeakSet[TaskRunner] = weakref.WeakSet()
         self._starting = 0
-        self._stuck_calls = StuckCallMonitor(host.loop, self.by_id.values())
+        self._stuck_calls = StuckCallMonitor(scheduler.loop, self.by_id.values())
         self._no_reply = NoReply()
 
     def start(
@@ -218,7 +226,7 @@ class TaskWorkers:
         is_nested: bool = False,
     ) -> TaskWorker:
         """Starts a worker."""
-        supervisor = self._host.create_worker(
+        supervisor = self._create_worker(
             label,
             options,
             group.demand,
@@ -266,7 +274,7 @@ class TaskWorkers:
         explain: Callable[[], str | None],
     ) -> None:
         """Has the log say why a function waits for a slot, if it does for long."""
-        self._host.scheduler.long_waits.add(promise, label, explain)
+        self._long_waits.add(promise, label, explain)
 
     def send(self, task: Task, worker: TaskWorker) -> None:
         """Sends a call to a worker."""
