@@ -80,6 +80,7 @@ PURE = [
     "_owner.refcount",
     "_owner.restart_policy",
     "_processes.log_tail",
+    "_ray.connection_errors",
     "_ray.errors",
     "_ray.options",
     "_scheduler.backtracking",

@@ -33,6 +33,7 @@ In reading order:
   machines, not devices.
 * ``engine``: the verbs on Ray, in whatever process of the cluster.
 * ``worker``: the engine of this process, wherever in the cluster that is.
-* ``cluster``: finding a cluster, or starting one on this machine; and saying why there
-  is none.
+* ``connection_errors``: says why there is no connection to a cluster, and what to
+  write.
+* ``cluster``: connects to a cluster, or starts one on this machine.
 """

@@ -1,7 +1,6 @@
-"""Finding a cluster, or starting one on this machine, and the engine on it.
+"""Connects to a cluster, or starts one on this machine, and runs the engine on it.
 
-Where there is no cluster it says why, and what to write instead. The engine is that of
-the user's program, from the connection to the cluster to its end.
+The engine is that of the user's program, from the connection to the cluster to its end.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from actorlib._core.runtime_env import InheritedEnv
 from actorlib._core.runtime_portal import RuntimePortal
 from actorlib._core.snapshot import ObjectStoreInfo, Snapshot
 from actorlib._ray.client_mode import PREFIX, Asking
+from actorlib._ray.connection_errors import connection_error, is_transient
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.messages import RuntimeConfig
 from actorlib._ray.process import ProcessState, from_anywhere
@@ -43,77 +43,6 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import CallInfo
-
-
-def refusal(address: str | None, said: str, version: str, python: str) -> ClusterError:
-    """What to tell a user who could not be connected.
-
-    Args:
-        address: Where; None if a cluster was to be started.
-        said: What Ray says.
-        version: Ray's version here.
-        python: Python's.
-    """
-    text = " ".join(said.split())
-    where = "on this machine" if address is None else f"at {address!r}"
-    there = re.search(r"cluster was started with: Ray: (\S+) Python: (\S+)", text)
-    if there is not None:
-        ray_there, python_there = there.groups()
-        return ClusterError(
-            f"the cluster {where} runs Ray {ray_there} on Python {python_there}, and "
-            f"this process has Ray {version} on Python {python}: "
-            f"write pip install 'ray=={ray_there}' here, under Python {python_there}, "
-            "or start the cluster anew with the versions of this process"
-        )
-    if "uthenticat" in text or "token" in text.lower():
-        return ClusterError(
-            f"the cluster {where} does not let this process in: {text}. Copy the "
-            "cluster's token to RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH here, with "
-            "RAY_AUTH_MODE=token"
-        )
-    if address == "auto":
-        return ClusterError(
-            "address='auto' found no cluster on this machine: start one with 'ray "
-            "start --head', write its address (address='10.0.0.5:6379'), or leave "
-            f"address out to start one for this program. Ray says: {text}"
-        )
-    if address is None:
-        return ClusterError(f"Ray could not be started on this machine: {text}")
-    if address.startswith("ray://"):
-        return _refused_client(where, text)
-    return ClusterError(
-        f"no cluster answers {where}: {text}. Write the address that 'ray start "
-        "--head' has printed there (address='10.0.0.5:6379'), or address='auto' on one "
-        "of its machines"
-    )
-
-
-def is_passing(error: Exception) -> bool:
-    """Whether a refusal may be another one at the next try.
-
-    A client server forks a process for each client while threads of its own speak with
-    others, and one in four of those died before they said anything (Ray 2.60; none
-    where the cluster was started with GRPC_ENABLE_FORK_SUPPORT=false).
-    """
-    return "Starting Ray client server failed" in str(error)
-
-
-def _refused_client(where: str, text: str) -> ClusterError:
-    if "requires pip package" in text:
-        return ClusterError(
-            "'ray://' addresses need Ray's client, which is not installed here: pip "
-            "install 'actorlib[ray]'"
-        )
-    if "No module named 'actorlib" in text:
-        return ClusterError(
-            f"the cluster {where} has no actorlib: install it on every machine there, "
-            "for the Python that Ray was started with"
-        )
-    return ClusterError(
-        f"no client server answers {where}: {text}. 'ray start --head' starts one on "
-        "port 10001 of its machine, where --ray-client-server-port does not say "
-        "another; on a machine of the cluster write address='auto' instead"
-    )
 
 
 _log = logging.getLogger("actorlib")
@@ -159,7 +88,7 @@ async def connect(options: RuntimeOptions, address: str | None) -> None:
         await asyncio.wait([connecting])  # a thread cannot be called back
         await disconnect()  # it may be half connected
         if isinstance(error, Exception) and not isinstance(error, ClusterError):
-            raise _refusal(address, error) from error
+            raise _translated(address, error) from error
         raise
 
 
@@ -185,13 +114,14 @@ async def _check_answer(address: str) -> None:
             _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError) as error:
         why = str(error) or f"nobody answered within {_PATIENCE:g} s"
-        raise _refusal(address, ConnectionError(why)) from error
+        raise _translated(address, ConnectionError(why)) from error
     writer.close()
     await writer.wait_closed()
 
 
-def _refusal(address: str | None, error: Exception) -> ClusterError:
-    return refusal(address, str(error), ray.__version__, platform.python_version())
+def _translated(address: str | None, error: Exception) -> ClusterError:
+    version, python = ray.__version__, platform.python_version()
+    return connection_error(address, str(error), version, python)
 
 
 def _init(options: RuntimeOptions, address: str | None) -> None:
@@ -218,7 +148,7 @@ def _init_client(options: RuntimeOptions, address: str) -> None:
             )
             break
         except Exception as error:
-            if not left or not is_passing(error):
+            if not left or not is_transient(error):
                 raise
             ray.shutdown()  # it may be half connected
     # Whether the cluster has actorlib is not seen before somebody there needs it.
