@@ -46,7 +46,7 @@ In reading order:
   made which.
 * ``streams``: streams that the owner's own code reads, on whichever thread it runs.
 * ``peer_links``: links between workers that call one another often.
-* ``deadlines``: which calls' time is over, and when it is so next.
+* ``deadlines``: deadlines of calls: whose time is over, told by one timer.
 * ``deadlocks``: calls of workers that wait for one another, and will for ever.
 * ``placement_groups``: the verbs of placement groups, for the owner's own code and for
   workers.

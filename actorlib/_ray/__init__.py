@@ -15,8 +15,8 @@ In reading order:
   Ray's client.
 * ``sealed``: values that only those load who asked for them: bytes, and Ray's own
   things beside.
-* ``deadlines``: deadlines of calls, on their way between machines and kept by the
-  caller.
+* ``deadlines``: converts deadlines of calls for their way between machines.
+* ``timer_thread``: calls back at given times: one thread for all calls of a process.
 * ``options``: options of actors and calls in Ray's words, and those that Ray has none
   for.
 * ``messages``: what crosses between a caller and a host, besides the values themselves.

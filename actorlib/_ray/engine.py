@@ -532,7 +532,7 @@ class RayEngine:
         for task in list(self.home.pending):
             task.fail(_shut_down())
         self.home.leave()
-        self.home.alarm.stop()
+        self.home.timers.stop()
 
 
 def _shut_down() -> ActorDiedError:

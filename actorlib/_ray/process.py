@@ -9,7 +9,6 @@ the verbs that other threads call cross to the loop, too.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
@@ -27,8 +26,8 @@ from typing import (
 )
 
 from actorlib._core.object_ref import immediate_loop
-from actorlib._ray.deadlines import Alarm
 from actorlib._ray.ray_api import is_client
+from actorlib._ray.timer_thread import TimerThread
 from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_log = logging.getLogger("actorlib")
 
 
 class Pending(Protocol):
@@ -82,7 +80,7 @@ class ProcessState:
         is_owner: Whether it is the user's program.
         is_far: The same.
         pending: What has been asked and has no answer, in that order.
-        alarm: Calls back when the time of a call is over.
+        timers: Call back when the time of a call is over.
     """
 
     def __init__(
@@ -94,11 +92,11 @@ class ProcessState:
         is_far: bool = False,
     ) -> None:
         self.arrivals = arrivals
-        self.loop = immediate_loop(_report) if loop is None else loop
+        self.loop = immediate_loop() if loop is None else loop
         self.is_owner = owner is not None
         self.is_far = is_far
         self.pending: dict[Pending, None] = {}
-        self.alarm = Alarm()
+        self.timers = TimerThread()
         self._owner = owner
         self._is_left = False
         self._thread = None if loop is None else threading.get_ident()
@@ -149,7 +147,7 @@ class ProcessState:
         if self._thread is not None:
             self.post(self.loop.call_later, wait, callback)
         else:
-            self.alarm.add(time.monotonic() + wait, callback)
+            self.timers.add(time.monotonic() + wait, callback)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; from any thread."""
@@ -203,7 +201,3 @@ def from_anywhere(
         return self.home.call(partial(verb, self, *args, **kwargs))
 
     return cross
-
-
-def _report(told: dict[str, Any]) -> None:
-    _log.error("%s", told.get("message"), exc_info=told.get("exception"))

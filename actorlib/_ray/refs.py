@@ -157,7 +157,7 @@ class RayTask:
             _give_up(ref)  # whatever it came to in the end
             return
         if self._deadline is not None and self.is_late:
-            # It came too late, before the alarm could say so.
+            # It came too late, before the timer could say so.
             answer = Failed(late_error(self._where, self._deadline))
         if ref is None:
             return
@@ -191,8 +191,8 @@ class RayTask:
             return
         self._deadline = deadline
         late = partial(self._home.post, self.expire)
-        ring = self._home.alarm.add(deadline[0], late)
-        self._home.watch(ref, partial(self._home.alarm.discard, ring))
+        timer = self._home.timers.add(deadline[0], late)
+        self._home.watch(ref, partial(self._home.timers.discard, timer))
 
     @property
     def is_late(self) -> bool:

@@ -216,7 +216,7 @@ class Stream:
         self._home.post(self._came, ref, answer)
 
     def _came(self, ref: Any, answer: Any) -> None:
-        if self._whole.is_late:  # before the alarm could say so
+        if self._whole.is_late:  # before the timer could say so
             self._whole.expire()
         with self._lock:
             self._is_asking = False

@@ -8,7 +8,7 @@ import pytest
 
 from actorlib._ray.deadlines import arriving, leaving
 
-TOLD: dict[str, Any] = {"name": "nightly", "deadline": (105.0, 10.0, "Desk.answer")}
+HEADERS: dict[str, Any] = {"name": "nightly", "deadline": (105.0, 10.0, "Desk.answer")}
 
 
 @pytest.mark.parametrize(
@@ -19,18 +19,18 @@ TOLD: dict[str, Any] = {"name": "nightly", "deadline": (105.0, 10.0, "Desk.answe
         pytest.param(2_008.0, 47.0, id="over before it came"),
     ],
 )
-def test_deadline_when_it_arrives_then_it_is_a_moment_there(
+def test_deadline_when_it_arrives_then_it_is_a_time_there(
     clock: float, when: float
 ) -> None:
-    sent = leaving(TOLD, now=100.0, clock=2_000.0)
+    sent = leaving(HEADERS, now=100.0, clock=2_000.0)
 
     came = arriving(sent, now=50.0, clock=clock)
 
     assert came == {"name": "nightly", "deadline": (when, 10.0, "Desk.answer")}
 
 
-def test_call_when_it_has_no_deadline_then_what_is_said_stays_as_it_is() -> None:
-    told = {"name": "nightly"}
+def test_call_when_it_has_no_deadline_then_its_headers_stay_as_they_are() -> None:
+    headers = {"name": "nightly"}
 
-    assert leaving(told, now=1.0, clock=2.0) is told
-    assert arriving(told, now=1.0, clock=2.0) is told
+    assert leaving(headers, now=1.0, clock=2.0) is headers
+    assert arriving(headers, now=1.0, clock=2.0) is headers

@@ -1,0 +1,108 @@
+"""Calls back at given times: one thread for all calls of a process.
+
+It is there as soon as a call has a deadline, in a process with an event loop and in one
+without.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, final
+
+from actorlib._core.deadlines import Deadlines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = logging.getLogger("actorlib")
+
+
+@final
+class Timer:
+    """One callback at one time.
+
+    Args:
+        callback: What is called, on the thread of the timers.
+
+    Attributes:
+        callback: The same; None once it is discarded, as its time may be far.
+    """
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
+
+
+@final
+class TimerThread:
+    """The timers of one process, and the thread that calls back."""
+
+    def __init__(self) -> None:
+        self._timers: Deadlines[Timer] = Deadlines()
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+
+    def __len__(self) -> int:
+        """Counts the timers that are kept, those that were discarded included."""
+        return len(self._timers)
+
+    def add(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Sets a timer.
+
+        Args:
+            when: When, by ``time.monotonic()``; at once if that is over.
+            callback: What is called, on the thread of the timers.
+        """
+        timer = Timer(callback)
+        with self._changed:
+            first = self._timers.next()
+            self._timers.add(timer, when)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="actorlib-timers", daemon=True
+                )
+                self._thread.start()
+            elif first is None or when < first:
+                self._changed.notify()
+        return timer
+
+    def discard(self, timer: Timer) -> None:
+        """Does not call back, if that has not been yet."""
+        with self._changed:
+            timer.callback = None
+            self._timers.discard(timer)
+
+    def stop(self) -> None:
+        """Calls nobody back any more."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while due := self._wait():
+            for timer in due:
+                callback = timer.callback
+                if callback is None:
+                    continue
+                try:
+                    callback()
+                except Exception:  # noqa: BLE001  # it must not silence the others
+                    _log.exception("a call could not be ended in time")
+
+    def _wait(self) -> list[Timer]:
+        """Waits for timers whose time has come; none at the end."""
+        with self._changed:
+            while not self._is_stopped:
+                now = time.monotonic()
+                due = self._timers.due(now)
+                if due:
+                    return due
+                first = self._timers.next()
+                self._changed.wait(None if first is None else first - now)
+        return []
