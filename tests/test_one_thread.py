@@ -213,6 +213,24 @@ async def test_stream_when_a_plain_method_reads_it_then_it_has_all_items() -> No
     assert await Mixed.remote().ask.remote(ask, Counts.remote()) == sum(range(50))
 
 
+async def test_get_when_a_plain_method_waits_for_parts_then_it_has_them() -> None:
+    @actorlib.remote
+    class Pairs:
+        def pair(self) -> tuple[int, int]:
+            return 1, 2
+
+        def two(self) -> Iterator[int]:
+            yield 3
+            yield 4
+
+    def ask(pairs: Any) -> list[int]:
+        first, second = pairs.pair.options(num_returns=2).remote()
+        third, fourth = pairs.two.options(num_returns=2).remote()
+        return [actorlib.get(third), *actorlib.get([first, second]), fourth.get()]
+
+    assert await Mixed.remote().ask.remote(ask, Pairs.remote()) == [3, 1, 2, 4]
+
+
 async def test_get_when_its_threads_ask_then_they_are_answered() -> None:
     def ask(echo: Any) -> list[int]:
         found: list[int] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from actorlib._core.object_ref import (
     ObjectRef,
     ResultOwner,
+    as_filled,
     bind,
     label_of,
     mark_cancelled,
@@ -33,6 +35,7 @@ def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[
     for part in parts:
         bind(part, replier, 0)
     ref.add_done_callback(partial(_fill_parts, parts, where))
+    as_filled(ref, partial(_fill_parts, parts, where, ref))
     return parts
 
 
@@ -114,13 +117,19 @@ class _Collector:
                 self._fail(self._fault("more values"))
                 return
         if not items.is_exhausted:
-            items.watch(items.arrival(), self.look)
+            self._look_again(items.arrival())
         elif len(self._values) < count:
             self._fail(self._fault(f"{len(self._values)} values"))
         else:
             for part, value in zip(self._parts, self._values, strict=True):
                 if not part.done():
                     part.set_result(value)
+
+    def _look_again(self, arrival: ObjectRef[None]) -> None:
+        if asyncio._get_running_loop() is arrival.get_loop():  # noqa: SLF001  # None, and no error, if there is none
+            as_filled(arrival, self.look)
+        else:
+            self._items.watch(arrival, self.look)
 
     def _fault(self, has: str) -> ValueError:
         count = len(self._parts)

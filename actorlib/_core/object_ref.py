@@ -588,6 +588,34 @@ def end_wait(waiter: asyncio.Future[None], _: object = None) -> None:
         waiter.set_result(None)
 
 
+class _Filled:
+    """What a ref wakes as it is filled, in the place of its first waiter."""
+
+    def __init__(self, then: Callable[[], object]) -> None:
+        self._then: Callable[[], object] | None = then
+
+    def done(self) -> bool:
+        return self._then is None
+
+    def set_result(self, _: None) -> None:
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+
+
+def as_filled(ref: ObjectRef[Any], then: Callable[[], object]) -> None:
+    """Calls back as a ref is filled, by whoever fills it.
+
+    A done callback is called by the loop, which stands still where a plain method of an
+    actor waits; so what such a method may wait for is filled by this. A ref that is
+    cancelled calls done callbacks alone. On the thread of the ref's loop.
+    """
+    if ref.done():
+        then()
+    else:
+        ref._first_waiter = cast("asyncio.Future[None]", _Filled(then))  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
 def immediate_loop(
     error: Callable[[dict[str, Any]], None] | None = None,
 ) -> asyncio.AbstractEventLoop:
