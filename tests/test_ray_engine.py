@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Counter, Echo, Gate, Keeper, Log
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Counter,
+    Echo,
+    Gate,
+    Keeper,
+    Log,
+    Stop,
+)
 from helpers.calls import raised
 from helpers.on_ray import NEEDS_RAY
 
@@ -548,3 +558,151 @@ async def test_function_when_it_asks_for_too_much_then_it_is_told() -> None:
 
     assert isinstance(error, TaskUnschedulableError)
     assert "CPU=1000" in str(error)
+
+
+# One actor, one thread.
+
+
+@actorlib.remote
+class Mixed:
+    """Plain methods and coroutines over one state."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.born_on = threading.get_ident()
+        self.tasks = [asyncio.create_task(self._work("constructor"))]
+
+    async def _work(self, name: str) -> str:
+        await asyncio.sleep(0)
+        return name
+
+    def is_where_it_was_born(self) -> bool:
+        return threading.get_ident() == self.born_on
+
+    async def is_there_too(self) -> bool:
+        return self.is_where_it_was_born()
+
+    def items(self) -> Iterator[bool]:
+        yield self.is_where_it_was_born()
+
+    def add(self, times: int) -> None:
+        for _ in range(times):
+            number = self.number
+            for _ in range(20):
+                pass
+            self.number = number + 1
+
+    async def add_later(self, times: int) -> None:
+        self.add(times)
+
+    async def total(self) -> int:
+        return self.number
+
+    def begin(self, name: str) -> None:
+        self.tasks.append(asyncio.create_task(self._work(name)))
+
+    async def made(self) -> list[str]:
+        return [await task for task in self.tasks]
+
+    def run(self, function: Any, *args: Any) -> Any:
+        return function(*args)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_methods_when_some_are_async_then_all_run_on_one_thread() -> None:
+    actor = Mixed.remote()
+
+    assert await actor.is_where_it_was_born.remote()
+    assert await actor.is_there_too.remote()
+    assert await read(actor.items.remote()) == [True]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_state_when_plain_and_async_methods_change_it_then_nothing_is_lost() -> (
+    None
+):
+    actor = Mixed.remote()
+    methods = [actor.add, actor.add_later]
+
+    await asyncio.gather(*(m.remote(20_000) for _ in range(10) for m in methods))
+
+    assert await actor.total.remote() == 2 * 10 * 20_000
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_tasks_when_plain_code_makes_them_then_they_run() -> None:
+    actor = Mixed.remote()
+    await actor.begin.remote("plain")
+
+    assert await actor.made.remote() == ["constructor", "plain"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_plain_method_when_it_blocks_its_loop_then_what_it_waits_for_comes() -> (
+    None
+):
+    def ask(echo: Any, source: Any) -> list[Any]:
+        refs = [echo.echo.remote(number) for number in range(20)]
+        ready, left = actorlib.wait(refs, num_returns=3).get()
+        items = [ref.get() for ref in source.items.remote(4)]
+        passed = actorlib.get(echo.echo.remote(echo.echo.remote(5)))
+        return [actorlib.get(refs), len(ready), len(left), items, passed]
+
+    asked = Mixed.remote().run.remote(ask, Echo.remote(), Source.remote())
+
+    assert await asked == [[*range(20)], 3, 17, [0, 1, 2, 3], 5]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_plain_method_when_its_threads_ask_then_they_are_answered() -> None:
+    def ask(echo: Any, source: Any) -> list[int]:
+        found: list[int] = []
+
+        def run(number: int) -> None:
+            found.append(echo.echo.remote(number).get())
+            found.extend(ref.get() for ref in source.items.remote(3))
+
+        threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return sorted(found)
+
+    asked = Mixed.remote().run.remote(ask, Echo.remote(), Source.remote())
+
+    assert await asked == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_plain_method_when_cancelled_then_it_sees_it() -> None:
+    def work(gate: Any) -> None:
+        gate.open.remote("runs").get()
+        while not actorlib.get_runtime_context().is_canceled():
+            pass
+        gate.open.remote("seen").get()
+
+    actor, gate = Mixed.remote(), Gate.remote()
+    ref = actor.run.remote(work, gate)
+    await gate.wait.remote("runs")
+    ref.cancel()
+
+    assert isinstance(await raised(ref), TaskCancelledError)
+    assert await gate.wait.remote("seen") == "seen"
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_group_when_its_plain_method_blocks_then_the_loop_goes_on() -> None:
+    with Stop() as stop:
+        actor = Mixed.options(concurrency_groups={"work": 2}).remote()
+        blocked = actor.run.options(concurrency_group="work").remote(
+            stop.place.stop_here
+        )
+        await stop.reached()
+        there = actor.is_where_it_was_born
+
+        assert await actor.is_there_too.remote()
+        assert await there.remote()
+        assert not await there.options(concurrency_group="work").remote()
+        stop.release()
+        await blocked

@@ -22,6 +22,8 @@ In reading order:
 * ``messages``: what crosses between a caller and a host, besides the values themselves.
 * ``errors``: Ray's errors in actorlib's words; told apart by the names of their
   classes.
+* ``host_loop``: the event loop of an actor, which its plain methods block while they
+  run.
 * ``process``: where the answers of one process become the values of its refs.
 * ``refs``: what stands behind a ref: something that Ray has, or will have.
 * ``streams``: a stream as it is read in this process: Ray's generator behind ours.

@@ -1,8 +1,9 @@
 """What Ray runs: it holds the user's object, and calls its methods by name.
 
 Ray's actors are of classes that are derived from these, one for each face. A host with
-``async def`` methods has Ray's event loop; its plain methods run one at a time on a
-thread of their own, that of the constructor, as beside any loop of actorlib's.
+``async def`` methods has Ray's event loop, on a thread that is not the main one: there
+Ray calls the constructor too, and plain methods run, which block the loop meanwhile.
+Only those of a concurrency group have threads of their own.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import ActorExit
 from actorlib._core.interface import CALL, READY
-from actorlib._core.object_ref import hide_from_other_loops
 from actorlib._ray.messages import answered, enter, raised, received, refuse_late, where
-from actorlib._ray.ray_api import leave, ray
+from actorlib._ray.ray_api import is_cancelled, leave, ray
 from actorlib._wire.batches import await_each, call_each
 
 if TYPE_CHECKING:
@@ -44,15 +44,11 @@ class _Hosting:
     def __init__(self, birth: Birth, sent: Sent | SealedValue, *values: Any) -> None:
         self._label = birth.label
         self._numbers = itertools.count(1)
-        self._instance = self._born(birth, sent, values)
-
-    def _born(
-        self, birth: Birth, sent: Sent | SealedValue, values: tuple[Any, ...]
-    ) -> object:
         try:
             make, self._home = birth.begin(birth, self)
-            _, args, kwargs = received(sent, values)
-            return make(*args, **kwargs)
+            with self._home.blocked():
+                _, args, kwargs = received(sent, values)
+                self._instance = make(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
             raise raised(error, f"{self._label}()", retried=False) from None
 
@@ -160,27 +156,24 @@ class Host(_Hosting):
 
 
 class AsyncHost(_Hosting):
-    """An actor with ``async def`` methods: Ray's loop, and a thread beside it."""
+    """An actor with ``async def`` methods: all of it on the thread of Ray's loop."""
 
     def __init__(self, birth: Birth, sent: Sent | SealedValue, *values: Any) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=birth.label)
         self._gates = {
             group: asyncio.Semaphore(limit) for group, limit in birth.limits.items()
         }
+        self._threads = {
+            group: ThreadPoolExecutor(limit, thread_name_prefix=group)
+            for group, limit in birth.limits.items()
+            if group
+        }
         self._groups = birth.groups
-        self._is_moved = False
-        self._cancelled: set[int] = set()
         super().__init__(birth, sent, *values)
 
-    def _born(
-        self, birth: Birth, sent: Sent | SealedValue, values: tuple[Any, ...]
-    ) -> object:
-        born = super()._born
-        return self._thread.submit(born, birth, sent, values).result()
-
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled; Ray would not say; see CallLookup."""
-        return call in self._cancelled
+        """Whether the call that asks was cancelled; see CallLookup."""
+        del call
+        return is_cancelled()
 
     async def ready(self) -> str:
         """Which process it is, to whoever waits for it."""
@@ -188,7 +181,6 @@ class AsyncHost(_Hosting):
 
     async def call(self, sent: Sent | SealedValue, *values: Any) -> Any:
         """Calls a method, when there is room for it."""
-        self._move()
         asked, args, kwargs = received(sent, values)
         gate = self._gate(asked)
         if gate is None:
@@ -199,7 +191,6 @@ class AsyncHost(_Hosting):
 
     async def stream(self, sent: Sent, *values: Any) -> AsyncIterator[Any]:
         """Calls a generator, when there is room for it."""
-        self._move()
         sent, args, kwargs = received(sent, values)
         gate = self._gate(sent)
         if gate is not None:
@@ -207,7 +198,7 @@ class AsyncHost(_Hosting):
         try:
             self._enter(sent)
             items = self._method(sent.name)(*args, **kwargs)
-            step = self._stepper(items)
+            step = self._stepper(sent, items)
             while (item := await step()) is not _END:
                 yield item
         except (GeneratorExit, asyncio.CancelledError):
@@ -218,18 +209,12 @@ class AsyncHost(_Hosting):
             if gate is not None:
                 gate.release()
 
-    def _move(self) -> None:
-        """From the first call on, refs belong to the loop."""
-        if not self._is_moved:
-            self._is_moved = True
-            # Those that the class or the constructor has brought stay without a loop.
-            hide_from_other_loops()
-            self._home.move(asyncio.get_running_loop())
+    def _group(self, sent: Sent) -> str:
+        return (sent.headers or {}).get("group") or self._groups.get(sent.name, "")
 
     def _gate(self, sent: Sent) -> asyncio.Semaphore | None:
         """What a call has to pass; plain methods only pass what was asked for."""
-        group = (sent.headers or {}).get("group") or self._groups.get(sent.name, "")
-        return self._gates.get(group)
+        return self._gates.get(self._group(sent))
 
     async def _call(
         self,
@@ -239,7 +224,7 @@ class AsyncHost(_Hosting):
         places: tuple[Callable[[], bool], Callable[[], None]],
     ) -> Any:
         try:
-            number = self._enter(sent)
+            self._enter(sent)
             method = self._method(sent.name)
             is_async = inspect.iscoroutinefunction(method)
             if sent.batch is not None:
@@ -247,41 +232,35 @@ class AsyncHost(_Hosting):
                     each = await await_each(method, sent.batch, args, places)
                     return answered(sent, each)
                 calling = partial(call_each, method, sent.batch, args)
-                return answered(sent, await self._beside(sent, number, calling))
+                return answered(sent, await self._plainly(sent, calling))
             if is_async:
                 return answered(sent, await method(*args, **kwargs))
             calling = partial(method, *args, **kwargs)
-            return answered(sent, await self._beside(sent, number, calling))
+            return answered(sent, await self._plainly(sent, calling))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
 
-    async def _beside(
-        self, sent: Sent, number: int, calling: Callable[[], object]
-    ) -> object:
-        """Runs a plain method on the thread of the constructor."""
+    async def _plainly(self, sent: Sent, calling: Callable[[], object]) -> object:
+        """Runs plain code: on the loop, which waits, or on a thread of its group's."""
+        threads = self._threads.get(self._group(sent))
+        if threads is None:
+            with self._home.blocked():
+                return calling()
         context = copy_context()
 
         def run() -> object:
             refuse_late(sent, self._called(sent))
             return context.run(calling)
 
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._thread, run)
-        except asyncio.CancelledError:
-            self._cancelled.add(number)  # it runs on, and may ask
-            raise
+        return await asyncio.get_running_loop().run_in_executor(threads, run)
 
-    def _stepper(self, items: Any) -> Callable[[], Any]:
+    def _stepper(self, sent: Sent, items: Any) -> Callable[[], Any]:
         """Takes the next item, of an async generator or of a plain one."""
         if hasattr(items, "__anext__"):
             return lambda: anext(items, _END)
-        loop, context = asyncio.get_running_loop(), copy_context()
-        return lambda: loop.run_in_executor(
-            self._thread, lambda: context.run(next, items, _END)
-        )
+        return lambda: self._plainly(sent, partial(next, items, _END))
 
 
 def _left(way: Callable[[], object]) -> BaseException:

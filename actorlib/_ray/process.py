@@ -8,11 +8,10 @@ the verbs that other threads call cross to the loop, too.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial, wraps
 from typing import (
     TYPE_CHECKING,
@@ -22,15 +21,17 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
-    cast,
 )
 
-from actorlib._core.object_ref import immediate_loop
+from actorlib._core.object_ref import hide_from_other_loops, immediate_loop
+from actorlib._ray.host_loop import HostLoop
 from actorlib._ray.ray_api import is_client
 from actorlib._ray.timer_thread import TimerThread
 from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_portal import RuntimePortal
 
@@ -98,6 +99,7 @@ class ProcessState:
         self.pending: dict[Pending, None] = {}
         self.timers = TimerThread()
         self._owner = owner
+        self._host_loop: HostLoop | None = None
         self._is_left = False
         self._thread = None if loop is None else threading.get_ident()
 
@@ -106,21 +108,29 @@ class ProcessState:
         """Whether this thread runs the loop."""
         return self._thread == threading.get_ident()
 
-    def move(self, loop: asyncio.AbstractEventLoop) -> None:
-        """From now on refs belong to a loop, which this thread runs."""
+    def host(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Gives this process the loop of an actor, which this thread runs.
+
+        Refs belong to it from now on; those that came before have none.
+        """
+        hide_from_other_loops()
         self.loop = loop
         self._thread = threading.get_ident()
+        self._host_loop = HostLoop(loop)
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """Around plain code on this thread, which blocks its loop if it runs one."""
+        return nullcontext() if self._host_loop is None else self._host_loop.blocked()
 
     def post(self, callback: Callable[..., object], *args: Any) -> None:
         """Calls back where refs are filled; from any thread."""
         if self._thread is None:
             callback(*args)
-            return
-        soon: Any = self.loop.call_soon_threadsafe
-        if self._owner is not None:
-            soon = self._owner.portal.post  # a burst wakes the loop once
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            soon(callback, *args)
+        elif self._host_loop is not None:
+            self._host_loop.post(callback, *args)
+        elif self._owner is not None:
+            with suppress(RuntimeError):  # the loop is closed, nobody waits any more
+                self._owner.portal.post(callback, *args)
 
     def call(self, work: Callable[[], T]) -> T:
         """Does something where refs are filled, and waits until it is done.
@@ -151,17 +161,24 @@ class ProcessState:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; from any thread."""
-        loop = cast("object", ref.get_loop())
 
         def done(_: object) -> None:
             then()
 
         if self._owner is not None:
             self._owner.portal.watch(ref, done)
-        elif isinstance(loop, asyncio.AbstractEventLoop) and not self.is_here:
-            loop.call_soon_threadsafe(ref.add_done_callback, done)
+        elif self._host_loop is not None and not self.is_here:
+            self._host_loop.post(ref.add_done_callback, done)
         else:
             ref.add_done_callback(done)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> bool:
+        """Blocks this thread of a worker until a ref is done; whether in time."""
+        if self._host_loop is not None:
+            return self._host_loop.wait(ref, timeout)
+        done = threading.Event()
+        self.watch(ref, done.set)
+        return done.wait(timeout)
 
     @property
     def is_lost(self) -> bool:

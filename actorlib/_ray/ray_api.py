@@ -99,6 +99,17 @@ def read(generator: Any) -> Any | None:
         return None
 
 
+def is_cancelled() -> bool:
+    """Whether the call of an actor with a loop was cancelled, whose code this is.
+
+    Ray tells only actors without one. It cancels the future of the call, at once, also
+    while a plain method keeps the loop from hearing of it.
+    """
+    worker = _worker()
+    running = worker.core_worker.get_future_for_running_task(worker.current_task_id)
+    return running is not None and bool(running.cancelled())
+
+
 def leave(message: str, code: int) -> None:
     """Ends this worker behind its answers, and says why where Ray is asked.
 

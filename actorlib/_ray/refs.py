@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 import time
 import weakref
 from contextlib import suppress
@@ -16,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from actorlib._api.waiting import CombinedRef
-from actorlib._core.loop_thread import TOO_LATE, block
+from actorlib._core.loop_thread import TOO_LATE, block, may_block
 from actorlib._core.object_ref import (
     REFS,
     BorrowedRef,
@@ -74,6 +73,7 @@ class RayTask:
         ray_ref: What Ray calls it.
         actor: Whose method it is; None when it was answered.
         asked: The same.
+        on_done: Called as its ref is filled, also while plain code blocks the loop.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class RayTask:
         self._is_borrowed = False
         self._is_stopped = False
         self._deadline: Deadline | None = None
+        self.on_done: Callable[[], None] = _nothing
 
     def __repr__(self) -> str:
         return f"<Task {self._where}>"
@@ -168,6 +169,7 @@ class RayTask:
                 ref.set_exception(answer.error)
             else:
                 ref.set_result(answer)
+            self.on_done()
 
     def fail(self, error: BaseException) -> None:
         """Gives the ref an error that is no answer; nobody has to look at it."""
@@ -179,6 +181,7 @@ class RayTask:
         elif ref is not None and not ref.done():
             ref.set_exception(error)
             ref.exception()
+            self.on_done()
 
     def is_due(self, deadline: Deadline) -> None:
         """Ends the call when its time is over, wherever it is by then.
@@ -211,6 +214,7 @@ class RayTask:
         elif ref is not None:
             with suppress(asyncio.InvalidStateError):  # it is just being answered
                 ref.set_exception(error)
+                self.on_done()
 
     # The owner of the ref's result.
 
@@ -291,7 +295,7 @@ class RayTask:
             self._wait_for_several(ref, timeout)
             return
         is_whole = self.is_of(ref) and self.ray_ref is not None
-        if home.is_here and not is_whole:
+        if home.is_here and not is_whole and not may_block():
             raise RuntimeError(_WOULD_BLOCK)
         deadline = None if timeout is None else time.monotonic() + timeout
         if is_whole:
@@ -306,12 +310,10 @@ class RayTask:
                 else:
                     self.expire()
                 return
-        done = threading.Event()
-        home.watch(ref, done.set)
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and is_whole:
             left = max(left, _ON_ITS_WAY)
-        if not done.wait(left):
+        if not home.wait(ref, left):
             raise GetTimeoutError(TOO_LATE)
 
     def _wait_for_several(self, several: CombinedRef, timeout: float | None) -> None:
@@ -328,11 +330,9 @@ class RayTask:
                 for task in first:
                     task.wait(pending[task], left)
                 continue
-            if home.is_here:
+            if home.is_here and not may_block():
                 raise RuntimeError(_WOULD_BLOCK)
-            done = threading.Event()
-            home.watch(several, done.set)
-            if not done.wait(left):
+            if not home.wait(several, left):
                 raise GetTimeoutError(TOO_LATE)
 
     def _is_there(self, timeout: float | None) -> bool:

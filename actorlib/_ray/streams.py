@@ -68,6 +68,7 @@ class Stream:
         self._items: deque[ObjectRef[Any]] = deque()
         self._arrival: ObjectRef[None] | None = None
         self._is_asking = False
+        self._is_ending = False
         self._is_over = False
         self._has_failed = False
         self._count = 0
@@ -78,6 +79,7 @@ class Stream:
         bind(self.completed, self, 0)
         self.completed.add_done_callback(_look)  # the last item tells of an error
         self.completed.add_done_callback(self._pass_on)
+        self._whole.on_done = self._whole_done
 
     # For readers.
 
@@ -247,14 +249,22 @@ class Stream:
 
     def _end(self) -> None:
         """Nothing more is read; what the call itself came to may be an error still."""
-        self._whole.watch(self.completed, self._close)
+        self._is_ending = True
+        if self.completed.done():
+            self._close()
+
+    def _whole_done(self) -> None:
+        self._pass_on(self.completed)
+        if self._is_ending:
+            self._close()
 
     def _close(self) -> None:
         with self._lock:
             if self._is_over:
                 return
             self._is_over = True
-            error = self.completed.exception()
+            is_cut = self.completed.cancelled()  # whoever did so has said why
+            error = None if is_cut else self.completed.exception()
             if error is not None and not self._has_failed:
                 self._items.append(self._failed(error))
         self._arrived()

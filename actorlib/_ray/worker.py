@@ -6,6 +6,7 @@ for it: the owner's was started by ``init()``, a worker's is made when it is nee
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -95,6 +96,9 @@ def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], ProcessSta
         What makes the user's object, and where refs are filled.
     """
     engine = engine_here()
+    loop = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    if loop is not None:
+        engine.home.host(loop)
     if birth.hides:
         _hide()
     directory = birth.runtime_env.get("working_dir")
