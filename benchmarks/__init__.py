@@ -1,35 +1,44 @@
 """How fast actorlib is, beside what the machine can do and what others do on it.
 
+Each question is a file; they run in this order:
+
+======================  ==========================================================
+file                    the question that it answers
+======================  ==========================================================
+*Making actors*
+``placement``           How many actors a second come to their first answers?
+``first_answer``        How long does one take in a runtime that has nothing to do?
+``many_actors``         Is the thousandth actor placed as fast as the first?
+``whole_program``       How long does a program take, from import to clean end?
+``idle``                What do actors cost that have nothing to do?
+*Calling them*
+``calls``               How long does a call take, and how many a second are there?
+``engines``             What changes when a program moves to a cluster?
+``scaling``             Do calls a second grow with actors and cores?
+``actor_to_actor``      How long does a call of one actor by another take?
+``batches``             How many calls a second are there in one ``map``?
+``tasks``               The same as ``calls``, of functions.
+``streams``             How many items of a generator come to a reader a second?
+*Sending large values*
+``payload``             How fast do large arrays go to an actor, and come back?
+``sharing``             What does one array for eight actors take?
+*Failures and limits*
+``deaths``              How soon are all who wait told that an actor is dead?
+``ledger``              How many placement decisions a second does one core make?
+``growth``              How does the owner's bookkeeping grow, up to a million?
+``churn``               What is left of ten thousand actors?
+======================  ==========================================================
+
 ``python -m benchmarks`` runs all, or those that are named, and shows one table;
-each asks one question and is run by itself, too: ``python -m benchmarks.calls``.
-``--quick`` asks less, ``--peers ray,stdlib`` says who is measured beside actorlib,
-``--json`` prints JSON alone, ``--out`` says where JSON, tables and plots are kept.
+``python -m benchmarks.calls`` runs one. ``--quick`` asks less, ``--peers ray,stdlib``
+says who is measured beside actorlib, ``--json`` prints JSON alone, ``--out`` says where
+JSON, tables and plots are kept.
 
-The questions, in the order of running:
-
-* ``placement``: how many actors a second come to their first answers;
-* ``first``: how long one takes in a runtime that has nothing to do;
-* ``crowd``: whether the thousandth is placed as fast as the first;
-* ``whole``: how long a whole program takes;
-* ``idle``: what actors cost that have nothing to do;
-* ``calls``: how long a call takes and how many a second there can be;
-* ``engines``: what changes when a program moves to a cluster;
-* ``fan``: whether several actors, and actors that call actors, scale with the cores;
-* ``between``: how long a call of one actor by another takes;
-* ``batches``: many calls of one method, all at once;
-* ``tasks``: calls of functions;
-* ``streams``: items of a generator;
-* ``payload``: large arrays, there and back;
-* ``sharing``: one array for many actors;
-* ``deaths``: how soon all who wait are told that an actor is dead;
-* ``growth``: how the owner's bookkeeping grows, up to a million of what there is;
-* ``ledger``: how many placement decisions a second there can be, from 10 devices to
-  100,000;
-* ``churn``: what is left of ten thousand actors, and how many there can be at once.
-
-Each question is one file: its plan, then everybody who is measured for it (actorlib,
-the floors, the peers), each a function ``measure_NAME`` that runs in an interpreter of
-its own: ``python -m benchmarks.calls --subject ray JSON``.
+A file holds its plan (jobs, rows, targets), then everybody who is measured for it
+(actorlib, the floors, the peers), each a function ``measure_NAME`` that runs in an
+interpreter of its own: ``python -m benchmarks.calls --subject ray JSON``. A floor is
+the least program that does the same work without actorlib. It is measured again in
+every run, because only ratios within one run mean something.
 
 What they share, in reading order:
 
@@ -53,7 +62,4 @@ What they share, in reading order:
 * ``_table``, ``_markdown``, ``_curve``: how they are shown in text;
 * ``_colours``, ``_plot``, ``_overview``: how they are drawn;
 * ``_folder``: where they are kept.
-
-A floor is the least program that does the same work without actorlib. It is measured
-again in every run, because only ratios within one run mean something.
 """

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from actorlib._core.actor_options import ActorOptions
+from actorlib._core.deadlines import Deadlines
 from actorlib._core.interface import interface_of
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import request, totals
 from actorlib._owner.actor_record import ActorRecord, Registry
-from actorlib._core.deadlines import Deadlines
 from actorlib._owner.mailbox import Mailbox
 from actorlib._owner.names import NameTable
 from actorlib._owner.refcount import OWNER, RefCount

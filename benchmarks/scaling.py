@@ -4,7 +4,7 @@ Pairs are actors that call actors, each a window of 1,000 at a time: as many pai
 there are get in the way of one another only where processes share a core, or where the
 owner stands between them.
 
-Run it with ``python -m benchmarks.fan``.
+Run it with ``python -m benchmarks.scaling``.
 """
 
 import asyncio
@@ -65,14 +65,14 @@ def make_plan(scale: Scale) -> Plan:
         targets=(Target(bound=0.05),),
     )
     return Plan(
-        name="fan",
+        name="scaling",
         question="Calls of several actors",
         notes=_NOTES,
         jobs=[
-            Job(name=OURS, subject="fan.actorlib", arguments={"windows": windows}),
+            Job(name=OURS, subject="scaling.actorlib", arguments={"windows": windows}),
             Job(
                 name=RAY,
-                subject="fan.ray",
+                subject="scaling.ray",
                 arguments={"windows": 2 if scale.is_quick else 5},
                 peer="ray",
             ),

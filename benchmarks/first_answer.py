@@ -1,6 +1,6 @@
 """How long one actor takes to its first answer in a runtime that has nothing to do.
 
-Run it with ``python -m benchmarks.first``.
+Run it with ``python -m benchmarks.first_answer``.
 """
 
 import os
@@ -50,20 +50,20 @@ def make_plan(scale: Scale) -> Plan:
         for figure, title, targets in rows
     ]
     return Plan(
-        name="first",
+        name="first_answer",
         question="The first answer of one actor",
         notes=_NOTES,
         jobs=[
-            Job(name=OURS, subject="first.actorlib", arguments={"times": times}),
+            Job(name=OURS, subject="first_answer.actorlib", arguments={"times": times}),
             Job(
                 name=POOL,
-                subject="first.pool",
+                subject="first_answer.pool",
                 arguments={"times": times},
                 peer="stdlib",
             ),
             Job(
                 name=RAY,
-                subject="first.ray",
+                subject="first_answer.ray",
                 arguments={"times": 7 if scale.is_quick else 15},
                 peer="ray",
             ),

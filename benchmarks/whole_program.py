@@ -1,6 +1,6 @@
 """How long a whole program takes: import, start, one actor, one answer, a clean end.
 
-Run it with ``python -m benchmarks.whole``.
+Run it with ``python -m benchmarks.whole_program``.
 """
 
 import inspect
@@ -51,13 +51,13 @@ def make_plan(scale: Scale) -> Plan:
         targets=(Target(bound=2, against=POOL), Target(bound=0.1, against=RAY)),
     )
     return Plan(
-        name="whole",
+        name="whole_program",
         question="A whole program",
         notes=_NOTES,
         jobs=[
             Job(
                 name=column,
-                subject="whole.program",
+                subject="whole_program.program",
                 arguments={"program": program, "times": 1 if column == RAY else times},
                 peer=peer,
             )

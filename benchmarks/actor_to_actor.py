@@ -5,7 +5,7 @@ before the next is made; pipelined calls are made in windows of 1,000. Four pair
 four callers that each call an actor of their own: what they reach together, beside one
 pair, says whether the owner is in the way.
 
-Run it with ``python -m benchmarks.between``.
+Run it with ``python -m benchmarks.actor_to_actor``.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ def make_plan(scale: Scale) -> Plan:
     trips, windows = (1500, 10) if scale.is_quick else (5000, 30)
     job = Job(
         name=OURS,
-        subject="between.actorlib",
+        subject="actor_to_actor.actorlib",
         arguments={"trips": trips, "windows": windows},
     )
     cases = [
@@ -67,7 +67,7 @@ def make_plan(scale: Scale) -> Plan:
         )
     ]
     return Plan(
-        name="between",
+        name="actor_to_actor",
         question="Calls between two actors",
         notes=_NOTES,
         jobs=[job],

@@ -1,6 +1,6 @@
 """Whether the thousandth actor is placed as fast as the first.
 
-Run it with ``python -m benchmarks.crowd``.
+Run it with ``python -m benchmarks.many_actors``.
 """
 
 import asyncio
@@ -29,11 +29,15 @@ def make_plan(scale: Scale) -> Plan:
     alive = [hundred * 100 for hundred in range(1, _HUNDREDS + 1)]
     cells = {size: f"{OURS}/rate {size}" for size in alive}
     return Plan(
-        name="crowd",
+        name="many_actors",
         question="A thousand actors alive",
         notes=_NOTES,
         jobs=[
-            Job(name=OURS, subject="crowd.actorlib", arguments={"hundreds": _HUNDREDS})
+            Job(
+                name=OURS,
+                subject="many_actors.actorlib",
+                arguments={"hundreds": _HUNDREDS},
+            )
         ],
         cases=[
             Case(
