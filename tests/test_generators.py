@@ -77,6 +77,7 @@ async def test_gen_003_an_item_arrives_while_the_method_runs(
     assert await (await anext(items)) == "first"
     await stop.reached()
     assert not items.completed().done()
+    assert ".stops (pid " in repr(items)
     stop.release()
     assert await all_of(items) == ["last"]
 

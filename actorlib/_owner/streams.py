@@ -53,7 +53,7 @@ class OwnerFeed:
 
     def label_of(self, call: int) -> str:
         """Names the call in messages; see ResultOwner."""
-        return self._calls.called(call)
+        return self._calls.label_of(call)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see ResultOwner."""
