@@ -15,6 +15,7 @@ sizes of its buffers, travel in parts where they are many (``MAX_ITEMS``).
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
@@ -53,6 +54,9 @@ _LARGEST_FRAME = 0xFFFF_FFFF
 MAX_ITEMS = 4096
 """The items of a tuple in a frame, at the most. Of the thousand that msgpack lets stand
 inside of one another that is 32 MiB, whoever sends them."""
+_unpack_one: Any = partial(
+    _msgpack.unpackb, use_list=False, strict_map_key=False, max_array_len=MAX_ITEMS
+)
 _READ_SIZE = 64 * 1024
 _LARGE_READ_SIZE = 256 * 1024
 """As much as a socket holds; of a large payload it is copied once more, from memory
@@ -113,9 +117,7 @@ def decode_message(data: bytes) -> list[Frame]:
         ProtocolError: They are no frames.
     """
     try:
-        frame = _msgpack.unpackb(
-            data, use_list=False, strict_map_key=False, max_array_len=MAX_ITEMS
-        )
+        frame = _unpack_one(data)
     except _msgpack.ExtraData:
         return FrameDecoder().feed(data)
     except (LookupError, TypeError, ValueError) as error:
@@ -123,6 +125,22 @@ def decode_message(data: bytes) -> list[Frame]:
     if type(frame) is not tuple or not frame:
         raise _decode_error(ValueError(f"a message of {len(data)} bytes"))
     return [frame]
+
+
+def _new_unpacker() -> Any:
+    return _msgpack.Unpacker(
+        use_list=False,
+        strict_map_key=False,
+        read_size=_CHUNK,
+        max_buffer_size=_LARGEST_FRAME,
+        max_str_len=_LARGEST_FRAME,
+        max_bin_len=_LARGEST_FRAME,
+        max_array_len=MAX_ITEMS,
+    )
+
+
+def _no_frame(value: object) -> ValueError:
+    return ValueError(f"a {type(value).__name__} is no frame")
 
 
 def _decode_error(error: Exception) -> ProtocolError:
@@ -142,15 +160,9 @@ class FrameDecoder:
 
     def __init__(self, memory: TableReader | None = None) -> None:
         self.memory = memory
-        self._unpacker: Any = _msgpack.Unpacker(
-            use_list=False,
-            strict_map_key=False,
-            read_size=_CHUNK,
-            max_buffer_size=_LARGEST_FRAME,
-            max_str_len=_LARGEST_FRAME,
-            max_bin_len=_LARGEST_FRAME,
-            max_array_len=MAX_ITEMS,
-        )
+        # Most pipes carry one whole frame at a time, and never need one: it takes 45
+        # KB, which are cleared when it is made.
+        self._unpacker: Any = None
         self._incomplete: Frame | None = None
         self.read_size = _READ_SIZE
         self._sizes: list[int] = []
@@ -171,8 +183,7 @@ class FrameDecoder:
         try:
             if self._incomplete is not None:
                 return self._feed_raw(memoryview(data))
-            self._unpacker.feed(data)
-            frames = self._drain()
+            return self._unpack(data)
         except (
             ArithmeticError,
             LookupError,
@@ -181,7 +192,6 @@ class FrameDecoder:
             ValueError,
         ) as error:
             raise _decode_error(error) from error
-        return frames
 
     def _feed_raw(self, data: memoryview) -> list[Frame]:
         """Takes bytes that begin with some of a large payload."""
@@ -193,32 +203,59 @@ class FrameDecoder:
             data = data[room:]
             self._advance(frames)
         if data:
-            self._unpacker.feed(data)
-            frames += self._drain()
+            frames += self._unpack(data)
         return frames
 
-    def _drain(self) -> list[Frame]:
+    def _unpack(self, data: Buffer) -> list[Frame]:
+        """Takes bytes that begin with a frame, or with what is left of one."""
+        if self._unpacker is None:
+            try:
+                only: Frame = _unpack_one(data)
+            except ValueError:  # a part of one, or more than one, or none at all
+                self._unpacker = _new_unpacker()
+            else:
+                return self._take_only(only)
         frames: list[Frame] = []
+        self._unpacker.feed(data)
+        self._drain(frames)
+        return frames
+
+    def _take_only(self, frame: Frame) -> list[Frame]:
+        """Takes a frame that came alone and whole."""
+        if type(frame) is not tuple:
+            raise _no_frame(frame)
+        if self._long_loans is not None:
+            frame = self._with_long_loans(frame)
+        last: object = frame[-1]
+        if type(last) is not tuple and type(last) is not dict:
+            return [frame]
+        frames: list[Frame] = []
+        self._take(frame, frames)
+        if self._incomplete is not None:
+            self._advance(frames)
+        return frames
+
+    def _drain(self, frames: list[Frame]) -> None:
         while True:
             if self._incomplete is not None and not self._take_raw(frames):
-                return frames
+                return
             if self._long_loans is not None:
                 following = next(self._unpacker, None)
                 if following is None:
-                    return frames
+                    return
                 self._take(self._with_long_loans(following), frames)
                 continue
             frame: Frame
             for frame in self._unpacker:
                 if type(frame) is not tuple:
-                    raise ValueError(f"a {type(frame).__name__} is no frame")
+                    raise _no_frame(frame)
                 last: object = frame[-1]
                 if type(last) is tuple or type(last) is dict:
                     self._take(frame, frames)
                     break
                 frames.append(frame)
             else:
-                return frames
+                return
 
     def _take(self, frame: Frame, frames: list[Frame]) -> None:
         """Takes a frame whose payload is elsewhere, or that is about such payloads."""

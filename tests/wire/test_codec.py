@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +108,37 @@ def test_feed_when_byte_by_byte_then_each_frame_as_soon_as_it_is_whole(
 
         assert decoder.feed(bytes(but_last)) == []
         assert told(decoder.feed(bytes([last]))) == [frame]
+
+
+@given(st.lists(streams, min_size=2, max_size=4), cuts)
+def test_feed_when_decoders_take_turns_then_each_has_its_own(
+    sent: list[list[Frame]], sizes: list[int]
+) -> None:
+    decoders = [FrameDecoder() for _ in sent]
+    found: list[list[Frame]] = [[] for _ in sent]
+    pieces = [chunks(written(its), sizes) for its in sent]
+    for turn in itertools.zip_longest(*pieces):
+        for decoder, frames, piece in zip(decoders, found, turn, strict=True):
+            if piece:
+                frames.extend(decoder.feed(piece))
+
+    assert [told(frames) for frames in found] == sent
+
+
+@given(streams)
+def test_feed_when_each_frame_comes_whole_then_no_unpacker_is_made(
+    sent: list[Frame],
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(codec, "_new_unpacker")
+        decoder = FrameDecoder()
+        found: list[Frame] = []
+        for frame in sent:
+            data = encode(frame)
+            for piece in [data] if isinstance(data, bytes) else data:
+                found += decoder.feed(piece) if len(piece) else []
+
+    assert told(found) == sent
 
 
 # Large payloads.
