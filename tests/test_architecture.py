@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
+from helpers.host import RecordedHost
 from test_house import ROOMS
+
+from actorlib._core.kinds import UNITS
+from actorlib.accelerators import Lease, Share, discover, environment, inventory
 
 ROOT = Path(__file__).parents[1]
 DECISIONS = ROOT / "docs" / "decisions"
@@ -69,3 +75,31 @@ def test_page_when_it_quotes_a_name_then_the_code_has_it() -> None:
     for page in PAGES:
         quoted = re.findall(r"`([A-Za-z_]\w+)(?:\(.*?\))?`", page.read_text())
         assert {name for name in quoted if "FOO" not in name} <= known, page.name
+
+
+def test_vendor_when_added_as_the_page_says_then_it_is_found_masked_and_explained() -> (
+    None
+):
+    text = PAGES[0].read_text(encoding="utf-8")
+    _, _, section = text.partition("**A vendor:")
+    code = dedent("\n".join(re.findall(r"^(?: {4}.*)?$", section, re.MULTILINE)))
+    names: dict[str, Any] = {"__name__": "foo_actorlib"}
+    exec(code, names)
+    host = RecordedHost(
+        environ={"FOO_VISIBLE_DEVICES": "2,0"},
+        devices={"/dev/foo0": True, "/dev/foo1": False, "/dev/foo2": True},
+    )
+
+    foo = names["Foo"]()
+    detections = discover(host, [foo])
+    found = inventory(detections, {}, [foo])
+    first, second = found.devices["FOO"]
+    lease = Lease(amounts={"FOO": UNITS}, shares=(Share(second, UNITS),))
+
+    assert [first.id, second.id] == ["2", "0"]
+    assert [r.name for r in detections[0].rejected] == ["/dev/foo1"]
+    assert environment(lease, found, hide=True, environ={}) == {
+        "FOO_VISIBLE_DEVICES": "0"
+    }
+    switch = {"RAY_EXPERIMENTAL_NOSET_FOO_VISIBLE_DEVICES": "1"}
+    assert environment(lease, found, hide=True, environ=switch) == {}
