@@ -1,26 +1,32 @@
-"""Accelerators: which devices there are, and how a process is shown only its own.
+"""Accelerators: finds the devices of a machine, and shows a process only its own.
 
-The rooms, in reading order:
+A *family* is the devices of one vendor, and the class that finds and masks them. What
+all families have in common, in reading order:
 
-* ``base``: the words. A device, a share of it, a lease; and ``Accelerator``, what a
-  family of devices has to answer.
+* ``base``: values (a device, a share of it, a lease), and ``Accelerator``, the class
+  that a family derives from.
 * ``host``: the only window on the machine, so that a recorded machine is a test.
-* ``masks``: what a visibility variable says, and what it loses.
-* ``types``: what models are called, and who else calls them so.
-* ``discovery``: every family is asked what it has, side by side.
-* ``inventory``: what a runtime may grant; a lease becomes an environment, and the ids
-  that the user is told.
-* ``files``, ``pci``: which device files open; what sysfs says of a PCI device.
-* ``nvidia``, ``amd``, ``intel``, ``apple``, ``metax``: the families of GPUs, one file
-  each. What their own software sees of a machine, and how it reads its masks:
-* ``nvml``, ``nvidia_driver``, ``nvidia_masks``: NVIDIA's.
-* ``rocm``: AMD's.
-* ``levelzero``, ``intel_masks``: Intel's.
-* ``tpu``, ``neuron``, ``gaudi``, ``ascend``, ``rbln``, ``furiosa``, ``mobilint``,
-  ``tenstorrent``: the other families.
+* ``masks``: reads visibility variables as the vendors' own software does.
+* ``types``: what models are called, for ``accelerator_type``.
+* ``discovery``: lists all families, and asks them side by side what they have.
+* ``inventory``: draws up what a runtime may grant; turns a lease into an environment,
+  and into the ids that the user is told.
+* ``files``, ``pci``: read device files, and what sysfs says of a PCI device.
 
-A new family is a class derived from ``Accelerator``, in a file beside ``nvidia`` and in
-the list of ``discovery``, or in a package of its own that names it as an entry point.
+The families, each beginning with its vendor's rules and their sources:
+
+* ``nvidia``, with ``nvml``, ``nvidia_driver`` and ``nvidia_masks``: its cards as NVML
+  knows them, as the kernel does without NVML, and what a mask calls them.
+* ``amd``, with ``rocm``: its cards as ROCm numbers them.
+* ``intel``, with ``levelzero`` and ``intel_masks``: its cards as Level Zero numbers
+  them, and oneAPI's two masks.
+* ``apple``, ``metax``: the other GPUs, one file each.
+* ``tpu``, ``neuron``, ``gaudi``, ``ascend``, ``rbln``, ``furiosa``, ``mobilint``,
+  ``tenstorrent``: the other kinds, one file each. ``mobilint`` is the shortest, and a
+  model for a new one.
+
+A new family is a class derived from ``Accelerator``: in a file here and in the list of
+``discovery``, or in a package of its own that names it as an entry point.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """AMD's GPUs, found in the kernel and masked by ``ROCR_VISIBLE_DEVICES``.
 
-Two layers of masks lie on each other, and both are ours to write:
+Two layers of masks lie on each other (AMD's page on GPU isolation; ROCR-Runtime and
+clr), and both are ours to write:
 
 * ROCr's, below all ROCm software: indices of the machine and ``GPU-`` UUIDs, mixed. A
   repeated entry ends it; empty, it hides every GPU.
@@ -77,7 +78,7 @@ class Amd(Accelerator):
         )
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """ROCr's and HIP's layers. Without a device, CUDA's is NVIDIA's alone."""
+        """Reads ROCr's and HIP's layers. Without a device, CUDA's is NVIDIA's alone."""
         lower, upper = read_layer(ROCR, environ), read_layer(_HIP, environ)
         if lower is None or upper is None:
             return lower or upper
@@ -113,7 +114,7 @@ class Amd(Accelerator):
 
 
 def _called(device: Device, entry: str) -> Device:
-    """A device by the word of the owner's mask, its index at hand for ``formed``."""
+    """Returns a device as the owner's mask calls it, its index kept for ``formed``."""
     if entry.isdecimal() or device.uuid is None or device.id == device.uuid:
         return device
     return replace(device, id=device.uuid, entry=device.id)

@@ -1,6 +1,6 @@
 """The GPU of Apple silicon, which nothing can hide and nothing can select.
 
-Such a Mac has one GPU, on the chip of its CPUs and with their memory. There is no
+Such a Mac has one GPU, on the chip of its CPUs and with their memory. Metal has no
 visibility variable, so an actor is told its id and its environment is left alone. The
 chip's name is the processor's; ``system_profiler`` could tell more, and takes seconds.
 

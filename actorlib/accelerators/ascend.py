@@ -74,7 +74,7 @@ class Ascend(Accelerator):
         return self.select(found, host.environ, rejected=rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, up to the first number that does not ascend."""
+        """Reads what the owner may see, up to the first number that does not ascend."""
         last = -1
 
         def read(text: str, _: str) -> Sequence[str] | None:
@@ -100,7 +100,7 @@ class Ascend(Accelerator):
 
 
 def _series(host: Host) -> tuple[str | None, str | None]:
-    """The model and type of all NPUs, unknown where the machine has several series."""
+    """Returns model and type of all NPUs, unknown where there are several series."""
     found = [read_pci(host, path) for path in host.glob("/sys/bus/pci/devices/*")]
     kinds = {_SERIES.get(pci.device) for pci in found if pci.vendor == _VENDOR} - {None}
     return (kinds.pop() or (None, None)) if len(kinds) == 1 else (None, None)

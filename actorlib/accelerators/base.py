@@ -1,4 +1,8 @@
-"""The words of hardware: a device, a share of it, a lease, and a vendor's contract."""
+"""The values of hardware, and ``Accelerator``: what a vendor's family has to do.
+
+A family finds devices (``detect``) and masks them (``environment``). The rest has
+defaults, for a vendor whose variable is a list of numbers between commas.
+"""
 
 from __future__ import annotations
 
@@ -95,21 +99,21 @@ class Lease:
     shares: tuple[Share, ...] = ()
 
     def devices(self, kind: str) -> tuple[Device, ...]:
-        """The devices of one kind that the lease opens, in index order."""
+        """Returns the devices of one kind that the lease opens, in index order."""
         return tuple(s.device for s in self.shares if s.device.kind == kind)
 
     def of_kind(self, kind: str) -> list[Share]:
-        """Its shares of devices of one kind, in index order."""
+        """Returns its shares of devices of one kind, in index order."""
         return [share for share in self.shares if share.device.kind == kind]
 
     def split(self, name: str) -> tuple[Lease, Lease]:
-        """What it has of a counted resource, and the rest, as two leases."""
+        """Splits it in two: what it has of a counted resource, and the rest."""
         own = {name: self.amounts[name]} if name in self.amounts else {}
         rest = {n: amount for n, amount in self.amounts.items() if n != name}
         return Lease(amounts=own), Lease(amounts=rest, shares=self.shares)
 
     def joined(self, other: Lease) -> Lease:
-        """The two as one, of which one has no devices."""
+        """Merges it with another; one of the two has no devices."""
         amounts = dict(self.amounts)
         for name, amount in other.amounts.items():
             amounts[name] = amounts.get(name, 0) + amount
@@ -119,7 +123,7 @@ class Lease:
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """Something that might have been a device to grant, and why it is none.
+    """A candidate that is not offered, and why.
 
     Attributes:
         name: What it is called, for example ``"/dev/accel0"`` or ``"GPU 2"``.
@@ -135,14 +139,14 @@ class Rejected:
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detection:
-    """What a probe of one family found.
+    """The outcome of asking one family what it has.
 
     Attributes:
-        family: Whose probe it was.
+        family: The family.
         devices: What the owner may use, in index order.
         outer: The entries of the owner's own visibility variable that lead to a device
             (all of them, where no hardware was found to compare), or None if it was
-            unset: the universe from which ids are given to actors.
+            unset. Actors get ids from among them only.
         reason: Why there is nothing, or why something was left out; empty if all is
             plain.
         rejected: What was looked at and is not offered, each with its reason.
@@ -160,7 +164,7 @@ class Detection:
 
 @public("actorlib.accelerators")
 class Accelerator(ABC):
-    """A vendor's family: how its devices are found, named and masked.
+    """A vendor's family: finds its devices, names them and masks them.
 
     A family is stateless: one instance serves every runtime of a process.
 
@@ -200,7 +204,7 @@ class Accelerator(ABC):
         """
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, going by its variables alone; None for all."""
+        """Reads what the owner may see from its variables alone; None for all."""
         if not self.visible_env:
             return None
         value = environ.get(self.visible_env)
@@ -214,7 +218,7 @@ class Accelerator(ABC):
         rejected: Iterable[Rejected] = (),
         reason: str = "",
     ) -> Detection:
-        """What the owner's own mask leaves of the devices that were found.
+        """Applies the owner's own mask to the devices that were found.
 
         Args:
             found: Every device of the machine, in the order of the vendor's numbers;
@@ -262,7 +266,7 @@ class Accelerator(ABC):
         devices: Sequence[Device],
         form: str | None,  # noqa: ARG002  # for families that take UUIDs
     ) -> tuple[Device, ...]:
-        """The devices with their ``entry`` in the form that masks are to be written.
+        """Sets the ``entry`` of devices to the form in which masks are to be written.
 
         Args:
             devices: All of the family that may be granted.
@@ -275,7 +279,7 @@ class Accelerator(ABC):
         return tuple(devices)
 
     def declare(self, count: int, detection: Detection) -> tuple[Device, ...]:
-        """The devices of a runtime that was told it has ``count`` of them.
+        """Returns the devices of a runtime that was told it has ``count`` of them.
 
         Found devices come first; what is missing is made up of logical ones, as a
         count is a declaration and not a measurement. They are named by what is left of
@@ -323,7 +327,7 @@ class Accelerator(ABC):
         environ: Mapping[str, str],  # noqa: ARG002  # for families with several variables
         every: Sequence[Device],  # noqa: ARG002  # for families that must know the rest
     ) -> dict[str, str | None]:
-        """The variables that make frameworks see exactly these devices.
+        """Returns the variables that make frameworks see exactly these devices.
 
         Args:
             devices: In index order; empty to hide the whole family.
@@ -339,5 +343,5 @@ class Accelerator(ABC):
 
 
 def _names(device: Device) -> tuple[str, ...]:
-    """What a mask may call a device: its number, or its UUID."""
+    """Returns what a mask may call a device: its number, or its UUID."""
     return (device.id,) if device.uuid is None else (device.id, device.uuid)

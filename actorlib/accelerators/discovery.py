@@ -1,4 +1,7 @@
-"""Which families there are, and what each of them has on this machine."""
+"""Lists all families, and asks them side by side what they have on this machine.
+
+A vendor's SDK may raise or hang: that costs its own family, and no other.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ devices are numbered in this order, which is the one in which Ray would choose."
 @public("actorlib.accelerators")
 @functools.cache
 def families() -> tuple[Accelerator, ...]:
-    """Every family that is known: ours, then those of installed packages.
+    """Returns every family that is known: ours, then those of installed packages.
 
     A package adds one with an entry point of the group ``actorlib.accelerators`` that
     names a class derived from Accelerator. One that cannot be loaded stays in the list
@@ -164,7 +167,7 @@ def _check(family: Accelerator, found: Detection) -> None:
 
 
 def _nothing(family: Accelerator, host: Host, reason: str) -> Detection:
-    """A failed probe. The owner's mask holds all the same for what is declared."""
+    """Returns a failed probe; the owner's mask holds for what is declared, too."""
     try:
         mask = family.mask(host.environ)
     except Exception as error:  # noqa: BLE001  # a vendor's fault is its own

@@ -1,4 +1,4 @@
-"""Device files: what a process has to open to use a device, and often cannot.
+"""Finds device files: what a process has to open to use a device, and often cannot.
 
 A driver's sysfs lists every device of the machine, while a container is given the files
 of some. A device without a file, or with one that may not be opened, cannot be used,
@@ -61,7 +61,7 @@ def find_files(host: Host, prefix: str, listed: str = "") -> Files:
 
 
 def closed(host: Host, path: str) -> str:
-    """Why a device file is of no use here, or the empty string."""
+    """Says why a device file is of no use here; else is empty."""
     if not host.is_device(path):
         return f"there is no {path} here; give it to the container"
     if not host.can_open(path):
@@ -70,7 +70,7 @@ def closed(host: Host, path: str) -> str:
 
 
 def why_none(found: Sequence[Device], rejected: Sequence[Rejected]) -> str:
-    """Why nothing is left of what there is, or the empty string."""
+    """Says why nothing is left of what there is; else is empty."""
     if found or not rejected:
         return ""
     first = rejected[0]

@@ -66,7 +66,7 @@ class Furiosa(Accelerator):
         return self.select(found, host.environ, rejected=rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see; whole cards, also where it names parts of them."""
+        """Reads what the owner may see; whole cards, also where parts are named."""
         mask = super().mask(environ)
         pieces = (mask and environ[self.visible_env].split(",")) or ()
         parts = [p for p in pieces if (match := _ENTRY.fullmatch(p)) and match[2]]

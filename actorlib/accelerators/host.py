@@ -1,4 +1,7 @@
-"""The only window on the machine: its files, its environment, its vendors' SDKs."""
+"""The only window on the machine: its files, its environment, its vendors' SDKs.
+
+Families read nothing past it, so that a recording of its answers is a test.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Host:
         return os.environ
 
     def read_text(self, path: str) -> str | None:
-        """The text of a file, or None if it is missing or may not be read."""
+        """Reads a file as text; None if it is missing or may not be read."""
         try:
             return Path(path).read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError):
@@ -41,18 +44,18 @@ class Host:
             return None
 
     def read_word(self, path: str) -> str | None:
-        """The text of a file without the blanks around it, or None if that is none."""
+        """Reads a file without the blanks around its text; None if that is empty."""
         return (self.read_text(path) or "").strip() or None
 
     def read_number(self, path: str) -> int | None:
-        """The number that is all a file says, in plain decimal, or None."""
+        """Reads a file that says one number in plain decimal; else None."""
         word = self.read_word(path) or ""
         # Drivers count in 64 bits. Python refuses to read a very long number.
         is_number = word.isascii() and word.isdecimal() and len(word) <= 20
         return int(word) if is_number else None
 
     def glob(self, pattern: str) -> list[str]:
-        """The paths that match an absolute pattern, sorted as text.
+        """Lists the paths that match an absolute pattern, sorted as text.
 
         Args:
             pattern: For example ``/dev/nvidia[0-9]*``; ``*`` stops at a slash.
@@ -72,7 +75,7 @@ class Host:
         return os.access(path, os.R_OK | os.W_OK)
 
     def link(self, path: str) -> str | None:
-        """Where a symbolic link leads, resolved, or None if it is none.
+        """Resolves a symbolic link; None if it is none.
 
         The last part of ``/sys/.../device/driver`` is the driver's name, that of
         ``/sys/.../device`` the PCI address.
@@ -95,7 +98,7 @@ class Host:
         return platform.machine()
 
     def output(self, *command: str, limit: float = 2.0) -> str | None:
-        """What a command prints, or None if it is missing, fails or takes too long.
+        """Returns what a command prints; None if it fails or takes too long.
 
         Args:
             *command: The program and its arguments.
@@ -128,17 +131,17 @@ class Host:
         return importlib.import_module(name)
 
     def affinity(self) -> int:
-        """How many logical CPUs the scheduler may run this process on."""
+        """Counts the logical CPUs that the scheduler may run this process on."""
         if sys.platform == "linux":
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
 
     def physical_memory(self) -> int:
-        """The memory of the machine in bytes, whatever this process may use of it."""
+        """Returns the memory of the machine in bytes, whatever this process may use."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
     def cpu_count(self) -> int:
-        """How many logical CPUs this process may use, at least 1.
+        """Counts the logical CPUs that this process may use, at least 1.
 
         The CPU affinity counts, and so does the CPU quota of a container. The fraction
         of a quota is dropped: a promise of whole CPUs has to be kept.
@@ -146,7 +149,7 @@ class Host:
         return max(1, min((self.affinity(), *self._cpu_quotas())))
 
     def memory(self) -> int:
-        """How many bytes of memory this process may use, a container's limit kept."""
+        """Returns the bytes of memory this process may use, in a container too."""
         return min((self.physical_memory(), *self._memory_limits()))
 
     def _cpu_quotas(self) -> Iterator[int]:
@@ -168,7 +171,7 @@ class Host:
                     yield limit
 
     def _cgroups(self, controller: str) -> Iterator[str]:
-        """The folders whose limits bind this process, its own cgroup's first.
+        """Yields the folders whose limits bind this process, its own cgroup's first.
 
         Every ancestor's limit binds too. A container without a cgroup namespace is
         told the path it has on the host and finds its own group mounted at the root:

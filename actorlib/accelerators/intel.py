@@ -80,7 +80,7 @@ class Intel(Accelerator):
         )
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """Mask and selector in one."""
+        """Reads mask and selector as one."""
         layers = read_layers(environ, None)
         if len(layers) < 2:
             return layers[0] if layers else None

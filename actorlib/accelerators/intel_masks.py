@@ -1,4 +1,4 @@
-"""What oneAPI's masks say: ``ZE_AFFINITY_MASK``, then ``ONEAPI_DEVICE_SELECTOR``.
+"""Reads oneAPI's masks: ``ZE_AFFINITY_MASK``, then ``ONEAPI_DEVICE_SELECTOR``.
 
 Both are sets: devices keep the order of their numbers. The mask is Level Zero's. It
 passes over what is not there, and over tiles such as ``0.1`` where tiles are what an
@@ -39,7 +39,7 @@ _MOST = 16
 
 
 def hierarchy(environ: Mapping[str, str]) -> str:
-    """What an index counts: cards in ``COMPOSITE``, and tiles otherwise."""
+    """Tells what an index counts: cards in ``COMPOSITE``, and tiles otherwise."""
     asked = environ.get(HIERARCHY, "")
     return asked if asked in ("COMPOSITE", "COMBINED") else "FLAT"
 
@@ -113,7 +113,7 @@ def _read_selector(
 
 
 def _targets(value: str) -> tuple[list[tuple[bool, str]], str]:
-    """The Level Zero devices a selector names, whether it discards each; its fault."""
+    """Reads what a selector names of Level Zero, whether it discards it; its fault."""
     text = value.strip().lower()
     if text in ("", "nodevfiles", "-1"):
         return [], ""
@@ -141,7 +141,7 @@ def _meant(
     left: list[str] | None,
     sizes: Sequence[int] | None,
 ) -> list[str]:
-    """What one target names of what is left: ``*`` itself, where that is unknown."""
+    """Lists what a target names of what is left; ``*`` itself if that is unknown."""
     card, _, tile = target.partition(".")
     if left is None and card == "*":
         return ["*"]
@@ -165,7 +165,7 @@ def _meant(
 
 
 def _tiles(group: list[str], sizes: Sequence[int] | None) -> list[str]:
-    """The tiles of a card of which this much is left, if that is several."""
+    """Lists the tiles of a card of which this much is left, if that is several."""
     if len(group) > 1 or "." in group[0]:
         return group if len(group) > 1 else []
     count = _count(sizes, group[0])
@@ -179,7 +179,7 @@ def _count(sizes: Sequence[int] | None, card: str) -> int:
 
 
 def _settled(names: Iterable[str]) -> tuple[str, ...]:
-    """Each once and by number, without the tiles of cards that are there whole."""
+    """Sorts names by number, without the tiles of cards that are there whole."""
     every = set(names)
     kept = {name for name in every if name.partition(".")[0] not in every - {name}}
     return tuple(sorted(kept, key=lambda name: [int(part) for part in name.split(".")]))

@@ -1,4 +1,8 @@
-"""What one runtime may grant, and how a process is shown what it was granted."""
+"""Draws up what a runtime may grant, and shows a process what it was granted.
+
+Devices of several families may count as one kind, and two families may read the same
+variable: what has to be settled between families is settled here.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +114,7 @@ def inventory(
 def environment(
     lease: Lease, inventory: Inventory, *, hide: bool, environ: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """The variables that show a process the devices of its lease.
+    """Returns the variables that show a process the devices of its lease.
 
     Families that are not on this machine are left alone, since an empty mask breaks
     programs that read a number from it; so are those that the user has forbidden us to
@@ -155,7 +159,7 @@ def environment(
 def accelerator_ids(
     lease: Lease, inventory: Inventory, own: Mapping[str, str] | None = None
 ) -> dict[str, list[int | str]]:
-    """The ids of a lease's devices by kind, as the user is told them.
+    """Returns the ids of a lease's devices by kind, as the user is told them.
 
     They are the machine's ids, not the numbers a process counts behind its mask: ints
     where the owner had no mask, and its mask's own words where it had one. A mask that
@@ -189,7 +193,7 @@ def _granted(
     count: int | None,
     form: str | None,
 ) -> tuple[Device, ...]:
-    """The devices of one kind, of all families that count as it."""
+    """Returns the devices of one kind, of all families that count as it."""
     offered = {family.family: found[family.family].devices for family in rivals}
     missing = (count or 0) - sum(map(len, offered.values()))
     if missing > 0:
@@ -220,7 +224,7 @@ def _check_uuids(present: Sequence[Accelerator]) -> None:
 def _declaring(
     rivals: Sequence[Accelerator], found: Mapping[str, Detection]
 ) -> list[Accelerator]:
-    """Whose devices those may be that were declared and are not there.
+    """Returns the families that declared devices may be of that are not there.
 
     They are of the families that are here, if only behind a mask that hides all they
     have. Where none is, they are of the one whose mask says that there is something.
@@ -241,7 +245,7 @@ def _declaring(
 def _declared(
     missing: int, declaring: Sequence[Accelerator], found: Mapping[str, Detection]
 ) -> dict[str, tuple[Device, ...]]:
-    """The devices of these families, and so many logical ones among them.
+    """Returns the devices of these families, and so many logical ones among them.
 
     Raises:
         ValueError: Their masks name fewer.
@@ -274,7 +278,7 @@ def _declared(
 
 
 def _room(detection: Detection) -> float:
-    """How many logical devices the owner's mask has names for."""
+    """Counts the logical devices that the owner's mask has names for."""
     if detection.outer is None:
         return inf
     return len(detection.outer) - len(detection.devices)

@@ -1,4 +1,4 @@
-"""What Level Zero sees of a machine: which Intel GPUs there are, and their numbers.
+"""Finds the Intel GPUs that Level Zero numbers.
 
 Level Zero opens the render nodes of the drivers ``xe`` and ``i915`` and numbers those
 it could open: by PCI address if ``ZE_ENABLE_PCI_ID_DEVICE_ORDER`` is 1, and otherwise
@@ -62,7 +62,7 @@ _MODELS = {
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs of a machine by the owner's numbers.
+    """The Intel GPUs of a machine, by the owner's numbers.
 
     Attributes:
         counted: What a plain index counts: tiles, or cards in ``COMPOSITE``.
@@ -73,12 +73,12 @@ class Gpus:
     tiles: tuple[tuple[Device, ...], ...]
 
     def named(self, name: str) -> Device:
-        """The device that a mask calls ``0`` or ``0.1``."""
+        """Returns the device that a mask calls ``0`` or ``0.1``."""
         place, _, tile = name.partition(".")
         return self.tiles[int(place)][int(tile)] if tile else self.counted[int(place)]
 
     def parts(self, names: Iterable[str]) -> list[Device]:
-        """The smallest devices that some names stand for."""
+        """Lists the smallest devices that some names stand for."""
         parts: list[Device] = []
         for name in names:
             tiles = self.tiles[int(name)] if name.isdecimal() else ()
@@ -130,7 +130,7 @@ def find_gpus(host: Host, family: str, *, is_flat: bool) -> tuple[Gpus, list[Rej
 
 
 def _starts(cards: Sequence[_Card], *, is_flat: bool) -> dict[_Card, int]:
-    """The number of each card, or of its first tile where tiles are counted."""
+    """Returns the number of each card, or of its first tile where those count."""
     sizes = [len(card.tiles) if is_flat else 1 for card in cards]
     return dict(zip(cards, accumulate(sizes, initial=0), strict=False))
 
@@ -162,7 +162,7 @@ def _named(device: Device, name: object, entry: object) -> Device:
 
 
 def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
-    """A card with its tiles, whichever of the two drivers it has."""
+    """Reads a card with its tiles, whichever of the two drivers it has."""
     xe = host.glob(f"{folder}/device/tile[0-9]*")
     listed = [host.read_number(f"{tile}/physical_vram_size_bytes") or 0 for tile in xe]
     whole = host.read_number(f"{folder}/lmem_total_bytes") or sum(listed) or None
@@ -189,7 +189,7 @@ def _card(host: Host, folder: str, pci: Pci, family: str) -> _Card:
 
 
 def _closed(host: Host, driver: str, renders: Sequence[str]) -> str:
-    """Why a GPU is of no use here, or the empty string."""
+    """Says why a GPU is of no use here; else is empty."""
     if driver not in ("i915", "xe"):
         return f"its driver is {driver or 'missing'}, and Level Zero needs xe or i915"
     files = [f"/dev/dri/{path.rpartition('/')[2]}" for path in renders]

@@ -1,4 +1,4 @@
-"""What a visibility variable says, read as the vendor's own software reads it.
+"""Reads visibility variables as the vendors' own software does.
 
 CUDA's driver is strict in ways that a ``split(",")`` is not: it stops at the first
 entry that it cannot follow, and one repeated entry hides every device. Whoever counts
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"\s*(\d{1,20})\s*", re.ASCII)
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Syntax:
-    """How a visibility variable is written.
+    """The syntax of a visibility variable.
 
     Attributes:
         wanted: What an entry is, for messages, for example ``"index"``.
@@ -74,7 +74,7 @@ class Mask:
 
 
 def number(text: str) -> str | None:
-    """A plain decimal number without its leading zeros and blanks, or None."""
+    """Reads a plain decimal number, without leading zeros and blanks; else None."""
     match = _NUMBER.fullmatch(text)
     return str(int(match[1])) if match else None
 

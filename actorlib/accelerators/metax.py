@@ -51,8 +51,8 @@ class Metax(Accelerator):
         }
         if not cards and not host.is_device(_CONTROL):
             return self.select((), host.environ)
-        told, why = _told(host)
-        found = [] if cards else list(told.values())
+        from_library, why = _from_library(host)
+        found = [] if cards else list(from_library.values())
         rejected: list[Rejected] = []
         for node, pci in sorted(cards.items(), key=lambda card: card[1].address or ""):
             at, model = pci.address, _MODELS.get(pci.device)
@@ -61,14 +61,14 @@ class Metax(Accelerator):
             if fault := closed(host, _CONTROL) or closed(host, name):
                 rejected.append(Rejected(name=name, why=fault, model=model))
             else:
-                found.append(told.get(at, card))
+                found.append(from_library.get(at, card))
         lost = "" if cards or found else f"{_CONTROL} leads to no card: {why}"
         reason = lost or why_none(found, rejected)
         numbered = [replace(card, id=str(n)) for n, card in enumerate(found)]
         return self.select(numbered, host.environ, rejected=rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, by CUDA's variable or by MACA's own."""
+        """Reads what the owner may see, by CUDA's variable or by MACA's own."""
         names = [name for name in (self.visible_env, _MASK) if name in environ]
         if len({environ[name] for name in names}) > 1:
             said = " and ".join(f"{name}={environ[name]!r}" for name in names)
@@ -92,13 +92,13 @@ class Metax(Accelerator):
 _BARE = Device(family=Metax.family, kind=Metax.kind.name, index=0, id="")
 
 
-def _told(host: Host) -> tuple[dict[str | None, Device], str]:
-    """The cards by PCI address as MetaX's library knows them, and why no more."""
-    told: dict[str | None, Device] = {}
+def _from_library(host: Host) -> tuple[dict[str | None, Device], str]:
+    """Asks MetaX's library for the cards, by PCI address, and why there are no more."""
+    from_library: dict[str | None, Device] = {}
     try:
         library = host.sdk("pymxsml.mxsml_extension")
     except ImportError as error:
-        return told, str(error)
+        return from_library, str(error)
     try:
         library.mxSmlExInit()
         for number in range(library.mxSmlExDeviceGetCount()):
@@ -107,7 +107,7 @@ def _told(host: Host) -> tuple[dict[str | None, Device], str]:
             pci = f"{at.domain:04x}:{at.bus:02x}:{at.device:02x}.0"
             model = library.mxSmlExDeviceGetName(handle)
             memory = _ask(library, "mxSmlExDeviceGetMemoryInfo", handle)
-            told[pci] = replace(
+            from_library[pci] = replace(
                 _BARE,
                 uuid=_ask(library, "mxSmlExDeviceGetUUID", handle),
                 pci=pci,
@@ -118,12 +118,12 @@ def _told(host: Host) -> tuple[dict[str | None, Device], str]:
             )
         library.mxSmlExShutdown()
     except library.MXSMLEXError as error:
-        return told, f"MetaX's library fails: {error}"
-    return told, "MetaX's library knows none"
+        return from_library, f"MetaX's library fails: {error}"
+    return from_library, "MetaX's library knows none"
 
 
 def _ask(library: ModuleType, question: str, handle: object) -> Any:
-    """What a card can do without: an answer, or None where the library has none."""
+    """Asks what a card can do without; None where the library has no answer."""
     try:
         return getattr(library, question)(handle) or None
     except library.MXSMLEXError:

@@ -1,9 +1,10 @@
 """Mobilint's NPUs, found in ``/dev`` and masked by ``QBRUNTIME_VISIBLE_DEVICES``.
 
-The qb runtime reads the variable itself, as card numbers. An Aries card is
-``/dev/aries<n>``, at most eight of them. A Regulus is ``/dev/regulus-npu<n>`` (the
-number may be missing), while ``/dev/regulus`` and ``/dev/regulus-usb`` beside it are no
-cards. Both generations of Aries are called alike, as in Ray.
+The qb runtime reads the variable itself, as card numbers; its library names it, as
+Ray's support for these cards says, from which the device files are known, too. An Aries
+card is ``/dev/aries<n>``, at most eight of them. A Regulus is ``/dev/regulus-npu<n>``
+(the number may be missing), while ``/dev/regulus`` and ``/dev/regulus-usb`` beside it
+are no cards. Both generations of Aries are called alike, as in Ray.
 
 How the runtime numbers a machine with cards of both kinds is not documented: there an
 Aries keeps its number, and a Regulus of the same number is left out. Nor is it

@@ -1,4 +1,4 @@
-"""NVIDIA's cards as the kernel's driver lists them, where NVML is not installed.
+"""Scans NVIDIA's cards as the kernel's driver lists them, where NVML is missing.
 
 ``/proc/driver/nvidia/gpus`` has a folder for each card by its PCI address. In a
 container it can show cards whose device files were not passed in, or be closed to all
@@ -34,23 +34,32 @@ _ON_PCI = re.compile(r"^[0-9a-f]{4}\t10de", re.MULTILINE)
 _UUID = re.compile(r"GPU-[0-9a-f-]+")
 
 
-class Place(NamedTuple):
-    """What a mask may call a device; None for one that is there and of no use."""
+class MaskTarget(NamedTuple):
+    """A device under the names that a mask may call it by.
+
+    Attributes:
+        names: The names.
+        device: The device; None for one that is there and of no use.
+    """
 
     names: tuple[str, ...]
     device: Device | None
 
 
-class Sight(NamedTuple):
-    """Everything that was seen, in the order of PCI addresses, and what went wrong.
+class Scan(NamedTuple):
+    """What was found of NVIDIA's, and what went wrong.
 
-    If ``is_blind``, there can be MIG instances that were not seen.
+    Attributes:
+        targets: What a mask may name, in the order of PCI addresses.
+        rejected: What is of no use.
+        reason: What went wrong; else empty.
+        may_miss_parts: Whether there can be MIG instances that were not found.
     """
 
-    places: Sequence[Place] = ()
+    targets: Sequence[MaskTarget] = ()
     rejected: Sequence[Rejected] = ()
     reason: str = ""
-    is_blind: bool = False
+    may_miss_parts: bool = False
 
 
 def is_traced(host: Host) -> bool:
@@ -63,8 +72,8 @@ def is_traced(host: Host) -> bool:
     return any(map(host.glob, _TRACES)) or bool(_ON_PCI.search(on_pci))
 
 
-def listed(host: Host, why: str) -> Sight:
-    """What there is without NVML, which is missing for the reason given."""
+def scan_driver(host: Host, why: str) -> Scan:
+    """Scans without NVML, which is missing for the reason given."""
     found: list[Device] = []
     rejected: list[Rejected] = []
     for path in host.glob(f"{_PROC}/gpus/*/information"):
@@ -92,25 +101,25 @@ def listed(host: Host, why: str) -> Sight:
                 replace(BARE, model=board or None, integrated=True, source=file)
             )
     if not found and not rejected:
-        return unlisted(host, why)
-    places = [
-        Place((str(number), card.uuid or ""), replace(card, id=str(number)))
+        return nothing_usable(host, why)
+    targets = [
+        MaskTarget((str(number), card.uuid or ""), replace(card, id=str(number)))
         for number, card in enumerate(found)
     ]
     lacking = f"{why}; without it memory and MIG instances are unknown"
-    return Sight(places, rejected, lacking, is_blind=True)
+    return Scan(targets, rejected, lacking, may_miss_parts=True)
 
 
-def unlisted(host: Host, why: str) -> Sight:
-    """Nothing, and why; what there is of device files leads nowhere."""
+def nothing_usable(host: Host, why: str) -> Scan:
+    """Returns a scan without devices; device files without NVML lead nowhere."""
     rejected = [Rejected(name=n, why=why) for n in host.glob("/dev/nvidia[0-9]*")]
     if host.is_device("/dev/dxg"):
         why += "; under WSL2 (/dev/dxg) nothing else knows the cards"
-    return Sight(rejected=rejected, reason=why)
+    return Scan(rejected=rejected, reason=why)
 
 
 def _fault(host: Host, minor: str | None) -> str:
-    """Why a card of that minor number is of no use, or the empty string."""
+    """Says why a card of that minor number is of no use; else is empty."""
     if minor is None:
         return "its information may not be read"
     if fault := closed(host, f"/dev/nvidia{minor}"):

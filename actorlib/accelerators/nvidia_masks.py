@@ -1,4 +1,4 @@
-"""How a mask of CUDA's names NVIDIA's devices, and how ours are written.
+"""Reads which of NVIDIA's devices a mask of CUDA's names, and writes ours.
 
 An index means a card only together with an order. CUDA's own, ``FASTEST_FIRST``, is not
 told by anything that can be asked without starting CUDA, so under it an index is passed
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actorlib.accelerators.nvidia_driver import BARE, Place, Sight
+from actorlib.accelerators.nvidia_driver import BARE, MaskTarget, Scan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,24 +22,24 @@ ORDER = "CUDA_DEVICE_ORDER"
 BY_PCI = "PCI_BUS_ID"
 
 
-def as_meant(mask: Mask, seen: Sight, order: str) -> Sequence[Place]:
-    """What a mask chooses from: the places as far as its own words lead to them."""
-    if seen.is_blind and mask.entries and mask.entries[0].startswith("MIG-"):
-        return [Place((word,), replace(BARE, uuid=word)) for word in mask.entries]
+def targets_of(mask: Mask, scan: Scan, order: str) -> Sequence[MaskTarget]:
+    """Returns what a mask chooses from, as far as its entries lead to a device."""
+    if scan.may_miss_parts and mask.entries and mask.entries[0].startswith("MIG-"):
+        return [MaskTarget((word,), replace(BARE, uuid=word)) for word in mask.entries]
     if mask.entries and mask.ordinal and order != BY_PCI:
-        usable = [place for place in seen.places if place.device]
-        return [Place((str(number),), BARE) for number, _ in enumerate(usable)]
-    return seen.places
+        usable = [target for target in scan.targets if target.device]
+        return [MaskTarget((str(number),), BARE) for number, _ in enumerate(usable)]
+    return scan.targets
 
 
-def named(device: Device, word: str) -> Device:
-    """A device as the owner calls it, with its index at hand if that is its UUID."""
+def named_by_owner(device: Device, word: str) -> Device:
+    """Returns a device as the owner calls it, its index at hand if by UUID."""
     index = "" if word.startswith("MIG-") else device.id
     return replace(device, id=word, entry=device.entry if word.isdecimal() else index)
 
 
 def formed(devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
-    """The devices with the entries that masks are to have for them.
+    """Returns the devices with the entries that masks are to have for them.
 
     By index if all are of one model, the owner named none by UUID, and none is missing:
     then CUDA counts as we do, and programs that read a number find one. What the owner
@@ -72,7 +72,7 @@ def formed(devices: Sequence[Device], form: str | None) -> tuple[Device, ...]:
 
 
 def _entry(device: Device, form: str) -> str | None:
-    """What a mask of that form says for a device if not its id; None if it cannot."""
+    """Returns a device's entry in that form, empty if its id; None if it has none."""
     is_part = (device.uuid or device.id).startswith("MIG-")
     if device.logical:
         return ""

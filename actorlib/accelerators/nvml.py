@@ -1,4 +1,4 @@
-"""What NVML says of NVIDIA's cards, whatever a mask says of them.
+"""Scans NVIDIA's cards by NVML, whatever a mask says of them.
 
 A card in MIG mode is no device: CUDA sees the instances on it, or nothing. What is
 wrong with one card costs that card alone. Its number stays taken, but CUDA may count on
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib.accelerators.base import Device, Rejected
 from actorlib.accelerators.files import closed
-from actorlib.accelerators.nvidia_driver import BARE, Place
+from actorlib.accelerators.nvidia_driver import BARE, MaskTarget
 from actorlib.accelerators.types import of_nvidia
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
 
-def look(host: Host, nvml: ModuleType) -> tuple[list[Place], list[Rejected]]:
+def scan_nvml(host: Host, nvml: ModuleType) -> tuple[list[MaskTarget], list[Rejected]]:
     """Asks NVML, which was started, about every card, in the order of its numbers."""
-    places: list[Place] = []
+    targets: list[MaskTarget] = []
     rejected: list[Rejected] = []
     whole: dict[Device, object] = {}
     for number in range(nvml.nvmlDeviceGetCount()):
@@ -40,13 +40,15 @@ def look(host: Host, nvml: ModuleType) -> tuple[list[Place], list[Rejected]]:
             there, why = [], str(error)
         if why:
             rejected.append(Rejected(name=f"GPU {number}", why=why, model=card.model))
-        places += there or [Place((card.id,), None)]
-    finished = [_finished(nvml, place, whole, exact=bool(rejected)) for place in places]
+        targets += there or [MaskTarget((card.id,), None)]
+    finished = [
+        _finished(nvml, target, whole, exact=bool(rejected)) for target in targets
+    ]
     return finished, rejected
 
 
 def _ask(nvml: ModuleType, question: str, *about: object) -> Any:
-    """An answer, or None where the card, or an old version, cannot give it."""
+    """Asks; None where the card, or an old version of NVML, has no answer."""
     try:
         return getattr(nvml, question)(*about) if hasattr(nvml, question) else None
     except nvml.NVMLError:
@@ -54,7 +56,7 @@ def _ask(nvml: ModuleType, question: str, *about: object) -> Any:
 
 
 def _supported(nvml: ModuleType, question: str, *about: object) -> Any:
-    """An answer, or None where NVML does not support the question on that card.
+    """Asks; None where NVML does not support the question on that card.
 
     Raises:
         NVMLError: The card is lost, or may not be asked.
@@ -83,22 +85,22 @@ def _described(nvml: ModuleType, handle: object, card: Device) -> Device:
 
 def _usable(
     host: Host, nvml: ModuleType, handle: object, card: Device
-) -> tuple[list[Place], str]:
-    """The card or the instances on it; or nothing, and why."""
+) -> tuple[list[MaskTarget], str]:
+    """Returns the card, or the instances on it; or nothing, and why."""
     file = f"/dev/nvidia{_ask(nvml, 'nvmlDeviceGetMinorNumber', handle)}"
     if host.is_device(file) and (why := closed(host, file)):
         return [], why
     mode = _ask(nvml, "nvmlDeviceGetMigMode", handle)
     if not mode or mode[0] != nvml.NVML_DEVICE_MIG_ENABLE:
-        return [Place((card.id, card.key), card)], ""
+        return [MaskTarget((card.id, card.key), card)], ""
     parts = list(_parts(nvml, handle, card))
     if not parts:
         return [], "it is in MIG mode and has no instance"
-    parts[0] = Place((*parts[0].names, card.id), parts[0].device)
+    parts[0] = MaskTarget((*parts[0].names, card.id), parts[0].device)
     return parts, ""
 
 
-def _parts(nvml: ModuleType, handle: object, card: Device) -> Iterator[Place]:
+def _parts(nvml: ModuleType, handle: object, card: Device) -> Iterator[MaskTarget]:
     for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
             part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
@@ -109,16 +111,16 @@ def _parts(nvml: ModuleType, handle: object, card: Device) -> Iterator[Place]:
         gpu = _ask(nvml, "nvmlDeviceGetGpuInstanceId", part)
         compute = _ask(nvml, "nvmlDeviceGetComputeInstanceId", part)
         names = (uuid, f"MIG-{card.uuid}/{gpu}/{compute}")
-        yield Place(names, _described(nvml, part, instance))
+        yield MaskTarget(names, _described(nvml, part, instance))
 
 
 def _finished(
-    nvml: ModuleType, place: Place, whole: Mapping[Device, object], *, exact: bool
-) -> Place:
-    """A whole card together with what is known once all of them are."""
-    card = place.device
+    nvml: ModuleType, target: MaskTarget, whole: Mapping[Device, object], *, exact: bool
+) -> MaskTarget:
+    """Completes a whole card with what is known once all of them are."""
+    card = target.device
     if card is None or card not in whole:
-        return place
+        return target
     by_nvlink = nvml.NVML_P2P_CAPS_INDEX_NVLINK
     peers = {
         other.key
@@ -128,4 +130,4 @@ def _finished(
         == nvml.NVML_P2P_STATUS_OK
     }
     entry = card.key if exact else ""
-    return Place(place.names, replace(card, entry=entry, peers=frozenset(peers)))
+    return MaskTarget(target.names, replace(card, entry=entry, peers=frozenset(peers)))

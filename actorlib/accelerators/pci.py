@@ -1,4 +1,4 @@
-"""What sysfs says of a PCI device: whose it is, which one, and where it is plugged in.
+"""Reads from sysfs whose a PCI device is, which one, and where it is plugged in.
 
 The kernel's own names for a device file (``accel``, ``vfio``) are used by drivers of
 many vendors, and only the PCI ids tell them apart.

@@ -63,7 +63,7 @@ class Rbln(Accelerator):
         return self.select(found, host.environ, rejected=files.rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, by the first of the two names that says anything."""
+        """Reads what the owner may see, by the first name that says anything."""
         alias = environ.get(_ALIAS)
         if self.visible_env in environ or alias in {None, "", "all"}:
             return super().mask(environ)

@@ -1,4 +1,4 @@
-"""What ROCm sees of a machine: which GPUs it numbers, and how it reads its masks.
+"""Finds the GPUs that ROCm numbers, and reads its masks as it does.
 
 The kernel's compute driver, KFD, keeps a folder for every CPU and GPU in
 ``/sys/class/kfd/kfd/topology/nodes``. ROCm numbers the GPUs in that order and leaves
@@ -178,7 +178,7 @@ def _memory(host: Host, folder: str, drm: str) -> int | None:
 
 
 def _links(host: Host, folder: str) -> frozenset[int]:
-    """The folders that XGMI leads to, CPUs included where they have it as well."""
+    """Returns the folders that XGMI leads to, also CPUs' where they have it."""
     links = _parts(host, folder, "io_links")
     return frozenset(
         link["node_to"]
@@ -193,5 +193,5 @@ def _parts(host: Host, folder: str, name: str) -> Iterator[dict[str, int]]:
 
 
 def _facts(text: str) -> dict[str, int]:
-    """The lines of a KFD file: a name and a number each."""
+    """Reads the lines of a KFD file: a name and a number each."""
     return {name: int(number) for name, number in _FACT.findall(text)}

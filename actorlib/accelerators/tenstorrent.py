@@ -66,7 +66,7 @@ class Tenstorrent(Accelerator):
         return self.select(found, host.environ, rejected=files.rejected, reason=reason)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, by the first of the two lists that is set."""
+        """Reads what the owner may see, by the first of the two lists that is set."""
         if self.visible_env not in environ and _SECOND in environ:
             return read_mask(_SECOND, environ[_SECOND], self.syntax)
         return super().mask(environ)
@@ -97,6 +97,6 @@ def _chip(host: Host, number: int, path: str) -> Device:
 
 
 def _as_said(chip: Device, words: Sequence[str]) -> Device:
-    """The chip by its PCI address, if that is what the owner's mask calls it."""
+    """Returns the chip by PCI address, if that is what the owner's mask calls it."""
     said = [word for word in words if ":" in word and (chip.pci or "").endswith(word)]
     return replace(chip, id=said[0]) if said and chip.id not in words else chip

@@ -49,13 +49,13 @@ class Tpu(Accelerator):
 
     def detect(self, host: Host) -> Detection:
         """Finds the chips whose PCI ids say TPU and that this process may open."""
-        looked = [
-            _look(host, path, behind.format(number))
+        identified = [
+            _identify(host, path, behind.format(number))
             for prefix, behind in _PLACES.items()
             for number, path in find_files(host, prefix).present
         ]
-        others = [other for other in looked if isinstance(other, Rejected)]
-        chips = [chip for chip in looked if isinstance(chip, Device)]
+        others = [other for other in identified if isinstance(other, Rejected)]
+        chips = [chip for chip in identified if isinstance(chip, Device)]
         names = frozenset(str(place) for place in range(len(chips)))
         found: list[Device] = []
         shut: list[Rejected] = []
@@ -68,7 +68,7 @@ class Tpu(Accelerator):
         return self.select(found, host.environ, rejected=rejected, reason=why)
 
     def mask(self, environ: Mapping[str, str]) -> Mask | None:
-        """What the owner may see, by the newer name or else the older one."""
+        """Reads what the owner may see, by the newer name or else the older one."""
         name = self.visible_env if self.visible_env in environ else _ALIAS
         return read_mask(name, environ.get(name))
 
@@ -104,8 +104,8 @@ class Tpu(Accelerator):
         return changes | {_ALIAS: None}
 
 
-def _look(host: Host, path: str, behind: str) -> Device | Rejected:
-    """The chip that a file leads to, or why it leads to none."""
+def _identify(host: Host, path: str, behind: str) -> Device | Rejected:
+    """Returns the chip that a file leads to, or why it leads to none."""
     found = [read_pci(host, folder) for folder in host.glob(behind)]
     for pci in found:
         told = _TYPES.get(pci.subsystem if pci.device == "0x0027" else pci.device)

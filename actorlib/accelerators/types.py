@@ -1,18 +1,18 @@
-"""What models are called, so that ``accelerator_type`` need not be spelled by heart.
+"""Names of models for ``accelerator_type``, and which devices a name means.
 
 ``Actor.options(accelerator_type=types.NVIDIA_H100)``. Names and values are Ray's
 (``ray.util.accelerators``), with the same meaning; what a machine has is said by
 ``Device.type``, and any other text can be asked for as well.
 
-Asking is kinder than comparing, for three of Ray's own names never equal what Ray
+Matching is kinder than comparing, for three of Ray's own names never equal what Ray
 detects (``AMD-Instinct-MI308X`` is found as ``...-OAM``, ``Ascend910B`` as
-``Ascend910B4``, and ``A100-80G`` is nowhere found). A wish is met by a type that
+``Ascend910B4``, and ``A100-80G`` is nowhere found). A name means a type that
 
 * is the same text but for case, ``_`` or blanks for ``-``, vendors' and brands' names
   in front (``nvidia tesla v100``), and a closing ``-OAM``;
 * has that other name: ``TPU-V5E`` is ``TPU-V5LITEPOD``;
 * belongs to it, where it names several: older Rays said ``RTX`` for every such card;
-* is followed in the wish by a size that the device has, within a tenth:
+* is followed in the name by a size that the device has, within a tenth:
   ``A100-80G``, ``L4-24GB``. Where its memory is unknown it does not.
 """
 
@@ -170,7 +170,7 @@ _OTHER_NAMES = {
     "c550": "mxc550",
 }
 _SERIES = {"rtx": "rtx-", "titan": "titan-", "ascend910b": "ascend910b"}
-"""How the types begin that a wish for several of them means."""
+"""How the types begin that a name for several of them means."""
 
 _NAME = re.compile(r"[A-Za-z][\w.+()/-]{1,63}", re.ASCII)
 _NO_NAMES = frozenset({"graphics-device", "n/a", "none", "not-supported", "unknown"})
@@ -180,7 +180,7 @@ _SIZED = re.compile(r"(.+)-(\d+)gb?", re.IGNORECASE)
 
 
 def canonical(asked: str, here: Iterable[str]) -> str | None:
-    """Which of some types a user's word means, or None.
+    """Returns which of some types a user's word means, or None.
 
     Args:
         asked: As the user wrote it. A size in it is met only by a type that says it.
@@ -200,7 +200,7 @@ def canonical(asked: str, here: Iterable[str]) -> str | None:
 
 
 def matcher(asked: str) -> Callable[[Device], bool]:
-    """What a device is asked to find out whether it is of a type.
+    """Returns a function that tells whether a device is of a type.
 
     Args:
         asked: As the user wrote it, with a size or without.
@@ -221,7 +221,7 @@ def matcher(asked: str) -> Callable[[Device], bool]:
 
 
 def of_nvidia(model: str) -> str | None:
-    """What Ray calls a card of NVIDIA's: ``A100`` for ``NVIDIA A100-SXM4-40GB``.
+    """Returns what Ray calls a card of NVIDIA's: ``A100`` for an A100-SXM4-40GB.
 
     After the first word it keeps capitals, word by word, until there was a number; a
     name without one is kept whole, but for the maker's.
@@ -237,7 +237,7 @@ def of_nvidia(model: str) -> str | None:
 
 
 def of_name(name: str | None) -> str | None:
-    """The type of a model that a driver or a variable calls so; None for no name.
+    """Returns the type of a model that a driver calls so; None for no name.
 
     What is asked for by ``accelerator_type`` is a plain word: what is none, or says
     that the model is unknown, must not become one.
@@ -248,7 +248,7 @@ def of_name(name: str | None) -> str | None:
 
 
 def _plain(name: str) -> str:
-    """A type as all who write it differently would."""
+    """Normalizes a type, for all who write it differently."""
     dashed = re.sub(r"[\s_-]+", "-", name.strip().lower())
     brands = _BRANDS.match(dashed)
     bare = dashed[brands.end() if brands else 0 :].removesuffix("-oam")
