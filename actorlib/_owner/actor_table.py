@@ -37,7 +37,7 @@ from actorlib._owner.router import CallRouter
 from actorlib._owner.shared_memory import ObjectStore, settings_of
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
-from actorlib._owner.teardown import Phase, WorkersGone, tear_down
+from actorlib._owner.teardown import Phase, tear_down
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
@@ -76,7 +76,6 @@ class ActorTable:
         groups: The placement groups that some of them are in.
         pool: Takes the calls of functions.
         inspector: Describes actors and calls to who asks.
-        workers_gone: Tells those who keep something for a worker that it is gone.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
     """
@@ -97,7 +96,6 @@ class ActorTable:
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
         self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
-        self.workers_gone = WorkersGone()
         self.scheduler = Scheduler(
             machine.capacity,
             machine.inventory.devices,
@@ -147,7 +145,6 @@ class ActorTable:
             groups=self.groups,
             pool=self.pool,
             clock=self.clock,
-            gone=self.workers_gone,
         )
         self._starter = WorkerStarter(
             self.loop,
@@ -158,20 +155,12 @@ class ActorTable:
             refcount=self.refcount,
             references=self.references,
             object_store=self.object_store,
-            gone=self.workers_gone,
             serve=self._requests.serve,
-            entered=self._requests.links.enter,
+            cleanup=(
+                (Phase.REFERENCES, self._give_back_references),
+                (Phase.EVIDENCE, self._note_what_ran),
+            ),
         )
-        subscribe = self.workers_gone.subscribe
-        subscribe(Phase.ANSWERS, self.objects.on_worker_gone)
-        subscribe(
-            Phase.REFERENCES, lambda gone: self.pool.functions.forget(gone.number)
-        )
-        subscribe(Phase.REFERENCES, self._give_back_references)
-        subscribe(Phase.EVIDENCE, self._note_what_ran)
-        subscribe(Phase.MEMORY, self.object_store.on_worker_gone)
-        subscribe(Phase.CHILDREN, self._end_made)
-        subscribe(Phase.CHILDREN, lambda gone: self.groups.orphan(gone.number))
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
         return iter(list(self.by_id.values()))
@@ -205,7 +194,8 @@ class ActorTable:
             is_nested=is_nested,
         )
         self.registry.add(record)
-        self.actor_names.enter(actor, definition.options)
+        if options.name is not None:
+            self.actor_names.enter(actor, options.name, options)
         if definition.options.is_detached:
             self.refcount.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
@@ -219,7 +209,7 @@ class ActorTable:
         )
         removed = ""
         if options.group is not None:
-            removed = self.groups.add_member(options, actor, supervisor.evict)
+            removed = self.groups.add_member(options.group, actor, supervisor.evict)
         never = removed or None
         if not never and not self.placer.awaits_neighbours(options):
             never = self.placer.refusal(record)
@@ -267,7 +257,7 @@ class ActorTable:
         )
 
     def _create_for(
-        self, actor: ActorId, definition: ActorDefinition, maker: int
+        self, actor: ActorId, definition: ActorDefinition, maker: WorkerSession
     ) -> asyncio.Future[EncodedArguments]:
         """Creates an actor that a worker makes; gives what takes its arguments.
 
@@ -276,16 +266,15 @@ class ActorTable:
         """
         if self.registry.find(actor) is not None:
             raise ProtocolError(f"actor {actor.hex()} is made a second time")
-        self.refcount.add(actor, maker)
-        if not (definition.options.is_detached or self._is_of_functions(maker)):
-            self._made_by.setdefault(maker, set()).add(actor)
+        self.refcount.add(actor, maker.number)
+        # Actors that workers of functions make outlive those.
+        is_bound = maker.actor not in self.pool.workers.by_id
+        if is_bound and not definition.options.is_detached:
+            self._made_by.setdefault(maker.number, set()).add(actor)
+            maker.cleanup.add(Phase.ACTORS, self._end_made)
         given: asyncio.Future[EncodedArguments] = self.loop.create_future()
         self.create(actor, definition, given, is_nested=True)
         return given
-
-    def _is_of_functions(self, session: int) -> bool:
-        """Whether a worker runs functions: actors that those make outlive it."""
-        return self.refcount.who(session) in self.pool.workers.by_id
 
     def _holder_names(self) -> dict[int, str]:
         """Names the holders of leases, by the ids of these objects."""
@@ -351,12 +340,14 @@ class ActorTable:
 
     def _on_dead(self, supervisor: ActorSupervisor) -> None:
         """Forgets an actor that is dead, and what it had is back."""
-        actor = supervisor.record.id
+        actor, options = supervisor.record.id, supervisor.record.options
         self.placer.forget(supervisor.record)
-        self.groups.remove_member(supervisor.record.options, actor)
-        self.actor_names.leave(actor)
+        if options.group is not None:
+            self.groups.remove_member(options.group, actor)
+        if options.name is not None:
+            self.actor_names.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)
-        if supervisor.record.options.is_detached:
+        if options.is_detached:
             self.refcount.remove(actor, RUNTIME)
         self._forget_if_over(supervisor)
 

@@ -108,7 +108,8 @@ class LocalEngine(ABC):
             spec = self._heritage.given_to(spec)
         if self.machine.is_shared:
             refuse_env(spec.options.runtime_env)
-        self.actor_table.actor_names.vacant(spec.options)
+        if spec.options.name is not None:
+            self.actor_table.actor_names.vacant(spec.options)
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._sending.arguments(name, spec.args, spec.kwargs)

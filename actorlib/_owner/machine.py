@@ -17,6 +17,7 @@ from actorlib._core.resources import CPU, MEMORY, Resources, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._enforcement.caps import thread_caps
+from actorlib._owner.teardown import Cleanup
 from actorlib._owner.worker_session import WorkerSession
 from actorlib._processes.forkserver_launcher import SpawnLauncher, TemplateLauncher
 from actorlib._processes.worker_output import style_of
@@ -36,7 +37,7 @@ from actorlib.accelerators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences, RefCount
     from actorlib._owner.router import CallRouter
     from actorlib._owner.shared_memory import ObjectStore
-    from actorlib._owner.teardown import WorkersGone
+    from actorlib._owner.teardown import Phase
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Detection
 
@@ -224,9 +225,8 @@ class WorkerStarter:
         refcount: Who holds what.
         references: Counts what the first frame lends.
         object_store: Shared memory.
-        gone: Tells those who keep something for a worker that it is gone.
-        serve: Serves what rises from a worker.
-        entered: Told of each worker that is there.
+        serve: Serves what a worker asks for.
+        cleanup: What is done at the end of every worker.
 
     Attributes:
         loop: As given.
@@ -244,9 +244,8 @@ class WorkerStarter:
         refcount: RefCount,
         references: BorrowedReferences,
         object_store: ObjectStore,
-        gone: WorkersGone,
         serve: Callable[[WorkerSession, Frame], None],
-        entered: Callable[[WorkerSession], None],
+        cleanup: Sequence[tuple[Phase, Callable[[WorkerSession], object]]],
     ) -> None:
         self.loop = loop
         self.grace = grace
@@ -256,9 +255,8 @@ class WorkerStarter:
         self._refcount = refcount
         self._references = references
         self._object_store = object_store
-        self._gone = gone
         self._serve = serve
-        self._entered = entered
+        self._cleanup = cleanup
         self._session_numbers = itertools.count(1)
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
@@ -300,14 +298,14 @@ class WorkerStarter:
             self._refcount,
             self._serve,
             ready,
+            Cleanup(self._cleanup),
         )
-        self._entered(session)
         self._object_store.enter(session, process.sock)
         return session
 
     def close_session(self, session: WorkerSession) -> None:
         """Has everything let go that was kept for a worker."""
-        self._gone.tell(session)
+        session.cleanup.run(session)
 
     def start_frame(
         self,

@@ -112,15 +112,13 @@ class ActorNames:
         self.entries = NameTable()
         self._supervisor_of = supervisor_of
 
-    def enter(self, actor: ActorId, options: ActorOptions) -> None:
-        """Gives an actor the name in its options, if there is one; see ``vacant``."""
-        if options.name is None:
-            return
+    def enter(self, actor: ActorId, name: str, options: ActorOptions) -> None:
+        """Gives an actor the name in its options; see ``vacant``."""
         namespace = self.namespace_of(options)
-        before = self.entries.find(namespace, options.name)
+        before = self.entries.find(namespace, name)
         if before is not None:
             self.entries.free(before)
-        self.entries.claim(namespace, options.name, actor)
+        self.entries.claim(namespace, name, actor)
 
     def leave(self, actor: ActorId) -> None:
         """Frees the name of a dead actor, if it still has one."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.restart_policy import retries_of
+from actorlib._owner.teardown import Phase
 from actorlib._owner.worker_calls import WorkerCall, WorkerCalls
 from actorlib._wire.messages import (
     CANCEL_MADE,
@@ -67,18 +68,12 @@ class LinkBroker:
         self._calls = calls
         self._find = find
         self._cancel_children = cancel_children
-        self._here: dict[ActorId, WorkerSession] = {}
-        self._numbered: dict[int, WorkerSession] = {}
+        self._linked: dict[int, WorkerSession] = {}
         self._from: dict[int, dict[CountedId, WorkerSession]] = {}
-
-    def enter(self, session: WorkerSession) -> None:
-        """Takes a worker that is there."""
-        self._here[session.actor] = self._numbered[session.number] = session
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Forgets a worker and its links."""
-        self._here.pop(session.actor, None)
-        self._numbered.pop(session.number, None)
+        self._linked.pop(session.number, None)
         self._from.pop(session.number, None)
 
     def returned(self, session: WorkerSession, actor: CountedId) -> None:
@@ -124,7 +119,7 @@ class LinkBroker:
 
     def _connect(self, session: WorkerSession, actor: ActorId) -> int:
         """Makes a link to an actor; gives the session it goes to, or why none."""
-        supervisor, there = self._find(actor), self._here.get(actor)
+        supervisor = self._find(actor)
         if (
             supervisor is None
             or actor == session.actor
@@ -132,6 +127,7 @@ class LinkBroker:
             or retries_of(supervisor.record.options) is not None
         ):
             return _NEVER
+        there = supervisor.session
         linked = _open_ones(self._from.get(session.number, {}))
         if (
             there is None
@@ -143,6 +139,9 @@ class LinkBroker:
         ):
             return _NOT_NOW
         self._from[session.number] = {**linked, actor: there}
+        for end in (session, there):
+            self._linked[end.number] = end
+            end.cleanup.add(Phase.ROUTES, self.on_worker_gone)
         supervisor.router.callers.add(session, there.number)
         return there.number
 
@@ -168,7 +167,7 @@ class LinkBroker:
         return any(there.number == number for there in linked)
 
     def _tell(self, number: int, frame: Frame) -> None:
-        session = self._numbered.get(number)
+        session = self._linked.get(number)
         if session is not None:
             session.channel.send(frame)
 
@@ -184,6 +183,7 @@ class LinkBroker:
         made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
         made.number = session.number * LINKED + call
         self._calls.put(made)
+        session.cleanup.add(Phase.ANSWERS, self._calls.on_worker_gone)
 
 
 def _open_ones(

@@ -9,6 +9,7 @@ from actorlib._core.actor_options import ActorOptions
 from actorlib._core.interface import Interface
 from actorlib._owner.creation import ActorDefinition, EncodedArguments
 from actorlib._owner.refcount import OWNER
+from actorlib._owner.teardown import Phase
 from actorlib._owner.untrusted import opened_as
 from actorlib._wire.errors import exception_of
 from actorlib._wire.function_code import ClassDefinition
@@ -47,7 +48,7 @@ class PendingCreations:
     def __init__(
         self,
         create: Callable[
-            [ActorId, ActorDefinition, int], asyncio.Future[EncodedArguments]
+            [ActorId, ActorDefinition, WorkerSession], asyncio.Future[EncodedArguments]
         ],
         names: ActorNames,
         engine: SendingEngine,
@@ -62,7 +63,7 @@ class PendingCreations:
     def create(
         self,
         namer: WorkerCall | None,
-        maker: int,
+        maker: WorkerSession,
         actor: ActorId,
         loans: tuple[CountedId, ...] | None,
         source: bytes,
@@ -72,7 +73,7 @@ class PendingCreations:
 
         Args:
             namer: Is told whose the name is, if there is one.
-            maker: The number of the worker's session.
+            maker: The worker.
             actor: Its id, given by the worker.
             loans: What the class captures, or None.
             source: The pickled class.
@@ -105,6 +106,7 @@ class PendingCreations:
             given.set_exception(trouble)
             return
         self._awaited[actor] = given
+        maker.cleanup.add(Phase.ANSWERS, self.on_worker_gone)
         given.add_done_callback(lambda _: self._awaited.pop(actor, None))
 
     def give(

@@ -67,6 +67,7 @@ class ActorSupervisor:
         router: Routes its calls.
         placement: Its share of the machine.
         restarts: How often it was started anew, and may still be.
+        session: Its worker, while it has one; or its last, once it is dead.
         unsent: The constructor's arguments, while they may have to be sent.
         ended: Done when it is dead for good: its process is gone, its share is back.
     """
@@ -101,7 +102,7 @@ class ActorSupervisor:
         self._session_over = Notifier(loop)
         self._cause: BaseException | None = None
         self._process: WorkerProcess | None = None
-        self._session: WorkerSession | None = None
+        self.session: WorkerSession | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
         self._due_arguments: asyncio.Future[EncodedArguments] | None = None
@@ -216,9 +217,9 @@ class ActorSupervisor:
         """Lets the actor end by its own will; it is killed if it stays on."""
         # Once for what still runs there, and once for its own end.
         graces = 2
-        if self.record.state is ActorState.STARTING and self._session is not None:
+        if self.record.state is ActorState.STARTING and self.session is not None:
             self._end_reason = self._end_reason or reason
-            self._session.stop(self._starter.grace * graces)
+            self.session.stop(self._starter.grace * graces)
         else:
             self.stop(reason, graces)
 
@@ -226,9 +227,9 @@ class ActorSupervisor:
         """Ends the actor behind what it was sent; it is killed if it stays on."""
         self._end_reason = self._end_reason or reason
         state = self.record.state
-        if state is ActorState.ALIVE and self._session is not None:
+        if state is ActorState.ALIVE and self.session is not None:
             self.record.move(ActorState.DRAINING)
-            self._session.stop(self._starter.grace * graces)
+            self.session.stop(self._starter.grace * graces)
             self.router.drain()
         elif state not in (ActorState.DRAINING, ActorState.DEAD):
             self.kill(reason)
@@ -259,8 +260,8 @@ class ActorSupervisor:
 
     def close_in_fork(self) -> None:
         """Forgets the worker in a fork: it is the parent's."""
-        if self._session is not None:
-            self._session.channel.close_in_fork()
+        if self.session is not None:
+            self.session.channel.close_in_fork()
 
     # From its place in line to its end.
 
@@ -342,7 +343,7 @@ class ActorSupervisor:
         starter, record, definition = self._starter, self.record, self._definition
         assert definition is not None  # it is released at the end alone
         restarts = self.restarts
-        session = self._session = starter.open_session(
+        session = self.session = starter.open_session(
             record, process, self.router, self.is_ready
         )
         try:
@@ -365,7 +366,7 @@ class ActorSupervisor:
 
         Who has to wait gives the share back meanwhile, and gets in line again.
         """
-        self._process = self._session = None
+        self._process = self.session = None
         self._was_ready = False
         self._interrupted = ""
         self.record.move(ActorState.RESTARTING)
@@ -387,14 +388,14 @@ class ActorSupervisor:
             own: What the actor's own ``__repr__`` calls it, or the empty string.
         """
         record, process = self.record, self._process
-        if self._session is None or record.state is not ActorState.STARTING:
+        if self.session is None or record.state is not ActorState.STARTING:
             return
         record.move(ActorState.ALIVE)
         record.called = record.called.with_own(own)
         if own and process is not None:
             process.rename(record.label)
         record.started_at = record.started_at or time.time()
-        self.router.opened(self._session.channel, self._session.number)
+        self.router.opened(self.session.channel, self.session.number)
         self._was_ready = True
         self.restarts.is_ready()
         if self.restarts.are_over and self.unsent is not None:

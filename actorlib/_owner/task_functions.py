@@ -15,6 +15,7 @@ from actorlib._owner.refcount import OWNER
 from actorlib._owner.task import FunctionCode, FunctionEntry
 from actorlib._owner.task_group import WorkerGroup
 from actorlib._owner.task_slots import GroupSlots, MachineSlots
+from actorlib._owner.teardown import Phase
 from actorlib._owner.untrusted import opened_as
 from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.explain import refusal
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.task_slots import Slots
     from actorlib._owner.task_workers import TaskWorkers
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib._wire.arguments import SendingEngine
 
@@ -104,14 +106,17 @@ class FunctionTable:
 
     def register(
         self,
-        session: int,
+        session: WorkerSession,
         number: int,
         label: str,
         loans: Sequence[CountedId] | None,
         source: bytes,
     ) -> None:
         """A worker is about to call a function."""
-        self._registered[session, number] = self._code(label, source, loans or ())
+        session.cleanup.add(Phase.REFERENCES, self.on_worker_gone)
+        self._registered[session.number, number] = self._code(
+            label, source, loans or ()
+        )
 
     def entry_for_worker(self, session: int, number: int, face: bytes) -> FunctionEntry:
         """The entry of a function that a worker calls.
@@ -138,9 +143,9 @@ class FunctionTable:
             code.entries[face] = entry
         return entry
 
-    def forget(self, session: int) -> None:
-        """A worker is gone."""
-        for key in [key for key in self._registered if key[0] == session]:
+    def on_worker_gone(self, session: WorkerSession) -> None:
+        """Forgets the functions that a worker was about to call."""
+        for key in [key for key in self._registered if key[0] == session.number]:
             del self._registered[key]
 
     def _code(

@@ -1,22 +1,22 @@
 """The steps of an end: each of them is done, whatever the others raise.
 
-A worker that is gone is the end that most have a part in: whoever keeps something for
-each worker subscribes once, and says in which phase.
+A worker that is gone is the end that most have a part in: whoever begins to keep
+something for a worker adds a step to its cleanup, and says in which phase. So the end
+of a worker costs no more than what was kept for it.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
-from bisect import insort
 from functools import partial
-from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from actorlib._owner.worker_session import WorkerSession
+
+T = TypeVar("T")
 
 _log = logging.getLogger("actorlib")
 
@@ -62,28 +62,36 @@ class Phase(enum.IntEnum):
     """What it has written of its own end is read, before its memory is gone."""
     MEMORY = 5
     """Shared memory that it made is forgotten, as soon as nobody holds any of it."""
-    CHILDREN = 6
-    """The actors and groups that it made end with it. Last: ends of others begin."""
+    ACTORS = 6
+    """The actors that it made end with it. Late: ends of others begin."""
+    GROUPS = 7
+    """The placement groups that it made are removed. Last: they evict actors."""
 
 
-class WorkersGone:
-    """Tells everybody who keeps something for a worker that the worker is gone."""
+class Cleanup(Generic[T]):
+    """Lets go of what was kept for a worker, when the worker is gone.
 
-    def __init__(self) -> None:
-        self._subscribed: list[tuple[Phase, Callable[[WorkerSession], object]]] = []
+    Args:
+        steps: What is done at the end of every worker, each with its phase.
+    """
 
-    def subscribe(
-        self, phase: Phase, on_worker_gone: Callable[[WorkerSession], object]
+    __slots__ = ("_phases",)
+
+    def __init__(
+        self, steps: Iterable[tuple[Phase, Callable[[T], object]]] = ()
     ) -> None:
-        """Has somebody told of each worker that is gone, from now on.
+        self._phases = {step: phase for phase, step in steps}
+
+    def add(self, phase: Phase, step: Callable[[T], object]) -> None:
+        """Has a step taken, once however often it is added.
 
         Args:
-            phase: When among all others; in one phase the first to subscribe is first.
-            on_worker_gone: Forgets what was kept for a worker.
+            phase: When among all others; in one phase the first to be added is first.
+            step: Lets go of what is kept for a worker.
         """
-        insort(self._subscribed, (phase, on_worker_gone), key=itemgetter(0))
+        self._phases[step] = phase
 
-    def tell(self, session: WorkerSession) -> None:
-        """Tells all of them, whatever some raise; see ``tear_down``."""
-        steps = (partial(forget, session) for _, forget in self._subscribed)
-        tear_down(session, *steps)
+    def run(self, session: T) -> None:
+        """Takes all steps, whatever some raise; see ``tear_down``."""
+        steps = sorted(self._phases, key=self._phases.__getitem__)
+        tear_down(session, *(partial(step, session) for step in steps))

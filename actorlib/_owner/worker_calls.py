@@ -6,12 +6,14 @@ passed on as it came, and so are the items of a stream.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.flow_control import UNREAD
 from actorlib._owner.deadlines import Clock, Timed, Timekeeper
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import IS_CANCELLED
+from actorlib._owner.teardown import Phase, tear_down
 from actorlib._wire.arguments import PickledHandle
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import dump_exception
@@ -22,6 +24,7 @@ from actorlib._wire.messages import (
     DIED,
     FAILURE,
     ITEM,
+    LINKED,
     RESULT,
     TO_RESTART,
 )
@@ -83,6 +86,7 @@ class WorkerCalls:
     def defer(self, call: WorkerCall, deadline: Deadline | None) -> None:
         """Takes a call that waits for its arguments: it may end before they come."""
         self.put(call)
+        call.session.cleanup.add(Phase.ANSWERS, self.on_worker_gone)
         if deadline is not None:
             key = call.session.number, call.call_id
             self.deferred.add(key, call.method, deadline)
@@ -107,10 +111,6 @@ class WorkerCalls:
     def children(self, session: int, parent_call: int) -> list[int]:
         """Lists the calls that a call has made, in order."""
         return sorted(self._children.get((session, parent_call), ()))
-
-    def of(self, session: int) -> list[int]:
-        """Lists the calls of a worker that have no answer."""
-        return [call for holder, call in self._calls if holder == session]
 
     def cancel_children(
         self, session: int, parent_call: int, *, by_force: bool = False
@@ -138,6 +138,24 @@ class WorkerCalls:
         if loans:
             self._references.arrived(loans, OWNER)
             self._references.returned(loans, OWNER)
+
+    def on_worker_gone(self, session: WorkerSession) -> None:
+        """Leaves a worker's streams, and forgets calls that the owner has no answer of.
+
+        Those waited for their arguments or went over a link; all others go on, and are
+        forgotten when they are answered.
+        """
+        streams = self.streams.forget(session.number)
+        tear_down(session, *(partial(self._leave, stream) for stream in streams))
+        number = session.number
+        calls = [call for call in self._calls.values() if call.session.number == number]
+        for call in calls:
+            if not 0 < call.number < LINKED:
+                self.pop(number, call.call_id)
+
+    def _leave(self, stream: WorkerStream) -> None:
+        self.pop(stream.session.number, stream.call.call_id)
+        stream.leave()
 
     def _is_late(self, key: tuple[int, int], timed: Timed) -> None:
         call = self.get(*key)
@@ -297,6 +315,7 @@ class WorkerStream:
         self._is_gone = False
         self._number = 0
         calls.streams.add(self)
+        call.session.cleanup.add(Phase.ANSWERS, calls.on_worker_gone)
 
     @property
     def session(self) -> WorkerSession:

@@ -18,7 +18,7 @@ from actorlib._owner.pending_creations import PendingCreations
 from actorlib._owner.placement_groups import serve as serve_group
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import IS_CANCELLED
-from actorlib._owner.teardown import Phase, WorkersGone, tear_down
+from actorlib._owner.teardown import Phase
 from actorlib._owner.worker_calls import (
     WorkerCall,
     WorkerCalls,
@@ -93,8 +93,8 @@ class WorkerRequests:
 
     Args:
         find: Finds the supervisor of an actor; None if there is none by that id.
-        create: Creates an actor with the id that a worker gives it, by the number of
-            the worker's session; gives what takes the constructor's arguments.
+        create: Creates an actor with the id that a worker gives it; gives what takes
+            the constructor's arguments.
         lists: What a worker may have listed, by the name that it gives that.
         engine: The owner's.
         names: Who answers to which name.
@@ -103,7 +103,6 @@ class WorkerRequests:
         groups: The placement groups.
         pool: Takes the calls of functions.
         clock: Says which calls' time is over.
-        gone: Tells which workers are gone.
 
     Attributes:
         links: The links between workers.
@@ -114,7 +113,7 @@ class WorkerRequests:
         *,
         find: Callable[[ActorId], ActorSupervisor | None],
         create: Callable[
-            [ActorId, ActorDefinition, int], asyncio.Future[EncodedArguments]
+            [ActorId, ActorDefinition, WorkerSession], asyncio.Future[EncodedArguments]
         ],
         lists: Mapping[str, Callable[[], object]],
         engine: SendingEngine,
@@ -124,7 +123,6 @@ class WorkerRequests:
         groups: GroupTable,
         pool: TaskPool,
         clock: Clock,
-        gone: WorkersGone,
     ) -> None:
         self._find_actor = find
         self._lists = lists
@@ -142,7 +140,7 @@ class WorkerRequests:
             END: self._await_actor,
             CANCEL: self._cancel,
             CALL_DEFERRED: self._defer,
-            WAITS: self._deadlocks.wait,
+            WAITS: self._wait,
             FIND: self._find,
             LEAVE: self._leave,
             GROUP: self._group,
@@ -155,12 +153,6 @@ class WorkerRequests:
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
         }
-        subscribe = gone.subscribe
-        subscribe(Phase.ROUTES, self.links.on_worker_gone)
-        subscribe(Phase.ROUTES, self._deadlocks.on_worker_gone)
-        subscribe(Phase.ANSWERS, self._creations.on_worker_gone)
-        subscribe(Phase.ANSWERS, self._leave_streams)
-        subscribe(Phase.ANSWERS, self._forget_calls)
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:
         """Serves one frame of a worker.
@@ -183,7 +175,7 @@ class WorkerRequests:
         elif kind == CREATE:
             _, call, *creation = frame
             made = WorkerCall(self._calls, session, call) if call else None
-            self._creations.create(made, session.number, *creation)
+            self._creations.create(made, session, *creation)
         elif kind == CREATE_ARGUMENTS:
             self._creations.give(*frame[1:])
         elif kind == LIST:
@@ -208,7 +200,11 @@ class WorkerRequests:
         self, session: WorkerSession, call: int, verb: str, about: Payload
     ) -> None:
         made = WorkerCall(self._calls, session, call)
+        session.cleanup.add(Phase.GROUPS, self._remove_groups)
         serve_group(self._groups, made, session.number, verb, about)
+
+    def _remove_groups(self, session: WorkerSession) -> None:
+        self._groups.orphan(session.number)
 
     def _call_actor(
         self,
@@ -290,7 +286,7 @@ class WorkerRequests:
         """Serves what a worker of functions says of itself."""
         pool = self._pool
         if kind == REGISTER_FUNCTION:
-            pool.functions.register(session.number, *fields)
+            pool.functions.register(session, *fields)
             return
         worker = pool.workers.by_id.get(session.actor)
         if worker is None:
@@ -345,6 +341,10 @@ class WorkerRequests:
         made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
         self._calls.defer(made, deadline)
 
+    def _wait(self, session: WorkerSession, call: int, method: str) -> None:
+        session.cleanup.add(Phase.ROUTES, self._deadlocks.on_worker_gone)
+        self._deadlocks.wait(session, call, method)
+
     def _announce_object(
         self, session: WorkerSession, name: ObjectId, call: int
     ) -> None:
@@ -353,6 +353,7 @@ class WorkerRequests:
         supervisor = self._find_actor(session.actor)
         unsent = supervisor.router.unsent if supervisor is not None else None
         self._objects.expect(name, revoke, unsent)
+        session.cleanup.add(Phase.ANSWERS, self._objects.on_worker_gone)
 
     def _put_object(self, session: WorkerSession, name: ObjectId, *value: Any) -> None:
         del session
@@ -419,25 +420,6 @@ class WorkerRequests:
         if supervisor is not None:
             supervisor.leave("it left by exit_actor()")
             supervisor.router.fail(call)
-
-    def _leave_streams(self, session: WorkerSession) -> None:
-        streams = self._calls.streams.forget(session.number)
-        tear_down(session, *(partial(self._leave_stream, session, s) for s in streams))
-
-    def _forget_calls(self, session: WorkerSession) -> None:
-        """Forgets the calls that no answer comes for by way of the owner.
-
-        Those are the ones that waited for their arguments or went over a link; all
-        others go on, and are forgotten when they are answered.
-        """
-        for call in self._calls.of(session.number):
-            made = self._calls.get(session.number, call)
-            if made is not None and not 0 < made.number < LINKED:
-                self._calls.pop(session.number, call)
-
-    def _leave_stream(self, session: WorkerSession, stream: WorkerStream) -> None:
-        self._calls.pop(session.number, stream.call.call_id)
-        stream.leave()
 
 
 def _until_answered(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import ActorId, CountedId
     from actorlib._owner.refcount import RefCount
+    from actorlib._owner.teardown import Cleanup
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib._wire.fd_passing import SegmentSharing
 
@@ -44,12 +45,14 @@ class WorkerSession:
         refcount: Who holds what: a worker lends only what it holds or has made.
         serve: Gets the frames with which the worker asks for something.
         ready: Called when the actor is there, with what it calls itself.
+        cleanup: Lets go of what is kept for the worker.
 
     Attributes:
         actor: Whose it is.
         channel: The pipe.
         number: Its number.
         prefix: How the ids of actors that it makes begin.
+        cleanup: Lets go of what is kept for the worker, when it is gone.
         sharing: The segments of shared memory that it and the owner know.
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
@@ -71,6 +74,7 @@ class WorkerSession:
         refcount: RefCount,
         serve: Callable[[WorkerSession, Frame], None],
         ready: Callable[[str], None],
+        cleanup: Cleanup[WorkerSession],
     ) -> None:
         self.actor = actor
         self.number = number
@@ -87,6 +91,7 @@ class WorkerSession:
         self._refcount = refcount
         self._serve = serve
         self._ready = ready
+        self.cleanup = cleanup
         self._patience: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] = loop.create_future()
         self.sharing = sharing

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
 
-    from actorlib._core.actor_options import ActorOptions
     from actorlib._core.group_spec import GroupId, GroupSpec
     from actorlib._scheduler.admission import Admission
     from actorlib._scheduler.catalogue import Catalogue
@@ -483,41 +482,33 @@ class GroupTable:
 
     # The actors inside.
 
-    def of(self, options: ActorOptions) -> Group | None:
-        """Returns the group that an actor is in; None also if it was removed."""
-        return None if options.group is None else self.alive(options.group)
-
     def alive(self, spec: GroupSpec) -> Group | None:
         """Returns a group; None if it was removed."""
         group = self._by_id.get(spec.id)
         return None if group is None or group.removal else group
 
     def add_member(
-        self, options: ActorOptions, actor: ActorId, end: Callable[[str], None]
+        self, spec: GroupSpec, actor: ActorId, end: Callable[[str], None]
     ) -> str:
-        """Adds an actor to its group, if its options name one.
+        """Adds an actor to its group.
 
         Args:
-            options: Its options.
+            spec: The group.
             actor: Its id.
             end: Ends it, if the group is removed.
 
         Returns:
             Why it cannot be: its group was removed. Else the empty string.
         """
-        spec = options.group
-        if spec is None:
-            return ""
-        group = self.of(options)
+        group = self.alive(spec)
         if group is None:
             return f"its placement group was removed before ({spec.label})"
         group.members[actor] = end
         return ""
 
-    def remove_member(self, options: ActorOptions, actor: ActorId) -> None:
+    def remove_member(self, spec: GroupSpec, actor: ActorId) -> None:
         """Removes a dead actor that has given everything back from its group."""
-        spec = options.group
-        group = None if spec is None else self._by_id.get(spec.id)
+        group = self._by_id.get(spec.id)
         if group is not None:
             group.remove_member(actor)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from helpers.scripted import Behaviour, ScriptedWorker
 
     from actorlib._owner.engine import LocalEngine
+    from actorlib._owner.worker_session import WorkerSession
     from actorlib._wire.messages import Frame
 
 
@@ -47,16 +48,19 @@ def _engine() -> LocalEngine:
     return cast("LocalEngine", find_engine())
 
 
+def _session_of(actor: Any) -> WorkerSession:
+    session = _engine().actor_table.by_id[pin_of(actor).actor_id].session
+    assert session is not None
+    return session
+
+
 def _raise(*_: object, **__: object) -> NoReturn:
     raise TypeError("a step of the end is broken")
 
 
 _STEPS = [
-    "_requests._calls.streams.forget",
     "refcount.forget",
     "object_store.mark",
-    "groups.orphan",
-    "groups.part",
     "placer.forget",
     "actor_names.leave",
 ]
@@ -86,7 +90,7 @@ async def test_kill_when_a_step_of_the_end_fails_then_share_and_answers_are_back
 
 
 @pytest.mark.parametrize("phase", Phase)
-async def test_kill_when_a_subscriber_fails_then_share_and_answers_are_back(
+async def test_kill_when_a_step_of_cleanup_fails_then_share_and_answers_are_back(
     phase: Phase,
 ) -> None:
     async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
@@ -94,7 +98,7 @@ async def test_kill_when_a_subscriber_fails_then_share_and_answers_are_back(
         await doomed
         called = doomed.work.remote()
         await neighbour.work.remote()
-        _engine().actor_table.workers_gone.subscribe(phase, _raise)
+        _session_of(doomed).cleanup.add(phase, _raise)
         await asyncio.wait_for(actorlib.kill(doomed), LIMIT)
         with pytest.raises(ActorDiedError, match="was killed"):
             await called
@@ -122,7 +126,7 @@ async def test_restart_when_the_end_of_a_session_fails_then_the_actor_restarts()
     async with scripted({"Doomed": be_silent}, num_cpus=2) as launcher:
         doomed = Doomed.options(max_restarts=-1).remote()
         await doomed
-        _engine().actor_table.workers_gone.subscribe(Phase.ANSWERS, _raise)
+        _session_of(doomed).cleanup.add(Phase.ANSWERS, _raise)
         called = doomed.work.remote()
         launcher.workers[0].kill()
         with pytest.raises(ActorUnavailableError):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import NoReturn
 
 import pytest
 
-from actorlib._owner.teardown import Phase, WorkersGone, tear_down
-
-if TYPE_CHECKING:
-    from actorlib._owner.worker_session import WorkerSession
+from actorlib._owner.teardown import Cleanup, Phase, tear_down
 
 
 def _fail() -> NoReturn:
@@ -38,35 +35,46 @@ def test_steps_when_the_user_interrupts_one_then_it_is_raised_behind_the_last() 
     assert taken == [1]
 
 
-GONE = cast("WorkerSession", "a worker")
+GONE = "a worker"
 
 
-def test_subscribers_when_a_worker_is_gone_then_told_in_the_order_of_their_phases() -> (
+def test_cleanup_when_run_then_its_steps_are_taken_in_the_order_of_their_phases() -> (
     None
 ):
-    gone, told = WorkersGone(), list[tuple[str, object]]()
+    told: list[tuple[str, object]] = []
+    cleanup = Cleanup[object]([(Phase.ANSWERS, lambda gone: told.append(("2", gone)))])
     for phase, name in [
-        (Phase.CHILDREN, "last"),
-        (Phase.ANSWERS, "second"),
-        (Phase.ROUTES, "first"),
-        (Phase.ANSWERS, "third"),
+        (Phase.GROUPS, "4"),
+        (Phase.ROUTES, "1"),
+        (Phase.ANSWERS, "3"),
     ]:
-        gone.subscribe(phase, lambda session, name=name: told.append((name, session)))
+        cleanup.add(phase, lambda gone, name=name: told.append((name, gone)))
 
-    gone.tell(GONE)
+    cleanup.run(GONE)
 
-    names = ["first", "second", "third", "last"]
-    assert told == [(name, GONE) for name in names]
+    assert told == [(name, GONE) for name in "1234"]
 
 
-def test_subscriber_when_one_before_it_raises_then_it_is_told_all_the_same(
+def test_cleanup_when_a_step_is_added_twice_then_it_is_taken_once() -> None:
+    told: list[object] = []
+    cleanup = Cleanup[object]()
+    for _ in range(2):
+        cleanup.add(Phase.MEMORY, told.append)
+
+    cleanup.run(GONE)
+
+    assert told == [GONE]
+
+
+def test_cleanup_when_a_step_raises_then_those_behind_it_are_taken_all_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    gone, told = WorkersGone(), list[object]()
-    gone.subscribe(Phase.ROUTES, lambda _: _fail())
-    gone.subscribe(Phase.MEMORY, told.append)
+    told: list[object] = []
+    cleanup = Cleanup[object]()
+    cleanup.add(Phase.ROUTES, lambda _: _fail())
+    cleanup.add(Phase.MEMORY, told.append)
 
-    gone.tell(GONE)
+    cleanup.run(GONE)
 
     assert told == [GONE]
     assert "the end of 'a worker' failed" in caplog.text

@@ -10,6 +10,7 @@ import pytest
 
 from actorlib._owner.deadlines import Clock
 from actorlib._owner.worker_calls import WorkerCall, WorkerCalls
+from actorlib._wire.messages import LINKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +76,16 @@ async def test_put_when_its_arguments_have_come_then_it_is_known_by_its_number(
     assert calls.children(1, 7) == [2]
 
 
-async def test_of_when_a_worker_has_calls_without_an_answer_then_those_alone(
+async def test_end_when_a_worker_is_gone_then_calls_that_were_sent_are_kept(
     calls: WorkerCalls, put: Put
 ) -> None:
     put(1, 2)
-    put(1, 3)
-    put(2, 4)
-    calls.pop(1, 3)
+    put(1, 3, sent_as=0)
+    put(1, 4, sent_as=LINKED + 4)
+    put(2, 5, sent_as=0)
+    gone: Any = SimpleNamespace(number=1)
 
-    assert calls.of(1) == [2]
+    calls.on_worker_gone(gone)
+
+    left = [(s, n) for s in (1, 2) for n in range(6) if calls.get(s, n)]
+    assert left == [(1, 2), (2, 5)]
