@@ -54,7 +54,7 @@ class ActorCreation:
         if options.name is None:
             engine.post((CREATE, 0, actor, captured, source, described))
         else:
-            taken: HandlePin | None = engine.asked(
+            taken: HandlePin | None = engine.ask_and_wait(
                 CREATE, actor, captured, source, described
             )
             if taken is not None:

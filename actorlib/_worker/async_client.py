@@ -102,7 +102,7 @@ class _Wakeup:
         return self._here.fileno()
 
     def wake(self) -> None:
-        with contextlib.suppress(OSError):  # it rings already
+        with contextlib.suppress(OSError):  # it was woken already
             self._there.send(b"!")
 
     def read(self) -> list[Frame]:
@@ -147,7 +147,8 @@ class AsyncOwnerClient(OwnerClient):
         self._method_thread = threading.get_ident()
         self._is_settling = False
         self._has_warned = False
-        # Held by whoever stands for the loop: its thread, but for plain code.
+        # Held by the thread that does the work of the loop: the loop's own, or another
+        # while plain code blocks that.
         self._turn = threading.RLock()
         self._is_wanted = False
         self._is_reading = False
@@ -158,12 +159,12 @@ class AsyncOwnerClient(OwnerClient):
         self._is_running_deferred = False
 
     def begin(self) -> None:
-        """Takes this thread for that of the loop."""
+        """Says that this thread runs the loop, and takes the turn for it."""
         self.reader.thread = threading.get_ident()
         self._turn.acquire()
 
     def finish(self) -> None:
-        """The loop has ended."""
+        """Gives up the turn: the loop has ended."""
         self._turn.release()
         if self._wakeup is not None:
             self.reader.sources.clear()
@@ -263,7 +264,7 @@ class AsyncOwnerClient(OwnerClient):
         if not self.is_leaving:
             self.is_leaving = True
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self.on_leave)
+                self.loop.call_soon_threadsafe(self.on_leave)
         super().leave()
 
     def close_in_fork(self) -> None:
@@ -274,10 +275,10 @@ class AsyncOwnerClient(OwnerClient):
         super().close_in_fork()
         if self._wakeup is not None:
             self._wakeup.close()
-        detach_loop(self._loop)
+        detach_loop(self.loop)
         if threading.get_ident() == self.reader.thread:
-            drop_callbacks(self._loop)
-            self._loop.call_soon(exit_fork, None)
+            drop_callbacks(self.loop)
+            self.loop.call_soon(exit_fork, None)
 
     def leave_if_fork(self, error: BaseException | None) -> None:
         """Does not come back in a fork of the worker, whose code has raised this."""
@@ -319,7 +320,7 @@ class AsyncOwnerClient(OwnerClient):
     def _schedule(self) -> None:
         self._is_scheduled = True
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self._loop.call_soon_threadsafe(self._run_deferred)
+            self.loop.call_soon_threadsafe(self._run_deferred)
 
     def _run_deferred(self) -> None:
         """Runs what was deferred; called by whoever has the turn."""
@@ -335,7 +336,7 @@ class AsyncOwnerClient(OwnerClient):
                 self._schedule()
 
     def _return_borrowed(self) -> None:
-        for frame in self.returns():
+        for frame in self.release_frames():
             self._send(frame)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:

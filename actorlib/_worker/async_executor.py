@@ -64,7 +64,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_OFTEN = 0x3F
+_YIELD_MASK = 0x3F
+"""A generator whose reader keeps up lets other tasks run every 64 items."""
 
 
 class AsyncStreams:
@@ -116,11 +117,11 @@ class AsyncStreams:
                 await self._wait(stream, gate)
             async for value in source:
                 if self._client.is_over:
-                    self._client.over(stream.call)
+                    self._client.check_over(stream.call)
                 self._check_wanted(stream)
                 self._send_item(stream, value, where)
                 del value
-                if not stream.window.is_read or not stream.item_count & _OFTEN:
+                if not stream.window.is_read or not stream.item_count & _YIELD_MASK:
                     await asyncio.sleep(0)
                 if not stream.window.is_read and gate.waiting:
                     await self._wait(stream, gate)
@@ -141,8 +142,8 @@ class AsyncStreams:
         if stream.end_reason is not None or (task is not None and task.cancelling()):
             raise asyncio.CancelledError
 
-    def go_on(self, call: int) -> bool:
-        """A stream has room again, and a place; False if it does not wait any more."""
+    def resume(self, call: int) -> bool:
+        """Resumes a stream that has room again; False if it does not wait any more."""
         waiting = self._waiting.pop(call, None)
         if waiting is None:
             return False
@@ -150,7 +151,7 @@ class AsyncStreams:
         return True
 
     def end(self) -> None:
-        """The actor ends: those that wait for their readers, now or later, end."""
+        """Ends the streams that wait for their readers, now or later."""
         self._streams.are_closing = True
         for waiting in [*self._waiting.values()]:
             _call_on_its_loop(waiting, asyncio.Future[None].cancel)
@@ -212,12 +213,12 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     pipe_loop = new_loop() if any(start.config.limits) else loop
     client = AsyncOwnerClient(start, pipe_loop, pipe)
     set_engine(client)
-    executor = AsyncExecutor(start, loop, pipe_loop, client, pipe)
+    executor = AsyncExecutor(client, start, loop)
     with blocking_allowed():
-        executor.begin()
+        executor.start_reading()
         try:
             instance = construct(start, client, executor.call)
-            executor.open(instance)
+            executor.set_instance(instance)
             client.report_ready(instance)
             with shutting_down(instance, executor.run_to_end):
                 executor.run()
@@ -226,7 +227,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
 
 
 class SharedGate(Gate):
-    """Is a gate for several threads: any takes places, one lets calls in and out."""
+    """Lets any thread take places, while one thread lets calls in and out."""
 
     __slots__ = ("_lock",)
 
@@ -245,43 +246,36 @@ class SharedGate(Gate):
             return super().take()
 
     def add(self) -> None:
-        """A call has a place, whatever the limit."""
+        """Counts a call that has a place; see Gate."""
         with self._lock:
             super().add()
 
     def leave(self) -> Frame | None:
-        """A call is over; see Gate."""
+        """Frees the place of a call; see Gate."""
         with self._lock:
             return super().leave()
 
 
 class MethodLoop:
-    """A loop that methods run on.
-
-    Args:
-        loop: The loop.
+    """Holds a loop and the calls that run on it.
 
     Attributes:
-        loop: The same.
+        loop: The loop.
         tasks: The calls of ``async def`` methods that run on it, by number.
-        thread: Its thread, if it has one to itself.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
-        self.thread: threading.Thread | None = None
 
 
 class AsyncExecutor:
     """Runs the methods of an actor with an event loop.
 
     Args:
+        client: The engine of the worker, with its pipe and the loop that reads it.
         start: What the START frame said.
-        loop: The loop of this thread.
-        pipe_loop: The loop that reads the pipe: the same, or that of another thread.
-        client: The engine of the worker.
-        pipe: The worker's end of the pipe.
+        loop: The loop of this thread: that of the pipe, if there are no groups.
 
     Attributes:
         instance: The actor's object.
@@ -291,12 +285,11 @@ class AsyncExecutor:
 
     def __init__(
         self,
+        client: AsyncOwnerClient,
         start: Start,
         loop: asyncio.AbstractEventLoop,
-        pipe_loop: asyncio.AbstractEventLoop,
-        client: AsyncOwnerClient,
-        pipe: BlockingChannel,
     ) -> None:
+        pipe, pipe_loop = client.pipe, client.loop
         self._start = start
         self._loop = loop
         self._pipe_loop = pipe_loop
@@ -308,12 +301,12 @@ class AsyncExecutor:
             pipe_loop,
             pipe.sock,
             self._receive,
-            self._lost,
+            self._pipe_lost,
             sharing=pipe.sharing,
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
-        client.reader.receive = self._receive_straight
+        client.reader.receive = self._receive_from_link
         client.on_leave = self._begin_to_leave
         client.is_call_cancelled = self._was_cancelled
         # What plain code sets is there in all that runs later.
@@ -358,7 +351,7 @@ class AsyncExecutor:
 
     # On the actor's own thread.
 
-    def begin(self) -> None:
+    def start_reading(self) -> None:
         """Reads the pipe from now on, while a loop runs."""
         asyncio.set_event_loop(self._loop)
         if self._is_single:
@@ -367,10 +360,10 @@ class AsyncExecutor:
         hide_from_other_loops()
         began = threading.Event()
         name = f"{self._start.config.class_name}-pipe"
-        self._pipe_thread = self._start.threads.start(name, self._read_for_ever, began)
+        self._pipe_thread = self._start.threads.start(name, self._read_pipe, began)
         began.wait()
 
-    def open(self, instance: object) -> None:
+    def set_instance(self, instance: object) -> None:
         """Takes the actor's object: calls may come now, on whichever thread."""
         self.instance = instance
         self._plain_methods.set_instance(instance)
@@ -461,7 +454,7 @@ class AsyncExecutor:
 
     # On the thread that reads the pipe, which may be the same.
 
-    def _read_for_ever(self, began: threading.Event) -> None:
+    def _read_pipe(self, began: threading.Event) -> None:
         asyncio.set_event_loop(self._pipe_loop)
         self._beside = UserLoopPortal(self._pipe_loop)
         self._client.begin()
@@ -509,7 +502,7 @@ class AsyncExecutor:
             elif kind != STOP:
                 self._receive_of_streams(frame)
 
-    def _receive_straight(self, frames: list[Frame]) -> None:
+    def _receive_from_link(self, frames: list[Frame]) -> None:
         """Takes what has come over a link, and notes that it runs from now on."""
         for frame in frames:
             if frame[0] in (CALL, CALL_WITH):
@@ -603,7 +596,7 @@ class AsyncExecutor:
             self._client.later(self._channel.close)
         self._end(error)
 
-    def _lost(self, _: Exception | None) -> None:
+    def _pipe_lost(self, _: Exception | None) -> None:
         self._client.fail_all(EOFError("the owner is gone"))
         # Nobody wants what waits or runs any more.
         self._gates.clear()
@@ -634,7 +627,7 @@ class AsyncExecutor:
             )
             self._tasks[frame[1]] = task, frame, gate
         elif gate is None or gate.enter(frame):
-            self._begin(frame, gate, is_async)
+            self._start_call(frame, gate, is_async)
 
     def _inspect(self, name: str) -> tuple[bool, Gate | None]:
         """Whether a method is an ``async def``, and which gate its calls pass."""
@@ -645,9 +638,9 @@ class AsyncExecutor:
         self._method_kinds[name] = is_async, gate
         return is_async, gate
 
-    def _begin(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
+    def _start_call(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
         if is_async and frame[0] == STREAM_ACK:
-            if not self._async_streams.go_on(frame[1]):
+            if not self._async_streams.resume(frame[1]):
                 self._resumed_early.add(frame[1])
         elif is_async and gate is not None:
             if self._is_single:
@@ -705,7 +698,7 @@ class AsyncExecutor:
         """A call is over: the one that waits for its place begins."""
         frame = gate.leave()
         if frame is not None:
-            self._begin(frame, gate, self._method_kinds[frame[2]][0])
+            self._start_call(frame, gate, self._method_kinds[frame[2]][0])
 
     def _ended(self, call: int, gate: Gate, answer: Frame | None) -> None:
         """A call of an ``async def`` is over; no answer if it has ended the actor."""
@@ -848,7 +841,7 @@ class AsyncExecutor:
     def _cancelled_answer(self, call: int, error: BaseException | None = None) -> Frame:
         """The answer of a call that was cancelled and went on to its end."""
         if self._client.is_over:
-            self._client.over(call, error)
+            self._client.check_over(call, error)
         if isinstance(error, SystemExit):
             raise error
         return invoke.cancelled(call)

@@ -81,13 +81,14 @@ class OwnerClient(ABC):
 
     Attributes:
         pipe: The pipe to the owner.
+        loop: What refs take for their loop: with an event loop, that which reads.
         memory: The memory that large values are shared in.
         sender: Sends what is about other actors, in order.
         refcount: Counts the handles that it holds.
         outgoing_links: The links to actors that it calls.
         incoming_links: The links from actors that call it.
         is_over: Whether the actor has ended itself, or this process is a fork of the
-            worker, so that ``over`` is to be called before anything is answered.
+            worker, so that ``check_over`` is to be called before anything is answered.
     """
 
     def __init__(
@@ -99,11 +100,11 @@ class OwnerClient(ABC):
     ) -> None:
         memory = self.memory = pipe.memory
         self.context = start.context(process=self)
-        self.made: type = object
+        self.actor_class: type = object
         self._label = start.label
         self._prefix = start.config.prefix
         self._interface: Callable[[], Interface]
-        self._loop = loop
+        self.loop = loop
         self._results = PendingResults(loop, self)
         self.sender = OrderedSender(self, self.post)
         self.refcount = LocalRefCount()
@@ -157,7 +158,7 @@ class OwnerClient(ABC):
 
     def report_ready(self, instance: object) -> None:
         """Tells the owner that the object is made: calls may come."""
-        self.made = type(instance)
+        self.actor_class = type(instance)
         own = own_name(instance)
         self._label = self._label.with_own(own)
         self.post((READY, own, os.getpid()))
@@ -168,7 +169,7 @@ class OwnerClient(ABC):
 
     def function_name(self, method: str) -> str:
         """A method of the actor, with its class and module; see CallLookup."""
-        return f"{self.made.__module__}.{self.made.__qualname__}.{method}"
+        return f"{self.actor_class.__module__}.{self.actor_class.__qualname__}.{method}"
 
     @contextmanager
     def reporting_wait(self, ref: ObjectRef[Any]) -> Generator[None]:
@@ -207,7 +208,7 @@ class OwnerClient(ABC):
     def later(self, callback: Callable[[], object]) -> None:
         """Calls back where no other work of the engine is under way."""
 
-    def returns(self, *, wait: bool = True) -> list[Frame]:
+    def release_frames(self, *, wait: bool = True) -> list[Frame]:
         """Makes the frames that give borrowed references back now."""
         returned = self.refcount.take_returned(wait=wait)
         for actor, _ in returned:
@@ -230,27 +231,27 @@ class OwnerClient(ABC):
 
     def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
-        found: HandlePin = self.asked(FIND, name, namespace)
+        found: HandlePin = self.ask_and_wait(FIND, name, namespace)
         return found
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
-        names: list[tuple[str, str]] = self.asked(LIST, "names")
+        names: list[tuple[str, str]] = self.ask_and_wait(LIST, "names")
         return names
 
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
-        infos: list[ActorInfo] = self.asked(LIST, "actors")
+        infos: list[ActorInfo] = self.ask_and_wait(LIST, "actors")
         return infos
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
-        amounts: dict[str, float] = self.asked(LIST, "available")
+        amounts: dict[str, float] = self.ask_and_wait(LIST, "available")
         return amounts
 
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
-        amounts: dict[str, float] = self.asked(LIST, "total")
+        amounts: dict[str, float] = self.ask_and_wait(LIST, "total")
         return amounts
 
     def set_interface(self, interface: Callable[[], Interface]) -> None:
@@ -270,15 +271,15 @@ class OwnerClient(ABC):
         self.post((LEAVE, 0))
         raise ActorExit
 
-    def over(self, call: int, error: BaseException | None = None) -> None:
-        """Ends what must not be answered; see WorkerEngine."""
+    def check_over(self, call: int, error: BaseException | None = None) -> None:
+        """Returns only if a call is to be answered; see WorkerEngine."""
         if self._is_in_fork:
             exit_fork(error)
         if call in self._exited_calls:
             raise ActorExit
 
-    def asked(self, kind: int, *fields: object) -> Any:
-        """What the owner answers to a frame, at once."""
+    def ask_and_wait(self, kind: int, *fields: object) -> Any:
+        """Sends a frame and blocks until the owner has answered it."""
         ref = self.ask(kind, *fields)
         self.wait_here(ref)
         return ref.result()
@@ -369,10 +370,10 @@ class OwnerClient(ABC):
         """From now on the call is cancelled if nobody holds the ref any more."""
         call = ref.call
 
-        def gone(_: object) -> None:
+        def on_dropped(_: object) -> None:
             self.later(partial(self.cancel, call))
 
-        self._results.release_if_unused(ref, gone)
+        self._results.release_if_unused(ref, on_dropped)
 
     # Counting handles.
 
@@ -462,7 +463,7 @@ class OwnerClient(ABC):
             self.post((STREAM_ACK, number, count))
 
     def fail_all(self, error: Exception) -> None:
-        """The owner is gone: nothing that was or will be asked is answered."""
+        """Fails what was or will be asked: the owner is gone."""
         self._results.fail_all(error)
 
     def adopt(self, ref: ObjectRef[Any]) -> None:

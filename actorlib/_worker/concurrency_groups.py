@@ -1,4 +1,4 @@
-"""How many calls of a kind run at once: the rest wait, in the order in which they came.
+"""Limits how many calls of a group run at once; the rest wait, in their order.
 
 A call below the limit costs a comparison; one above it has neither a task nor a thread
 until its turn.
@@ -22,9 +22,9 @@ class Gate:
         limit: How many may run at once.
 
     Attributes:
-        limit: The same.
-        running: How many do.
-        waiting: The frames of the others, by the numbers of the calls.
+        limit: How many may run at once.
+        running: How many run.
+        waiting: The frames of those that wait, by number.
     """
 
     __slots__ = ("limit", "running", "waiting")
@@ -54,11 +54,11 @@ class Gate:
         return False
 
     def add(self) -> None:
-        """A call has a place, whatever the limit."""
+        """Counts a call that has a place, whatever the limit."""
         self.running += 1
 
     def leave(self) -> Frame | None:
-        """A call is over; gives the one that runs in its place, if one waits."""
+        """Frees the place of a call; gives the one that takes it, if one waits."""
         if self.waiting:
             return self.waiting.popitem(last=False)[1]
         self.running -= 1
@@ -70,7 +70,7 @@ class Gate:
 
 
 class Gates:
-    """The gates of one actor: one for each group, and one for all other methods.
+    """Holds the gates of one actor: one for each group, and one for other methods.
 
     Args:
         limits: How many calls run at once, by group; ``""`` is the group of the methods
@@ -94,7 +94,7 @@ class Gates:
         self.default = self._gates.get("")
 
     def of(self, method: str, group: str | None = None) -> Gate:
-        """The gate of a call.
+        """Finds the gate of a call.
 
         Args:
             method: The name of the method.
@@ -103,11 +103,11 @@ class Gates:
         return self._gates[group or self._groups.get(method, "")]
 
     def name_of(self, gate: Gate) -> str:
-        """The group that a gate is of."""
+        """Finds the group of a gate."""
         return next(group for group, other in self._gates.items() if other is gate)
 
     def by_group(self) -> dict[str, Gate]:
-        """All of them, by group."""
+        """Gives all gates, by group."""
         return self._gates
 
     def drop(self, call: int) -> Frame | None:

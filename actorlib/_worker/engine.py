@@ -31,14 +31,14 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         refcount: Counts the handles that the worker holds.
         sender: Sends what is about actors, in order.
         is_over: Whether the actor has ended itself, or this process is a fork of the
-            worker, so that ``over`` is to be called before anything is answered.
+            worker, so that ``check_over`` is to be called before anything is answered.
     """
 
     refcount: LocalRefCount
     sender: OrderedSender
     is_over: bool
 
-    def over(self, call: int, error: BaseException | None = None) -> None:
+    def check_over(self, call: int, error: BaseException | None = None) -> None:
         """Returns only if a call is to be answered although ``is_over``.
 
         Args:
@@ -58,7 +58,7 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         """Sends a frame that the owner answers."""
         ...
 
-    def asked(self, kind: int, *fields: object) -> Any:
+    def ask_and_wait(self, kind: int, *fields: object) -> Any:
         """Sends a frame and blocks until the owner has answered it."""
         ...
 

@@ -186,7 +186,7 @@ class GeneratorRunner:
 
     def _check_over(self, stream: OutgoingStream) -> None:
         if self._client.is_over:
-            self._client.over(stream.call)
+            self._client.check_over(stream.call)
 
     def _close(self, stream: OutgoingStream) -> None:
         close = getattr(stream.source, "close", None)

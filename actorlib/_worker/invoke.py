@@ -49,7 +49,7 @@ def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame
         ActorExit: The method has ended the actor.
     """
     if engine.is_over:
-        engine.over(call)
+        engine.check_over(call)
     if type(value) in _SIMPLE:
         try:
             return (RESULT, call, None, encode(value))
@@ -123,7 +123,7 @@ def encode_item(
         ActorExit: The generator has ended the actor.
     """
     if engine.is_over:
-        engine.over(call)
+        engine.check_over(call)
     try:
         if type(value) in _WITHOUT_HANDLES:
             return (ITEM, call, index, None, encode(value))
@@ -153,7 +153,7 @@ def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -
         SystemExit: That is what it raised, or it has ended the actor: no answer.
     """
     if engine.is_over:
-        engine.over(call, error)
+        engine.check_over(call, error)
     if isinstance(error, SystemExit):
         raise error
     return _failure(engine, call, error, where)
@@ -164,7 +164,7 @@ def constructor_failure(
 ) -> Frame:
     """Encodes what a constructor raised, SystemExit too."""
     if engine.is_over:
-        engine.over(0, error)
+        engine.check_over(0, error)
     return _failure(engine, 0, error, where)
 
 

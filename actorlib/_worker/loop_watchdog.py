@@ -1,10 +1,10 @@
-"""Says what keeps the event loop of an actor from its work, once for each method.
+"""Warns of what blocks the event loop of an actor, once for each method.
 
 A method that blocks the loop, plain or ``async def``, stops all others that run there,
 and nothing tells its author. One that awaits its own actor through
-``max_concurrency=1`` waits for ever. Both are found by looking, so no call pays for it:
-a thread has each loop answer twice a second, and looks at its stack if it does not.
-When nothing was called for a while it sleeps until something comes.
+``max_concurrency=1`` waits for ever. Both are found by sampling, so no call pays for
+it: a thread pings each loop twice a second, and looks at its stack if it does not
+answer. When nothing was called for a while it sleeps until something comes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _AWAITS = cast("CodeType", cast("Any", ObjectRef).__await__.__code__)
 
 
 class WatchThread:
-    """The thread that looks at the loops of one actor.
+    """Looks at the loops of one actor, on a thread of its own.
 
     Args:
-        threads: Those of the actor, which it is among.
-        name: What debuggers call it.
+        threads: The threads of the actor, which that is among.
+        name: The thread's, for debuggers.
 
     Attributes:
         is_asleep: Whether ``wake`` has to be called when a call comes.
@@ -62,22 +62,22 @@ class WatchThread:
         self._watches: list[LoopWatch] = []
         self._woken = threading.Event()
         self._ended = threading.Event()
-        self._runs = False
+        self._has_started = False
 
     def add(self, watch: LoopWatch) -> None:
-        """It looks at one more."""
+        """Looks at one more."""
         self._watches.append(watch)
         if not self.is_asleep:
             watch.wake()
 
     def wake(self) -> None:
-        """A call has come."""
+        """Looks again: a call has come."""
         for watch in self._watches:
             watch.wake()
         self.is_asleep = False
         self._woken.set()
-        if not self._runs:
-            self._runs = True
+        if not self._has_started:
+            self._has_started = True
             self._threads.start(self._name, self._look)
 
     def end(self) -> None:
@@ -96,7 +96,7 @@ class WatchThread:
 
 
 class LoopWatch:
-    """Looks at one loop; made on its thread.
+    """Looks at one loop, whose thread makes it.
 
     Args:
         where: Names one of the actor's methods, for messages.
@@ -124,51 +124,51 @@ class LoopWatch:
         self._where = where
         self._loop = loop
         self._tasks = tasks
-        self._runs = runs
+        self._run_codes = runs
         self._bases = bases
         self._post = post
-        self._asked_at: float | None = None
-        self._rests = 0
-        self._said: set[str] = set()
-        self._stood: dict[int, float] = {}
+        self._pinged_at: float | None = None
+        self._idle_looks = 0
+        self._warned: set[str] = set()
+        self._stuck_since: dict[int, float] = {}
 
     def wake(self) -> None:
-        """A call has come."""
-        self._rests = 0
+        """Looks again: a call has come."""
+        self._idle_looks = 0
         self.is_asleep = False
 
     def look(self) -> None:
-        """Has the loop answer, or says why it does not; on the thread that looks."""
+        """Pings the loop, or warns of what blocks it; on the thread that looks."""
         if self.is_asleep:
             return
         now = time.monotonic()
-        if self._asked_at is None:
-            self._asked_at = now
+        if self._pinged_at is None:
+            self._pinged_at = now
             with contextlib.suppress(RuntimeError):  # it is closed
-                self._loop.call_soon_threadsafe(self._answer)
-        elif now - self._asked_at >= PATIENCE:
-            self._tell_blocked(now - self._asked_at)
+                self._loop.call_soon_threadsafe(self._pong)
+        elif now - self._pinged_at >= PATIENCE:
+            self._warn_blocked(now - self._pinged_at)
 
-    def _answer(self) -> None:
-        """The loop runs: looks at what waits there, on its thread."""
-        self._asked_at = None
+    def _pong(self) -> None:
+        """Answers on the loop's thread, and looks at what waits there."""
+        self._pinged_at = None
         tasks = self._tasks
-        self._rests = 0 if tasks else self._rests + 1
-        if self._rests >= ROUNDS:
+        self._idle_looks = 0 if tasks else self._idle_looks + 1
+        if self._idle_looks >= ROUNDS:
             self.is_asleep = True
         elif tasks:
             self._look_for_stuck(tasks)
 
     # A loop that is blocked.
 
-    def _tell_blocked(self, seconds: float) -> None:
+    def _warn_blocked(self, seconds: float) -> None:
         frame = sys._current_frames().get(self._thread)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # the only way to another thread's stack
         if frame is None:
             return
         method = self._method_in(frame)
-        if method in self._said:
+        if method in self._warned:
             return
-        self._said.add(method)
+        self._warned.add(method)
         _log.warning(
             "%s has blocked the event loop of its actor for %.1f s by now: no "
             "other method runs there meanwhile. It is in %s. Await what takes long, "
@@ -181,7 +181,7 @@ class LoopWatch:
 
     def _method_in(self, frame: FrameType) -> str:
         for outer in _outwards(frame):
-            if outer.f_code in self._runs:
+            if outer.f_code in self._run_codes:
                 return self._where(outer.f_locals["name"])
         inside = takewhile(lambda f: f.f_code not in self._bases, _outwards(frame))
         users = [f for f in inside if not _is_library(f.f_code.co_filename)]
@@ -194,25 +194,25 @@ class LoopWatch:
         self, tasks: Mapping[int, tuple[asyncio.Task[None], Frame, Gate]]
     ) -> None:
         now = time.monotonic()
-        stand = {
+        stuck = {
             call: (task, frame, gate)
             for call, (task, frame, gate) in tasks.items()
             if gate.limit == 1 and gate.waiting
         }
-        self._stood = {call: self._stood.get(call, now) for call in stand}
-        for call, (task, frame, gate) in stand.items():
+        self._stuck_since = {call: self._stuck_since.get(call, now) for call in stuck}
+        for call, (task, frame, gate) in stuck.items():
             method = frame[2]
             ref = awaited(task)
-            if now - self._stood[call] < PATIENCE or ref is None:
+            if now - self._stuck_since[call] < PATIENCE or ref is None:
                 continue
-            if f"{method} waits" not in self._said:
-                self._said.add(f"{method} waits")
+            if f"{method} waits" not in self._warned:
+                self._warned.add(f"{method} waits")
                 waiting = tuple({other[2] for other in gate.waiting.values()})
                 self._post((STUCK, ref.call, waiting, method))
 
 
 def awaited(task: asyncio.Task[Any]) -> ObjectRef[Any] | None:
-    """The ref that a task awaits by itself; None if it awaits something else."""
+    """Finds the ref that a task itself awaits; None if it awaits something else."""
     step: Any = task.get_coro()
     while step is not None:
         if getattr(step, "gi_code", None) is _AWAITS:
@@ -223,7 +223,7 @@ def awaited(task: asyncio.Task[Any]) -> ObjectRef[Any] | None:
 
 
 def place_of(frame: FrameType) -> str:
-    """Where a thread is, for people: its innermost line of the user's own code."""
+    """Says where a thread is: at its innermost line of the user's own code."""
     users = (f for f in _outwards(frame) if not _is_library(f.f_code.co_filename))
     own = next(users, frame)
     file, number = own.f_code.co_filename, own.f_lineno

@@ -43,7 +43,7 @@ class FunctionTiming:
 
     def __init__(self) -> None:
         self._longest: dict[str, float] = {}
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
     def ran(self, function: str, took: float) -> float | None:
         """Takes note of a run.
@@ -53,8 +53,8 @@ class FunctionTiming:
         """
         longest = max(took, self._longest.get(function, 0.0) * _FORGIVEN_A_FUNCTION)
         self._longest[function] = longest
-        told = self._told.get(function)
-        if told is not None and told / _CHANGE < longest < told * _CHANGE:
+        reported = self._reported.get(function)
+        if reported is not None and reported / _CHANGE < longest < reported * _CHANGE:
             return None
-        self._told[function] = longest
+        self._reported[function] = longest
         return longest

@@ -84,7 +84,7 @@ class PendingResults:
         self._entries[reader.call] = reader
 
     def drop(self, call: int) -> bool:
-        """Nobody waits for a call any more; whether somebody did."""
+        """Forgets a call that nobody waits for any more; False if nobody did."""
         return self._entries.pop(call, None) is not None
 
     def release_if_unused(
@@ -127,13 +127,13 @@ class PendingResults:
             return None
 
     def fail(self, call: int, error: BaseException) -> None:
-        """A call gets no answer."""
+        """Fails the ref of a call: it gets no answer."""
         ref = self._take_out(call)
         if ref is not None and not ref.done():
             ref.set_exception(error)
 
     def fail_all(self, error: Exception) -> None:
-        """Nothing that was or will be asked is answered."""
+        """Fails all refs, those of later calls too."""
         self._lost = error
         for call in list(self._entries):
             self.fail(call, error)

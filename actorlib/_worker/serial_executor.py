@@ -67,7 +67,7 @@ class SerialOwnerClient(OwnerClient):
         """
         if running.get() is None and threading.get_ident() == self._method_thread:
             return
-        self.pipe.try_send(partial(self.returns, wait=False))
+        self.pipe.try_send(partial(self.release_frames, wait=False))
 
     def receive_pending(self) -> None:
         """Reads what has come; see OwnerClient."""
@@ -81,12 +81,12 @@ class SerialOwnerClient(OwnerClient):
         """Calls back when the worker reads next; see OwnerClient."""
         self.inbox.callbacks.append(callback)
 
-    def over(self, call: int, error: BaseException | None = None) -> None:
-        """Ends what must not be answered; see OwnerClient.
+    def check_over(self, call: int, error: BaseException | None = None) -> None:
+        """Returns only if a call is to be answered; see WorkerEngine.
 
         Whoever calls ``exit_actor()`` here ends all of it.
         """
-        super().over(call, error)
+        super().check_over(call, error)
         raise ActorExit
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
@@ -250,7 +250,7 @@ class SerialExecutor:
 
     def flush(self) -> None:
         """Sends what was answered."""
-        for returned in self._client.returns():
+        for returned in self._client.release_frames():
             self._pipe.gather(returned)
         if self._links.gathered:
             self._links.flush()

@@ -212,7 +212,7 @@ def construct(
         with engine.borrowing(start.borrowed):
             instance = run(partial(_construct, start, engine))
         if engine.is_over:
-            engine.over(0)
+            engine.check_over(0)
     except ActorExit:
         raise
     except BaseException as error:

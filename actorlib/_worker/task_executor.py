@@ -446,7 +446,7 @@ class TaskExecutor:
                 inbox.read_what_is_there(self._client.settle)
                 self._return_if_asked()
             if not calls:
-                for returned in self._client.returns():
+                for returned in self._client.release_frames():
                     pipe.gather(returned)
                 pipe.flush()
                 self._gathered_count = 0
@@ -524,7 +524,7 @@ class TaskExecutor:
     def interrupted(self, call: int, name: str, error: BaseException) -> Frame:
         """Gives the answer of a call whose function raised or was interrupted."""
         if self._client.is_over:
-            self._client.over(call, error)
+            self._client.check_over(call, error)
         if call in self._inbox.cancelled and not isinstance(error, SystemExit):
             return invoke.cancelled(call)
         return invoke.failure(self._client, call, error, self._client.where(name))

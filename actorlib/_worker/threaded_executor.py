@@ -200,7 +200,7 @@ class ThreadedExecutor:
 
     def _run_deferred(self) -> None:
         """Does what was put off while this thread was busy."""
-        for returned in self._client.returns():
+        for returned in self._client.release_frames():
             self._pipe.send(returned)
         self._inbox.run_callbacks()
 
