@@ -639,3 +639,35 @@ async def test_group_when_called_before_the_main_loop_runs_then_it_answers(
         assert await Grouped.remote().check.remote() == "well"
     finally:
         answered.set()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_group_when_it_ends_the_actor_before_the_main_loop_runs_then_it_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @actorlib.remote(concurrency_groups={"health": 1})
+    class Grouped:
+        @actorlib.method(concurrency_group="health")
+        async def leave(self) -> None:
+            sys.exit(3)
+
+    ended, run, end = threading.Event(), AsyncExecutor.run, AsyncExecutor._end
+
+    def late(executor: AsyncExecutor) -> None:
+        ended.wait()
+        run(executor)
+
+    def end_and_say(executor: AsyncExecutor, error: BaseException | None) -> None:
+        end(executor, error)
+        ended.set()
+
+    monkeypatch.setattr(AsyncExecutor, "run", late)
+    monkeypatch.setattr(AsyncExecutor, "_end", end_and_say)
+    try:
+        error = await raised(Grouped.remote().leave.remote())
+    finally:
+        ended.set()
+
+    assert isinstance(error, ActorDiedError)
+    assert error.exit is not None
+    assert error.exit.code == 3

@@ -56,7 +56,7 @@ from actorlib._worker.plain_methods import PlainMethods
 from actorlib._worker.startup import construct, shutting_down
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.generators import OutgoingStream
@@ -413,7 +413,7 @@ class AsyncExecutor:
         """Calls plain code on the loop, and awaits what it gives if it can be."""
         value = self.call(work)
         if inspect.iscoroutine(value):
-            self._loop.run_until_complete(value)
+            self._run_until_done(value)
 
     def run(self) -> None:
         """Runs the calls until the end.
@@ -439,7 +439,7 @@ class AsyncExecutor:
         for threads in self._group_threads.values():
             threads.stop()
         if self._is_single:
-            self._loop.run_until_complete(self._cancel_and_drain())
+            self._run_until_done(self._cancel_and_drain())
             self._channel.close()
             self._client.finish()
             return
@@ -448,9 +448,22 @@ class AsyncExecutor:
         work = asyncio.run_coroutine_threadsafe(
             self._cancel_and_drain(), self._pipe_loop
         )
-        self._loop.run_until_complete(asyncio.wrap_future(work, loop=self._loop))
+        self._run_until_done(asyncio.wrap_future(work, loop=self._loop))
         self._pipe_loop.call_soon_threadsafe(self._pipe_loop.stop)
         self._pipe_thread.join()
+
+    def _run_until_done(self, work: Awaitable[object]) -> None:
+        """Runs the loop until something is done, whoever stops the loop meanwhile."""
+        # What ends the actor stops the loop from another thread, perhaps only now.
+        future = asyncio.ensure_future(work, loop=self._loop)
+        future.add_done_callback(lambda _: self._loop.stop())
+        try:
+            while not future.done():
+                self._loop.run_forever()
+        finally:
+            if future.done() and not future.cancelled():
+                future.exception()  # what it raised may have come out of the loop
+        future.result()
 
     # On the thread that reads the pipe, which may be the same.
 
