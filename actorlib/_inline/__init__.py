@@ -1,4 +1,4 @@
-"""Actors in their owner's process: for breakpoints, and for unit tests.
+"""Runs actors in their owner's process: for breakpoints, and for unit tests.
 
 The local engine without processes. What decides, sends and counts is that engine's own,
 on both sides of the pipe; only what starts a worker is another, and starts a thread.

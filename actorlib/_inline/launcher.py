@@ -56,7 +56,7 @@ class InlineLauncher:
         self._fd_limit = FdLimit()
 
     async def start(self) -> None:
-        """Nothing has to be made ready; see Launcher."""
+        """Does nothing: there is nothing to make ready; see Launcher."""
 
     def launch(self, name: str, *, has_devices: bool) -> InlineWorker:
         """Starts the thread of an actor; see Launcher."""

@@ -85,13 +85,13 @@ class InlineWorker:
         self.sock.close()
 
     def identify(self, pid: int) -> None:
-        """Nothing: it is known from the start."""
+        """Does nothing: it is known from the start."""
 
     def rename(self, name: str) -> None:
-        """Nothing: what it prints stands for itself."""
+        """Does nothing: its output has no prefix."""
 
     def log_tail(self) -> str:
-        """Nothing: what it prints is printed by this process."""
+        """Gives nothing: what it prints is this process's own output."""
         return ""
 
     def _on_thread_ended(self) -> None:

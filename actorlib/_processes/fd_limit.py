@@ -18,7 +18,7 @@ _OUT_OF_FDS = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class FdLimit:
-    """This process's soft limit of open files, raised while it is needed.
+    """Raises this process's soft limit of open files for as long as it is needed.
 
     Go and Node raise theirs at every start. The hard limit stays, and so do the limits
     of workers, which are those that this process was started with.

@@ -51,7 +51,7 @@ class WorkerProcess(Protocol):
         ...
 
     def identify(self, pid: int) -> None:
-        """The process has said its id, which may be before its parent has."""
+        """Notes the id that the process reports, maybe before its parent does."""
         ...
 
     @property

@@ -156,7 +156,7 @@ def _text(line: bytes) -> str:
 
 
 def _character_boundary(data: bytes) -> int:
-    """Where to cut text in UTF-8: before a last character that may not be whole."""
+    """Finds where to cut UTF-8: before a last character that may not be whole."""
     for back in range(1, min(4, len(data)) + 1):
         if data[-back] & 0b1100_0000 != 0b1000_0000:  # where a character begins
             return len(data) - back if data[-back] >= 0b1100_0000 else len(data)
@@ -177,7 +177,7 @@ _REPORTS = (b"Traceback (most recent call last)", b"Fatal Python error")
 
 
 class OutputLine(NamedTuple):
-    """One line that a worker printed.
+    """Holds one line that a worker printed.
 
     Attributes:
         stream: ``stdout`` or ``stderr``.
@@ -194,7 +194,7 @@ class OutputLine(NamedTuple):
 
 @dataclass(slots=True)
 class _Window:
-    """Equal lines within some seconds.
+    """Counts equal lines within some seconds.
 
     Attributes:
         since: When it began.
@@ -213,7 +213,7 @@ class _Window:
 
 @dataclass(slots=True)
 class _Burst:
-    """What one process prints in one go.
+    """Gathers the lines that one process prints in one go.
 
     Attributes:
         since: When it began.
@@ -305,14 +305,14 @@ class LogDeduplicator:
         return False
 
     def _uncount(self, line: OutputLine) -> None:
-        """A line that was counted is shown after all."""
+        """Takes back the count of a line that is shown after all."""
         window = self._windows.get(_key(line))
         if window is not None and window.count:
             window.count -= 1
 
     @property
     def next_due(self) -> float | None:
-        """When a count has to be shown, or None if nothing is held back."""
+        """The time to show a count at; None if nothing is held back."""
         for window in self._windows.values():  # they stand in the order of their age
             if window.count:
                 return window.since + self._window

@@ -103,11 +103,11 @@ class SharedPayload:
 
     @property
     def is_forwardable(self) -> bool:
-        """Whether others may be told where it lies, and not only what is in it."""
+        """Whether it can be sent on by its place, and not only by its bytes."""
         return self._memory.can_share_segment(self.segment)
 
     def location(self) -> dict[str, Any]:
-        """Where it lies, for a frame; from here on the receiver counts as a holder."""
+        """Says where it lies, for a frame; from here on the receiver holds it, too."""
         self.is_fresh = False
         return {"segment": self.segment, "start": self.start, "sizes": self.sizes}
 
@@ -126,7 +126,7 @@ class SharedPayload:
 
 
 class SharedMemory:
-    """The shared memory of one process: segments it has made, and those of others.
+    """Holds the shared memory of one process: its segments, and those of others.
 
     A worker gets segments before it knows who it is, and has this before it is forked,
     so ``bind_to`` says later whose it is.
@@ -263,7 +263,7 @@ class SharedMemory:
             return f"nobody knows how much ({error})"
 
     def running_call_cell(self) -> memoryview | list[int]:
-        """Where this process notes the call it runs, to be read when it is gone."""
+        """Gives the cell in which this process notes its call, for when it is gone."""
         try:
             return [0] if self.budget is None else self.budget.running_call_cell()
         except OSError:  # no more files, or addresses: nobody will know
@@ -272,7 +272,7 @@ class SharedMemory:
     # What others send.
 
     def payload_at(self, table: dict[str, Any]) -> SharedPayload:
-        """The payload at a location; see ``SharedPayload.location``.
+        """Gives the payload at a location; see ``SharedPayload.location``.
 
         Raises:
             ProtocolError: There is no such place.

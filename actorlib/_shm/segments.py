@@ -315,7 +315,7 @@ class MemoryBudget:
 
 
 def grown_size(touched: int, end: int, size: int) -> int:
-    """How far to touch a segment that has to reach an end: a bit further.
+    """Says how far to touch a segment that has to reach an end: a bit further.
 
     So small values do not cost a system call each.
     """

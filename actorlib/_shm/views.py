@@ -1,4 +1,4 @@
-"""Views of mapped memory, read-only ones and private copies that may be written.
+"""Makes views of mapped memory: read-only ones, and private copies to be written.
 
 A read-only view says when the last view of the same part is gone. A weak reference to a
 ``memoryview`` says nothing: whoever makes another one of it, as numpy does, shares what
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Buffer(ctypes.Structure):
-    """``Py_buffer``, as the interpreter's buffer protocol fills it."""
+    """Maps ``Py_buffer``, as the interpreter's buffer protocol fills it."""
 
     _fields_: ClassVar = [
         ("buf", ctypes.c_void_p),
@@ -146,7 +146,7 @@ def writable_memory(
 
 
 def file_of(part: memoryview) -> tuple[Mapped, int] | None:
-    """The mapped file that a view shows, and from which byte on; None if none."""
+    """Finds the mapped file that a view is of, and its first byte there; or None."""
     whole: object = part.obj
     if not isinstance(whole, _Part) or whole.file is None:
         return None

@@ -261,7 +261,7 @@ class BorrowedRefs:
 
 
 def load_ref(object_id: ObjectId) -> ObjectRef[Any]:
-    """The ref of an object, in the process that it was sent to."""
+    """Loads the ref of an object, in the process that it was sent to."""
     return current_engine().borrow(object_id)
 
 
@@ -339,7 +339,7 @@ def encode_arguments(
     memory: SharedMemory,
     loans: list[Any],
 ) -> Payload:
-    """The payload of a call's arguments, as they are now.
+    """Encodes a call's arguments, as they are now.
 
     Args:
         where: What is called, for messages.
@@ -361,7 +361,7 @@ def encode_arguments(
 
 
 def encode_value(value: object) -> Payload:
-    """The payload of one value; its buffers may be the value's own.
+    """Encodes one value; the payload's buffers may be the value's own.
 
     Raises:
         SerializationError: It cannot be sent.
@@ -413,7 +413,7 @@ class Arguments:
         return all(ref.done() for ref in self.refs)
 
     def payload(self) -> tuple[Payload, list[CountedId] | None]:
-        """The payload with the values of all refs, and what is in it.
+        """Encodes the arguments with the values of all refs; gives their loans, too.
 
         Raises:
             SerializationError: A value cannot be sent on.
@@ -441,7 +441,7 @@ class Arguments:
             ), loans or None
 
     def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
-        """What stands for the value of a ref.
+        """Gives what is pickled for the value of a ref.
 
         Raises:
             Exception: What the ref raises, with a note of which argument it was.

@@ -104,7 +104,7 @@ def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
 
 
 def _cancellation_check() -> Callable[[], None]:
-    """A check that raises when the running call was cancelled, or its time is over."""
+    """Makes a check that raises if the running call was cancelled or is too late."""
     context = current_engine().context
 
     def raise_if_cancelled() -> None:

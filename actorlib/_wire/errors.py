@@ -81,7 +81,7 @@ class SettableFuture(Protocol):
         ...
 
     def done(self) -> bool:
-        """Whether it needs no answer any more: what loads may have seen to that."""
+        """Whether it needs no answer any more, as loading one may have cancelled it."""
         ...
 
 
@@ -165,7 +165,7 @@ def _raise(error: BaseException) -> None:
 def exception_parts(
     error: BaseException,
 ) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
-    """The class of an exception, the arguments that make it, and what else it holds.
+    """Takes an exception apart: its class, the arguments that make it, its state.
 
     Builtin exceptions say themselves what makes them: it is not always ``args``
     (``OSError.filename``), nor is all else in ``__dict__`` (``ImportError.name``).
@@ -184,7 +184,7 @@ def exception_parts(
 
 
 def own_args(error: BaseException) -> tuple[Any, ...]:
-    """The ``args`` of an exception, also where its class has something by that name."""
+    """Gives the ``args`` of an exception, also where its class hides them."""
     return cast("tuple[Any, ...]", _args.__get__(error))
 
 
@@ -210,7 +210,7 @@ def rebuild_exception(
     args: tuple[Any, ...],
     state: dict[str, Any],
 ) -> BaseException:
-    """An exception from its parts, without a constructor of the user's.
+    """Makes an exception from its parts, without a constructor of the user's.
 
     Args:
         cls: Its class.
@@ -232,7 +232,7 @@ def rebuild_exception(
 def exception_of(
     kind: int, summary: str, text: str, where: str, payload: Payload
 ) -> BaseException:
-    """The exception that a FAILURE frame stands for.
+    """Makes the exception that a FAILURE frame stands for.
 
     Args:
         kind: RAISED, DIED or CANCELLED.
@@ -255,7 +255,7 @@ def exception_of(
 
 
 def load_exception(payload: Payload) -> BaseException | None:
-    """The exception in a payload; None if there is none that can be loaded here.
+    """Loads the exception in a payload; None if there is none that loads here.
 
     Raises:
         KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
@@ -268,7 +268,7 @@ def load_exception(payload: Payload) -> BaseException | None:
 
 
 def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
-    """Whether an exception says to whoever waits for a call what it says, and no more.
+    """Whether raising an exception where a call is awaited has no other effect.
 
     Others would end or cancel the task that waits, or its loop, and a future refuses
     StopIteration.
@@ -311,7 +311,7 @@ def dump_exception(error: BaseException) -> bytes:
 
 
 class _ExceptionParts:
-    """An exception that is pickled in parts, and made again without its constructor."""
+    """Pickles an exception in parts, to be made again without its constructor."""
 
     def __init__(self, error: BaseException) -> None:
         cls, arguments, state = exception_parts(error)
@@ -322,7 +322,7 @@ class _ExceptionParts:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback of what the user's code has raised, without our frames above it."""
+    """Formats the traceback of a user's error, without our frames above it."""
     trace = error.__traceback__
     # The outermost frame is always ours, wherever the package was loaded from.
     first = inner = trace.tb_next if trace is not None else None
@@ -351,7 +351,7 @@ def with_note(error: BaseException, note: str) -> BaseException:
 def task_error(
     cause: BaseException | None, summary: str, text: str, where: str
 ) -> TaskError:
-    """A TaskError that is an instance of the cause's class too, if that can be.
+    """Makes a TaskError that is an instance of the cause's class too, if that can be.
 
     Args:
         cause: The exception; without one, what is known of it stands in for it.
@@ -388,7 +388,7 @@ def _task_error_of(
 
 
 def _dual_error(cause: BaseException) -> TaskError | None:
-    """The same exception as an instance of TaskError too, if there can be one."""
+    """Makes the same exception an instance of TaskError too, if there can be one."""
     if isinstance(cause, UnserializableException):  # nobody raised that
         return None
     try:
@@ -423,7 +423,7 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
 
 
 def _builtin_constructor(cls: type[BaseException]) -> Any:
-    """The constructor of the closest builtin base: it sets what ``__dict__`` lacks.
+    """Finds the constructor of the closest builtin base: it sets what a dict lacks.
 
     ``OSError.errno`` or ``UnicodeDecodeError.start`` live in C; the user's own
     ``__init__`` is not run again, as its arguments are not known.
@@ -482,7 +482,7 @@ def unsendable_error(
     error: Exception,
     attempt: Callable[[object], object] = encode,
 ) -> SerializationError:
-    """The error that says what cannot be sent, and what in it prevents that.
+    """Makes the error that says what cannot be sent, and what in it prevents that.
 
     Args:
         what: What the value is, for example ``"argument 1 of Model.ping"``.

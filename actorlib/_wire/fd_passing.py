@@ -59,7 +59,7 @@ class FdSocket:
             return False
 
     def receive(self) -> int | None:
-        """The descriptor that came next; whoever takes it closes it.
+        """Receives the next descriptor; whoever takes it closes it.
 
         Returns:
             None if this process may open no more of them. It is there still: see
@@ -370,7 +370,7 @@ def _send_read_only(side: FdSocket, fd: int) -> bool:
 
 
 def _segments_of(frame: Frame) -> list[bytes]:
-    """The segments of the blocks among the loans of a frame, wherever those are."""
+    """Lists the segments of the blocks among the loans of a frame."""
     names = [
         loan[:SEGMENT_NAME_SIZE]
         for field in frame[1:-1]

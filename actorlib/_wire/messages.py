@@ -205,7 +205,7 @@ Frame: TypeAlias = tuple[Any, ...]
 
 
 def name_of(kind: int) -> str:
-    """The name of a kind of frame, such as ``CALL_ACTOR``, for messages to people."""
+    """Names a kind of frame, such as ``CALL_ACTOR``, for messages to people."""
     # The kinds stand first among the numbers above.
     named = (n for n, value in globals().items() if n.isupper() and value == kind)
     return next(named, f"frames of kind {kind}")

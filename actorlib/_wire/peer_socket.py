@@ -111,7 +111,7 @@ class PeerSocket:
         return [frame for frame, _ in gathered]
 
     def receive(self) -> list[Frame]:
-        """The frames of the next message; none if there is no message.
+        """Receives the frames of the next message; none if there is no message.
 
         Raises:
             EOFError: The other side is gone, and everything it sent was received.

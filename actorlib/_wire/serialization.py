@@ -82,7 +82,7 @@ _NOT_PLAIN = (OverflowError, UnicodeEncodeError, ValueError, MemoryError)
 
 
 def encode(value: object) -> Payload:
-    """The payload of one value.
+    """Encodes a value into a payload.
 
     Raises:
         Exception: Whatever pickling raised; the value cannot be sent. What is no
@@ -101,7 +101,7 @@ def encode(value: object) -> Payload:
 
 
 def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
-    """The payload of a call with plain positional arguments; None if they are not."""
+    """Encodes plain positional arguments of a call; None if they are not plain."""
     for value in args:
         if type(value) not in _NUMBERS and not _is_plain(value):
             return None
@@ -112,7 +112,7 @@ def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
 
 
 def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
-    """The payload of a call's arguments, to be read with ``decode_call``.
+    """Encodes a call's arguments, to be read with ``decode_call``.
 
     Raises:
         Exception: Whatever pickling raised; the arguments cannot be sent.
@@ -126,7 +126,7 @@ def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Paylo
 
 
 def decode(payload: Payload) -> Any:
-    """The value of a payload.
+    """Decodes a payload into its value.
 
     Raises:
         Exception: Whatever unpickling raised, for example ModuleNotFoundError. It runs
@@ -150,7 +150,7 @@ def decode(payload: Payload) -> Any:
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-    """The positional and the keyword arguments of a call.
+    """Decodes the positional and the keyword arguments of a call.
 
     Raises:
         Exception: Whatever unpickling raised.
@@ -180,7 +180,7 @@ def with_own_buffers(payload: Payload) -> Payload:
 
 
 def dump(value: object) -> bytes:
-    """A value in one piece, always pickled: for what is kept and sent many times.
+    """Pickles a value in one piece: for what is kept and sent many times.
 
     Raises:
         Exception: Whatever pickling raised.
@@ -195,7 +195,7 @@ def dump(value: object) -> bytes:
 
 
 def one_line(error: BaseException) -> str:
-    """An exception in one line, whatever its own words do."""
+    """Formats an exception in one line, whatever its own ``__str__`` does."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 

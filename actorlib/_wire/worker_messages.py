@@ -100,7 +100,7 @@ _LONGEST = 60
 
 
 class FieldType(NamedTuple):
-    """What a field may be.
+    """Describes what a field may be.
 
     Attributes:
         name: What it is called where something else came.
@@ -247,7 +247,7 @@ _ABSENT: Final = object()
 
 
 def _items(value: Any, count: int) -> tuple[Any, ...]:
-    """The items of a tuple of so many; nothing of any type if it is none."""
+    """Gives the items of a tuple of so many; absent ones if it is none."""
     items = cast("tuple[Any, ...]", value) if type(value) is tuple else ()
     return items if len(items) == count else (_ABSENT,) * count
 

@@ -16,7 +16,6 @@ from actorlib._owner.exit_reason import (
     under_way,
 )
 from actorlib._processes.launcher import ProcessExit
-from actorlib._processes.log_tail import log_tail
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
 
 LEFT = ProcessExit(code=0)
@@ -267,65 +266,12 @@ def test_exit_of_when_it_was_not_ready_then_it_was_not_idle() -> None:
     )
 
 
-FAULT = """\
-terminate called
+def test_exit_of_when_python_says_where_it_was_then_that_method_is_named() -> None:
+    tail = """\
 Fatal Python error: Segmentation fault
-
-Thread 0x00007f01 (most recent call first):
-  File "/ours/_worker/looped.py", line 5 in run
-  File "/usr/lib/python3.11/threading.py", line 1 in _bootstrap
-
 Current thread 0x00007f02 (most recent call first):
   File "/usr/lib/python3.11/ctypes/__init__.py", line 3 in string_at
-  File "/home/me/model.py", line 7 in crash
-  File "/ours/_worker/serial.py", line 218 in _serve_call
-  File "/ours/_worker/__main__.py", line 9 in live
-  File "<string>", line 1 in <module>
-
-Extension modules: msgpack._cmsgpack (total: 1)""".splitlines()
-
-
-def test_log_tail_when_python_tells_of_a_fault_then_the_user_s_frames_alone() -> None:
-    assert log_tail(FAULT, "/ours/").splitlines() == [
-        "terminate called",
-        "Fatal Python error: Segmentation fault",
-        "Current thread 0x00007f02 (most recent call first):",
-        '  File "/usr/lib/python3.11/ctypes/__init__.py", line 3 in string_at',
-        '  File "/home/me/model.py", line 7 in crash',
-    ]
-
-
-def test_log_tail_when_it_was_not_in_the_user_s_code_then_the_error_alone() -> None:
-    idle = [line for line in FAULT if "ctypes" not in line and "model.py" not in line]
-    assert log_tail(idle, "/ours/").splitlines() == FAULT[:2]
-
-
-def test_log_tail_when_the_thread_is_not_known_then_frames_of_all() -> None:
-    told = [line.replace("Current thread", "Thread") for line in FAULT]
-    assert len(log_tail(told, "/ours/").splitlines()) == 5
-
-
-def test_log_tail_when_a_traceback_has_our_frames_then_they_are_left_out() -> None:
-    told = [
-        "Traceback (most recent call last):",
-        '  File "/ours/_worker/serial.py", line 218, in _serve_call',
-        "    value = method(*args, **kwargs)",
-        "            ^^^^^^^^^^^^^^^^^^^^^^^",
-        '  File "/home/me/model.py", line 7, in crash',
-        "    raise SystemExit",
-        "SystemExit: 3",
-    ]
-    assert log_tail(told, "/ours/").splitlines() == [told[0], *told[4:]]
-
-
-def test_log_tail_when_there_are_many_then_the_last() -> None:
-    assert log_tail([f"line {n}" for n in range(50)]).splitlines() == [
-        f"line {n}" for n in range(30, 50)
-    ]
-
-
-def test_exit_of_when_python_says_where_it_was_then_that_method_is_named() -> None:
-    tail = log_tail(FAULT, "/ours/")
+  File "/home/me/model.py", line 7 in crash"""
     remains = ExitEvidence(
         process=SEGFAULT, was_ready=True, under_way=("ping", "crash"), log_tail=tail
     )
