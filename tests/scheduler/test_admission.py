@@ -38,11 +38,11 @@ async def acquire(
     constraints: DeviceConstraints = ANYWHERE,
 ) -> Lease:
     """Waits for a lease; cancelled, it leaves the line or gives the lease back."""
-    promise = admission.acquire(label, asked, constraints)
+    pending = admission.acquire(label, asked, constraints)
     try:
-        return await promise
+        return await pending
     except BaseException:  # GeneratorExit too: a closed coroutine waits no more
-        admission.leave(promise)
+        admission.leave(pending)
         raise
 
 
@@ -53,7 +53,7 @@ class Crowd:
         self.ledger = ledger
         self.admission = Admission(ledger)
         self.tasks: dict[str, asyncio.Task[Lease]] = {}
-        self.promises: list[asyncio.Future[Lease]] = []
+        self.pendings: list[asyncio.Future[Lease]] = []
 
     async def ask(self, label: str, asked: Resources) -> asyncio.Task[Lease]:
         task = asyncio.create_task(acquire(self.admission, label, asked))
@@ -62,8 +62,8 @@ class Crowd:
         return task
 
     def enter(self, label: str, asked: Resources) -> asyncio.Future[Lease]:
-        self.promises.append(self.admission.acquire(label, asked))
-        return self.promises[-1]
+        self.pendings.append(self.admission.acquire(label, asked))
+        return self.pendings[-1]
 
     def waiting(self) -> list[str]:
         return [label for label, _ in self.admission.waiting()]
@@ -86,9 +86,9 @@ async def crowd() -> AsyncIterator[Crowd]:
     for task in crowd.tasks.values():
         task.cancel()
     await asyncio.gather(*crowd.tasks.values(), return_exceptions=True)
-    for promise in crowd.promises:
-        if not promise.done():
-            crowd.admission.leave(promise)
+    for pending in crowd.pendings:
+        if not pending.done():
+            crowd.admission.leave(pending)
     crowd.ledger.check()
     assert crowd.waiting() == []
 
@@ -124,7 +124,7 @@ async def test_acquire_when_many_wait_then_served_in_order(crowd: Crowd) -> None
     assert crowd.waiting() == []
 
 
-async def test_acquire_when_cancelled_then_leaves_the_line(crowd: Crowd) -> None:
+async def test_acquire_when_cancelled_then_leaves_the_queue(crowd: Crowd) -> None:
     await acquire(crowd.admission, "A", GPU)
     task = await crowd.ask("B", GPU)
 
@@ -177,7 +177,7 @@ async def test_acquire_when_cancelled_before_the_grant_then_the_next_has_it(
     assert second.done()
 
 
-async def test_acquire_when_the_coroutine_is_closed_then_leaves_the_line(
+async def test_acquire_when_the_coroutine_is_closed_then_leaves_the_queue(
     crowd: Crowd,
 ) -> None:
     lease = await acquire(crowd.admission, "A", GPU)
@@ -191,7 +191,7 @@ async def test_acquire_when_the_coroutine_is_closed_then_leaves_the_line(
     assert crowd.ledger.available() == crowd.ledger.total()
 
 
-async def test_acquire_when_timed_out_then_leaves_the_line(crowd: Crowd) -> None:
+async def test_acquire_when_timed_out_then_leaves_the_queue(crowd: Crowd) -> None:
     await acquire(crowd.admission, "A", GPU)
 
     with pytest.raises(TimeoutError):
@@ -241,12 +241,14 @@ async def test_waiting_when_many_wait_then_in_order_of_arrival(crowd: Crowd) -> 
     assert crowd.admission.waiting() == [("B", GPU), ("C", giant), ("D", CPU)]
 
 
-async def test_explain_when_first_in_line_then_what_is_lacking(crowd: Crowd) -> None:
+async def test_explain_when_first_in_the_queue_then_what_is_lacking(
+    crowd: Crowd,
+) -> None:
     crowd.enter("A", GPU)
-    promise = crowd.enter("B", GPU)
+    pending = crowd.enter("B", GPU)
     crowd.enter("C", GPU)
 
-    assert crowd.admission.explain("B", GPU, pending=promise) == (
+    assert crowd.admission.explain("B", GPU, pending=pending) == (
         "B asks GPU=1; all of GPU=1 is taken"
     )
 
@@ -276,21 +278,21 @@ async def test_explain_when_it_is_a_newcomer_then_all_are_ahead(crowd: Crowd) ->
     )
 
 
-async def test_explain_when_its_likes_are_in_line_then_only_those_ahead_count(
+async def test_explain_when_its_likes_wait_then_only_those_ahead_count(
     crowd: Crowd,
 ) -> None:
-    promises = [crowd.enter("B", GPU) for _ in range(4)]
+    pendings = [crowd.enter("B", GPU) for _ in range(4)]
 
-    text = crowd.admission.explain("B", GPU, pending=promises[2])
+    text = crowd.admission.explain("B", GPU, pending=pendings[2])
 
     assert text.endswith("Ahead of it in line: B (GPU=1)")
 
 
 async def test_leave_when_it_was_not_taken_then_it_is_free(crowd: Crowd) -> None:
-    promise = crowd.enter("A", GPU)
-    assert promise.done()
+    pending = crowd.enter("A", GPU)
+    assert pending.done()
 
-    crowd.admission.leave(promise)
+    crowd.admission.leave(pending)
 
     assert crowd.ledger.available() == crowd.ledger.total()
 
@@ -319,7 +321,7 @@ async def test_leave_when_it_was_granted_meanwhile_then_the_next_has_it(
     assert second.done()
 
 
-async def test_enter_when_wished_then_only_those_who_compete_wait() -> None:
+async def test_acquire_when_constrained_then_only_those_who_compete_wait() -> None:
     admission = Admission(machine(gpus=2))
     ledger = admission.ledger
     first, second = ledger.pools["GPU"].devices
@@ -340,7 +342,7 @@ async def test_enter_when_wished_then_only_those_who_compete_wait() -> None:
     )
 
 
-async def test_explain_when_those_ahead_wish_for_others_then_they_are_not_named() -> (
+async def test_explain_when_those_ahead_may_get_others_then_they_are_not_named() -> (
     None
 ):
     admission = Admission(machine(gpus=2))
@@ -449,7 +451,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     def release(self, data: st.DataObject) -> None:
         if self.held:
             place = data.draw(st.integers(0, len(self.held) - 1))
-            # Within the loop, as the owner does: the line only moves there.
+            # Within the loop, as the owner does: the queue only moves there.
             self.call(self.admission.release, self.held.pop(place))
 
     @rule()
@@ -493,20 +495,20 @@ async def test_change_constraints_when_its_devices_are_free_then_granted_at_once
     admission = Admission(machine(gpus=2))
     zero, one = admission.ledger.pools["GPU"].devices
     admission.acquire("holder", GPU)
-    promise = admission.acquire("A", GPU, DeviceConstraints(apart=frozenset({one})))
-    assert not promise.done()
+    pending = admission.acquire("A", GPU, DeviceConstraints(apart=frozenset({one})))
+    assert not pending.done()
 
-    admission.change_constraints(promise, ANYWHERE)
+    admission.change_constraints(pending, ANYWHERE)
 
-    assert promise.result().shares[0].device == one
+    assert pending.result().shares[0].device == one
     assert zero.index == 0
 
 
 async def test_change_constraints_when_its_turn_has_come_then_nothing_changes() -> None:
     admission = Admission(machine(gpus=2))
-    promise = admission.acquire("A", GPU)
+    pending = admission.acquire("A", GPU)
 
-    admission.change_constraints(promise, DeviceConstraints(spread=True))
+    admission.change_constraints(pending, DeviceConstraints(spread=True))
 
-    assert promise.result().shares[0].device.index == 0
+    assert pending.result().shares[0].device.index == 0
     assert admission.waiting() == []

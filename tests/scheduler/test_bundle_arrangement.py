@@ -218,7 +218,7 @@ def test_gang_when_it_has_more_bundles_than_python_has_frames_then_placed() -> N
     assert sorted(set(found)) == list(range(8))
 
 
-def test_gang_when_devices_are_barred_then_not_on_those() -> None:
+def test_gang_when_devices_are_reserved_then_not_on_those() -> None:
     ledger = machine(3)
     total, constraints = asked([1, 1], "PACK")
 
@@ -252,37 +252,37 @@ def test_bundle_when_it_names_a_type_then_on_devices_of_it() -> None:
 
 def test_line_when_a_group_waits_then_nobody_takes_its_devices_before_it() -> None:
     ledger, total = machine(2), asked([1, 1], "PACK")
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     first = ledger.try_acquire(request(num_gpus=0.5))
     assert first is not None
-    line.enqueue("group", *total)
+    queue.enqueue("group", *total)
 
-    assert line.try_at_once(request(num_gpus=0.5)) is None
-    line.enqueue("actor", request(num_gpus=0.5))
+    assert queue.try_at_once(request(num_gpus=0.5)) is None
+    queue.enqueue("actor", request(num_gpus=0.5))
     ledger.release(first)
 
-    assert [waiter.label for waiter, _ in line.serve()] == ["group"]
+    assert [waiter.label for waiter, _ in queue.serve()] == ["group"]
 
 
 def test_line_when_a_group_can_never_be_then_it_holds_nobody_up() -> None:
     ledger = machine(2)
-    line = WaitQueue(ledger)
-    line.enqueue("group", *asked([0.5] * 3, "STRICT_SPREAD"))
+    queue = WaitQueue(ledger)
+    queue.enqueue("group", *asked([0.5] * 3, "STRICT_SPREAD"))
 
-    assert line.try_at_once(request(num_gpus=1)) is not None
+    assert queue.try_at_once(request(num_gpus=1)) is not None
 
 
 def test_line_when_a_group_waits_for_cpus_then_devices_are_free_for_others() -> None:
     ledger = machine(2)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     ledger.try_acquire(request(num_cpus=4))
-    line.enqueue(
+    queue.enqueue(
         "group",
         request(num_cpus=2),
         DeviceConstraints(gang=Gang([request(num_cpus=2)], "PACK")),
     )
 
-    assert line.try_at_once(request(num_gpus=1)) is not None
+    assert queue.try_at_once(request(num_gpus=1)) is not None
 
 
 # Against every way there is.
@@ -421,17 +421,17 @@ def test_gang_when_no_way_was_found_then_it_is_neither_feasible_nor_never() -> N
 
 def test_line_when_it_is_not_known_whether_a_group_fits_then_it_delays_nobody() -> None:
     ledger = machine(16)
-    line = WaitQueue(ledger)
-    line.enqueue("group", *units_asked(hard(), "PACK"))
-    line.enqueue("group", *units_asked(hard(), "PACK"))
+    queue = WaitQueue(ledger)
+    queue.enqueue("group", *units_asked(hard(), "PACK"))
+    queue.enqueue("group", *units_asked(hard(), "PACK"))
 
-    lease = line.try_at_once(request(num_gpus=16))
+    lease = queue.try_at_once(request(num_gpus=16))
     assert lease is not None
-    line.enqueue("actor", request(num_gpus=1))
+    queue.enqueue("actor", request(num_gpus=1))
     ledger.release(lease)
 
-    assert [waiter.label for waiter, _ in line.serve()] == ["actor"]
-    assert [waiter.label for waiter in line] == ["group", "group"]
+    assert [waiter.label for waiter, _ in queue.serve()] == ["actor"]
+    assert [waiter.label for waiter in queue] == ["group", "group"]
 
 
 def test_group_when_it_is_not_known_whether_it_fits_then_that_is_said() -> None:
@@ -443,7 +443,9 @@ def test_group_when_it_is_not_known_whether_it_fits_then_that_is_said() -> None:
     assert "delays nobody" in reason
 
 
-def test_bundle_of_several_when_another_names_a_make_then_it_takes_other_ones() -> None:
+def test_bundle_of_several_when_another_names_a_model_then_it_takes_other_ones() -> (
+    None
+):
     """The best set for three would be two of the type that the other bundle names."""
     devices = tuple(
         Device(family="nvidia", kind="GPU", index=i, id=str(i), type=t, model=t)

@@ -207,7 +207,7 @@ def test_give_when_a_member_ends_then_its_part_is_free_inside_alone() -> None:
         bundles.give_back(lease)
 
 
-def test_could_fit_when_it_wishes_for_other_devices_then_false() -> None:
+def test_could_fit_when_it_may_get_other_devices_then_false() -> None:
     bundles = group(request(num_gpus=1))
     elsewhere = waiter(
         constraints=DeviceConstraints(only=frozenset(gpus(3)[2:])), num_gpus=1

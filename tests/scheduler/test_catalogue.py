@@ -57,14 +57,14 @@ def refused(**options: object) -> str:
     return str(caught.value)
 
 
-def test_demand_when_nothing_is_wished_then_anywhere() -> None:
+def test_demand_when_nothing_is_constrained_then_anywhere() -> None:
     demand = asked(num_cpus=1)
 
     assert demand.constraints is ANYWHERE
     assert str(demand.resources) == "CPU=1, GPU=1"
 
 
-def test_demand_when_spread_then_the_wish_says_so() -> None:
+def test_demand_when_spread_then_the_constraints_say_so() -> None:
     assert asked(placement="spread").constraints.spread
     assert asked(placement="pack").constraints is ANYWHERE
 
@@ -73,7 +73,7 @@ def test_demand_when_spread_then_the_wish_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "name", "device"),
+    ("type_name", "name", "device"),
     [
         ("A100", "A100", A100),
         ("a100", "A100", A100),
@@ -84,23 +84,23 @@ def test_demand_when_spread_then_the_wish_says_so() -> None:
         (types.NVIDIA_H100, "H100", H100),
     ],
 )
-def test_demand_when_a_type_is_wished_then_its_makes_and_its_resource(
-    wish: str, name: str, device: Device
+def test_demand_when_a_type_is_named_then_its_models_and_its_resource(
+    type_name: str, name: str, device: Device
 ) -> None:
-    request, constraints = asked(accelerator_type=wish)
+    request, constraints = asked(accelerator_type=type_name)
 
     assert constraints.models == {model_of(device)}
     assert request.amounts == {"GPU": 10_000, f"accelerator_type:{name}": 10}
 
 
-@pytest.mark.parametrize(("wish", "index"), [("H100-80G", 0), ("H100-40G", 1)])
-def test_demand_when_a_model_is_here_in_two_sizes_then_of_the_one_that_is_wished(
-    wish: str, index: int
+@pytest.mark.parametrize(("type_name", "index"), [("H100-80G", 0), ("H100-40G", 1)])
+def test_demand_when_a_model_is_here_in_two_sizes_then_of_the_one_that_is_named(
+    type_name: str, index: int
 ) -> None:
     devices = (H100, gpu(1, "H100", memory=40))
 
     constraints = asked(
-        Catalogue({"GPU": devices}, ()), accelerator_type=wish
+        Catalogue({"GPU": devices}, ()), accelerator_type=type_name
     ).constraints
 
     pool = Ledger(Resources.of({}), {"GPU": devices}).pools["GPU"]
@@ -114,20 +114,24 @@ def test_demand_when_no_number_is_asked_then_the_resource_alone() -> None:
     assert constraints.models == {model_of(H100)}
 
 
-@pytest.mark.parametrize("wish", ["V100", "v100"])
-def test_demand_when_a_type_is_merely_declared_then_of_any_device(wish: str) -> None:
-    request, constraints = asked(catalogue("V100"), accelerator_type=wish)
+@pytest.mark.parametrize("type_name", ["V100", "v100"])
+def test_demand_when_a_type_is_merely_declared_then_of_any_device(
+    type_name: str,
+) -> None:
+    request, constraints = asked(catalogue("V100"), accelerator_type=type_name)
 
     assert constraints.models is None
     assert request.amounts["accelerator_type:V100"] == 10
 
 
-@pytest.mark.parametrize("wish", ["B200", "A100-80G"])
-def test_demand_when_a_type_is_not_here_then_asked_for_all_the_same(wish: str) -> None:
-    request, constraints = asked(accelerator_type=wish)
+@pytest.mark.parametrize("type_name", ["B200", "A100-80G"])
+def test_demand_when_a_type_is_not_here_then_asked_for_all_the_same(
+    type_name: str,
+) -> None:
+    request, constraints = asked(accelerator_type=type_name)
 
     assert constraints.models is None
-    assert request.amounts[f"accelerator_type:{wish}"] == 10
+    assert request.amounts[f"accelerator_type:{type_name}"] == 10
     assert catalogue().refusal("Model", request) is not None
 
 
@@ -153,7 +157,7 @@ def test_types_when_several_are_alike_then_each_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "hint"),
+    ("type_name", "hint"),
     [
         ("A10", " Did you mean 'A100'?"),
         ("h10", " Did you mean 'H100'?"),
@@ -161,15 +165,15 @@ def test_types_when_several_are_alike_then_each_once() -> None:
     ],
 )
 def test_refusal_when_a_type_is_not_here_then_says_what_is(
-    wish: str, hint: str
+    type_name: str, hint: str
 ) -> None:
     here = catalogue()
 
-    text = here.refusal("Model", asked(here, accelerator_type=wish).resources)
+    text = here.refusal("Model", asked(here, accelerator_type=type_name).resources)
 
     assert text == (
-        f"Model asks accelerator_type={wish!r}; this machine has 1 of H100, 2 of A100, "
-        f"2 of TPU-V5LITEPOD.{hint}"
+        f"Model asks accelerator_type={type_name!r}; this machine has 1 of H100, "
+        f"2 of A100, 2 of TPU-V5LITEPOD.{hint}"
     )
 
 
@@ -205,14 +209,16 @@ def test_refusal_when_nothing_has_a_type_then_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("declared", "wish"), [((), "H100"), (("V100",), "V100"), ((), None)]
+    ("declared", "type_name"), [((), "H100"), (("V100",), "V100"), ((), None)]
 )
 def test_refusal_when_the_type_is_here_then_none(
-    declared: tuple[str, ...], wish: str | None
+    declared: tuple[str, ...], type_name: str | None
 ) -> None:
     here = catalogue(*declared)
 
-    assert here.refusal("Model", asked(here, accelerator_type=wish).resources) is None
+    assert (
+        here.refusal("Model", asked(here, accelerator_type=type_name).resources) is None
+    )
 
 
 # Devices.

@@ -63,7 +63,7 @@ def some(pool: DevicePool, *indices: int) -> frozenset[Device]:
 
 
 def of(pool: DevicePool, *models: str) -> DeviceConstraints:
-    """The wish for some models."""
+    """Constraints to some models."""
     models = frozenset(
         model for model in map(model_of, pool.devices) if model.model in models
     )
@@ -180,7 +180,7 @@ def test_check_when_a_device_was_lost_then_raises() -> None:
         pool.check()
 
 
-def test_choose_when_some_are_barred_then_others_and_all_stay_findable() -> None:
+def test_choose_when_some_are_reserved_then_others_and_all_stay_findable() -> None:
     pool = DevicePool(GPU, gpus(3))
     occupy(pool, {0: HALF})
 
@@ -210,7 +210,7 @@ def test_take_when_spread_then_the_emptiest_first() -> None:
     assert taken == [[0], [1], [2], [0], [1], [2], None]
 
 
-# Several makes in one pool.
+# Several models in one pool.
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_take_when_spread_then_the_emptiest_first() -> None:
         (("part", "H100"), 2, None),
     ],
 )
-def test_choose_when_makes_are_mixed_then_one_make_or_one_vendor(
+def test_choose_when_models_are_mixed_then_one_model_or_one_vendor(
     models: tuple[str, ...], count: int, chosen: list[int] | None
 ) -> None:
     pool = mixed(*models)
@@ -243,7 +243,7 @@ def test_choose_when_makes_are_mixed_then_one_make_or_one_vendor(
 @pytest.mark.parametrize(
     ("units", "chosen"), [(HALF, [3]), (UNITS, [1]), (2 * UNITS, [1, 4])]
 )
-def test_choose_when_a_type_is_wished_then_of_that_type(
+def test_choose_when_a_type_is_named_then_of_that_type(
     units: int, chosen: list[int]
 ) -> None:
     pool = mixed("H100", "A100", "MI300X", "A100", "A100")
@@ -356,14 +356,14 @@ def test_choose_when_near_then_the_same_device_or_a_linked_one(
 ) -> None:
     pool = joined(5, (0, 1), (2, 3))
     occupy(pool, free)
-    wished = DeviceConstraints(
+    given = DeviceConstraints(
         near=some(pool, *near),
         spread=bool(constraints.get("spread")),
         apart=some(pool, *constraints.get("apart", ())),
         only=some(pool, *constraints.get("only", ())) or None,
     )
 
-    assert pool.choose(units, wished) == chosen
+    assert pool.choose(units, given) == chosen
 
 
 def test_choose_when_near_parts_of_a_card_then_one_at_most() -> None:
@@ -412,7 +412,9 @@ def test_choose_when_numbers_share_then_an_aligned_run(
     assert pool.choose(count * UNITS) == chosen
 
 
-def test_choose_when_numbers_share_and_some_are_barred_then_a_run_of_the_rest() -> None:
+def test_choose_when_numbers_share_and_some_are_reserved_then_a_run_of_the_rest() -> (
+    None
+):
     pool = DevicePool(TPU, gpus(8, kind="TPU"))
 
     assert pool.choose(4 * UNITS, reserved={1}) == [4, 5, 6, 7]
@@ -429,9 +431,9 @@ def test_choose_when_devices_are_linked_then_a_linked_pair(
 ) -> None:
     pool = joined(4, (0, 1), (2, 3))
     occupy(pool, {0: 0})
-    wished = {name: some(pool, *indices) for name, indices in constraints.items()}
+    given = {name: some(pool, *indices) for name, indices in constraints.items()}
 
-    assert pool.choose(2 * UNITS, DeviceConstraints(**wished)) == chosen
+    assert pool.choose(2 * UNITS, DeviceConstraints(**given)) == chosen
 
 
 @pytest.mark.parametrize(
@@ -446,16 +448,16 @@ def test_choose_when_devices_are_linked_then_a_linked_pair(
         ({"near": (1,), "only": (2,)}, set()),
     ],
 )
-def test_scope_when_wished_then_all_that_may_be_got(
+def test_allowed_when_constrained_then_all_that_may_be_got(
     constraints: dict[str, object], scope: object
 ) -> None:
     pool = joined(5, (0, 1), (2, 3))
-    wished = {
+    given = {
         name: some(pool, *value) if isinstance(value, tuple) else value
         for name, value in constraints.items()
     }
 
-    assert pool.resolver.allowed(DeviceConstraints(**wished)) == scope
+    assert pool.resolver.allowed(DeviceConstraints(**given)) == scope
 
 
 MODELS = ("H100", "A100", "A100", "H100", "MI300X", "MI300X", "A100", "part", "part")
@@ -473,7 +475,7 @@ MIXED = fresh()
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> DeviceConstraints:
+def any_constraints(draw: st.DrawFn) -> DeviceConstraints:
     devices = MIXED.devices
     models = st.frozensets(
         st.sampled_from(sorted(set(map(model_of, MIXED.devices)), key=str)), min_size=1
@@ -502,7 +504,7 @@ class PoolMachine(RuleBasedStateMachine):
         self.free = [UNITS] * len(MODELS)
 
     def here(self, constraints: DeviceConstraints) -> DeviceConstraints:
-        """A wish for some of the mixed devices, for those in their places here."""
+        """Constraints to some of the mixed devices, for those in their places here."""
         if constraints is ANYWHERE or self.models is MODELS:
             return constraints
         only, near, apart = (
@@ -576,7 +578,7 @@ class PoolMachine(RuleBasedStateMachine):
             st.integers(1, UNITS),
             st.integers(2, 5).map(lambda number: number * UNITS),
         ),
-        constraints=st.just(ANYWHERE) | wishes(),
+        constraints=st.just(ANYWHERE) | any_constraints(),
         reserved=st.just(frozenset[int]()) | st.sets(st.integers(0, len(MODELS) - 1)),
     )
     def take(
@@ -605,7 +607,9 @@ class PoolMachine(RuleBasedStateMachine):
         for share in shares:
             self.free[share.device.index] += share.units
 
-    @rule(units=st.integers(1, 3).map(lambda n: n * UNITS), constraints=wishes())
+    @rule(
+        units=st.integers(1, 3).map(lambda n: n * UNITS), constraints=any_constraints()
+    )
     def foresee(self, units: int, constraints: DeviceConstraints) -> None:
         constraints = self.here(constraints)
         scope = self.pool.resolver.allowed(constraints)
@@ -618,7 +622,10 @@ class PoolMachine(RuleBasedStateMachine):
             device.index for device in self.allowed(constraints)
         ]
 
-    @rule(units=st.sampled_from([1, HALF, UNITS, 2 * UNITS]), constraints=wishes())
+    @rule(
+        units=st.sampled_from([1, HALF, UNITS, 2 * UNITS]),
+        constraints=any_constraints(),
+    )
     def repeat(self, units: int, constraints: DeviceConstraints) -> None:
         """How it came about that this is free makes no difference."""
         constraints = self.here(constraints)

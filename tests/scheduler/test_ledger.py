@@ -227,7 +227,7 @@ def test_acquire_when_two_kinds_and_one_is_taken_then_the_other_stays_free() -> 
     ledger.check()
 
 
-def test_acquire_when_wished_or_barred_then_the_placement_follows() -> None:
+def test_acquire_when_constrained_or_reserved_then_the_placement_follows() -> None:
     ledger = machine(devices=gpus(3))
     apart = DeviceConstraints(apart=frozenset(gpus(1)))
 
@@ -239,7 +239,7 @@ def test_acquire_when_wished_or_barred_then_the_placement_follows() -> None:
     ledger.check()
 
 
-def test_feasible_when_wished_then_only_of_what_is_left() -> None:
+def test_feasible_when_constrained_then_only_of_what_is_left() -> None:
     ledger = machine(devices=gpus(3))
     apart = DeviceConstraints(apart=frozenset(gpus(1)))
 
@@ -251,7 +251,7 @@ def test_feasible_when_wished_then_only_of_what_is_left() -> None:
     }
 
 
-def test_lacking_when_wished_then_what_is_taken_of_that() -> None:
+def test_lacking_when_constrained_then_what_is_taken_of_that() -> None:
     ledger = machine()
     only = DeviceConstraints(only=frozenset(gpus(1)))
     granted(ledger, request(num_gpus=0.5))

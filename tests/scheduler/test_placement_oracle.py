@@ -1,7 +1,8 @@
 """Random mixes on small machines, beside an oracle that tries every way there is.
 
-It knows nothing of levels, lanes and searches: what is free is the whole less what was
-granted, and whether something has room is asked of every device and every set of them.
+It knows nothing of buckets, subqueues and searches: what is free is the whole less what
+was granted, and whether something has room is asked of every device and every set of
+them.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Machine:
             resources={"x": has["x"]},
         )
         self.ledger = Ledger(capacity, {"GPU": self.devices})
-        self.line = WaitQueue(self.ledger)
+        self.queue = WaitQueue(self.ledger)
         self.asked: list[tuple[Resources, DeviceConstraints]] = []
         self.leases: dict[int, Lease] = {}
         self.waiting: dict[int, Waiter] = {}
@@ -85,11 +86,11 @@ class Machine:
         nobody_waits = self.first() is None
         number = len(self.asked)
         self.asked.append((asked, constraints))
-        lease = self.line.try_at_once(asked, constraints)
+        lease = self.queue.try_at_once(asked, constraints)
         if nobody_waits:
             assert (lease is not None) == could_fit
         if lease is None:
-            self.waiting[number] = self.line.enqueue(str(number), asked, constraints)
+            self.waiting[number] = self.queue.enqueue(str(number), asked, constraints)
         else:
             assert could_fit
             self.granted(number, lease)
@@ -98,8 +99,8 @@ class Machine:
         if number in self.leases:
             self.ledger.release(self.leases.pop(number))
         else:
-            self.line.remove(self.waiting.pop(number))
-        for waiter, lease in self.line.serve():
+            self.queue.remove(self.waiting.pop(number))
+        for waiter, lease in self.queue.serve():
             del self.waiting[int(waiter.label)]
             self.granted(int(waiter.label), lease)
 
@@ -110,21 +111,21 @@ class Machine:
         gang = constraints.gang
         if gang is None:
             self.check_part(
-                asked.amounts.get("GPU", 0), lease, self.wished(constraints)
+                asked.amounts.get("GPU", 0), lease, self.allowed(constraints)
             )
             return
         on: Counter[int] = Counter()
         for units, models, part in zip(
             gang.units("GPU"), gang.models, divide_lease(gang, lease), strict=True
         ):
-            self.check_part(units, part, self.wished(DeviceConstraints(models=models)))
+            self.check_part(units, part, self.allowed(DeviceConstraints(models=models)))
             on.update(share.device.index for share in part.shares)
         if gang.strategy == "STRICT_SPREAD":
             assert max(on.values(), default=0) <= 1
 
-    def check_part(self, units: int, lease: Lease, wished: set[int]) -> None:
+    def check_part(self, units: int, lease: Lease, allowed: set[int]) -> None:
         indices = {share.device.index for share in lease.shares}
-        assert indices <= wished
+        assert indices <= allowed
         assert len(indices) == len(lease.shares) == -(-units // UNITS)
         assert sum(share.units for share in lease.shares) == units
         assert len({share.device.family for share in lease.shares}) <= 1
@@ -137,7 +138,7 @@ class Machine:
         assert all(self.free(name) == self.ledger.free(name) for name in self.has)
         first = self.first()
         assert first is None or not self.could_fit(*self.asked[first])
-        assert self.line.serve() == []
+        assert self.queue.serve() == []
 
     def first(self) -> int | None:
         """Who is at the front of those who may ever get what they ask."""
@@ -160,7 +161,7 @@ class Machine:
                 free[share.device.index] -= share.units
         return free
 
-    def wished(self, constraints: DeviceConstraints) -> set[int]:
+    def allowed(self, constraints: DeviceConstraints) -> set[int]:
         keys = {device.key for device in constraints.near or ()}
         return {
             device.index
@@ -186,7 +187,7 @@ class Machine:
         if is_idle:
             free = dict.fromkeys(free, UNITS)
         if constraints.gang is None:
-            return not units or any(self.ways(units, free, self.wished(constraints)))
+            return not units or any(self.ways(units, free, self.allowed(constraints)))
         sizes = zip(constraints.gang.units("GPU"), constraints.gang.models, strict=True)
         parts = sorted(((u, m) for u, m in sizes if u), key=lambda part: -part[0])
         return self.packs(parts, free, constraints.gang.strategy)
@@ -200,9 +201,9 @@ class Machine:
         if not parts:
             return True
         (units, models), *rest = parts
-        wished = self.wished(DeviceConstraints(models=models))
+        allowed = self.allowed(DeviceConstraints(models=models))
         apart = strategy == "STRICT_SPREAD"
-        for chosen in self.ways(units, free, wished):
+        for chosen in self.ways(units, free, allowed):
             left = {
                 index: (0 if apart else level - min(units, UNITS))
                 if index in chosen
@@ -214,9 +215,9 @@ class Machine:
         return False
 
     def ways(
-        self, units: int, free: Mapping[int, int], wished: set[int]
+        self, units: int, free: Mapping[int, int], allowed: set[int]
     ) -> Iterator[tuple[int, ...]]:
-        roomy = [i for i in sorted(wished) if free[i] >= min(units, UNITS)]
+        roomy = [i for i in sorted(allowed) if free[i] >= min(units, UNITS)]
         for chosen in combinations(roomy, -(-units // UNITS)):
             if len({self.devices[index].family for index in chosen}) == 1:
                 yield chosen
@@ -236,14 +237,14 @@ def some_request(
     if not asked.amounts.get("GPU") or rng.random() < 0.65:
         return asked, ANYWHERE
     some = rng.sample(machine.devices, rng.randint(1, len(machine.devices)))
-    wishes = [
+    any_constraints = [
         DeviceConstraints(models=frozenset({model_of(some[0])})),
         DeviceConstraints(only=frozenset(some)),
         DeviceConstraints(near=frozenset(some[:1])),
         DeviceConstraints(apart=frozenset(some[:1])),
         DeviceConstraints(spread=True),
     ]
-    return asked, rng.choice(wishes)
+    return asked, rng.choice(any_constraints)
 
 
 def some_group(

@@ -26,9 +26,9 @@ def test_model_when_of_a_device_then_what_it_is_alike_in(
 
 
 def test_constraints_when_they_are_equal_then_they_hash_alike() -> None:
-    wishes = [
+    any_constraints = [
         DeviceConstraints(only=frozenset({CARD, PART}), apart=frozenset({CARD})),
         DeviceConstraints(only=frozenset({PART, CARD}), apart=frozenset({CARD})),
     ]
 
-    assert len(set(wishes)) == 1
+    assert len(set(any_constraints)) == 1

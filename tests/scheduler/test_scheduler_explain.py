@@ -205,7 +205,7 @@ def test_refusal_when_a_share_is_above_one_then_says_what_to_ask() -> None:
         ),
     ],
 )
-def test_refusal_when_the_wish_is_what_fails_then_says_what_it_leaves(
+def test_refusal_when_the_constraints_are_what_fails_then_says_what_it_leaves(
     constraints: DeviceConstraints, asked: int, said: str, left: str
 ) -> None:
     text = refusal(types(), "Model", request(num_gpus=asked), constraints)
@@ -216,7 +216,7 @@ def test_refusal_when_the_wish_is_what_fails_then_says_what_it_leaves(
     )
 
 
-def test_refusal_when_it_fails_without_the_wish_too_then_that_is_said() -> None:
+def test_refusal_when_it_fails_without_constraints_too_then_that_is_said() -> None:
     asked = request(num_gpus=4)
 
     text = refusal(types(), "Model", asked, of(H100))
@@ -224,7 +224,9 @@ def test_refusal_when_it_fails_without_the_wish_too_then_that_is_said() -> None:
     assert text == refusal(types(), "Model", asked)
 
 
-def test_refusal_when_one_kind_is_missing_and_the_wish_fails_too_then_of_each() -> None:
+def test_refusal_when_one_kind_is_missing_and_constraints_fail_too_then_of_each() -> (
+    None
+):
     ledger = Ledger(request(num_cpus=2), {"TPU": (), "GPU": (H100,)})
     asked = Resources.of({"TPU": 10_000, "GPU": 10_000})
 
@@ -259,7 +261,7 @@ def test_shortage_when_several_are_as_roomy_then_names_the_first() -> None:
     assert "GPU=0.4 on device 1" in shortage(ledger, "M", request(num_gpus=1))
 
 
-def test_shortage_when_wished_then_speaks_of_what_is_wished() -> None:
+def test_shortage_when_constrained_then_speaks_of_the_constraints() -> None:
     ledger = types()
     granted(ledger, request(num_gpus=0.8), of(A100))
 

@@ -177,7 +177,7 @@ def test_aligned_when_any_are_free_then_an_aligned_run_if_there_is_one(
     ],
     ids=["none", "pairs", "by way of another"],
 )
-def test_pieces_when_linked_then_who_reaches_whom(
+def test_components_when_linked_then_who_reaches_whom(
     links: tuple[tuple[int, int], ...], expected: list[list[int]]
 ) -> None:
     found = components(cards(links, 4), by_number=False)
@@ -185,11 +185,11 @@ def test_pieces_when_linked_then_who_reaches_whom(
     assert [places(piece) for piece in found] == expected
 
 
-def test_pieces_when_the_machine_is_a_mesh_then_one() -> None:
+def test_components_when_the_machine_is_a_mesh_then_one() -> None:
     assert len(components(cards(DGX_1), by_number=False)) == 1
 
 
-def test_pieces_when_by_number_then_runs() -> None:
+def test_components_when_by_number_then_runs() -> None:
     found = components(cores([0, 1, 3, 4, 5, 8]), by_number=True)
 
     assert [places(piece) for piece in found] == [[0, 1], [3, 4, 5], [8]]

@@ -56,18 +56,18 @@ def granted(
     return lease
 
 
-def served(line: WaitQueue) -> list[str]:
-    return [waiter.label for waiter, _ in line.serve()]
+def served(queue: WaitQueue) -> list[str]:
+    return [waiter.label for waiter, _ in queue.serve()]
 
 
-def labels(line: WaitQueue) -> list[str]:
-    return [waiter.label for waiter in line]
+def labels(queue: WaitQueue) -> list[str]:
+    return [waiter.label for waiter in queue]
 
 
 def test_try_at_once_when_nobody_waits_then_granted() -> None:
-    line = WaitQueue(machine())
+    queue = WaitQueue(machine())
 
-    assert line.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
+    assert queue.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
 
 
 def test_try_at_once_when_too_little_is_free_then_refused() -> None:
@@ -79,132 +79,132 @@ def test_try_at_once_when_too_little_is_free_then_refused() -> None:
 
 def test_try_at_once_when_an_earlier_one_wants_devices_then_refused() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    line.enqueue("Big", request(num_gpus=2))
+    queue.enqueue("Big", request(num_gpus=2))
 
-    assert line.try_at_once(request(num_gpus=0.1)) is None
+    assert queue.try_at_once(request(num_gpus=0.1)) is None
 
 
 def test_try_at_once_when_it_wants_nothing_of_the_earlier_one_then_granted() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    line.enqueue("Big", request(num_gpus=2))
+    queue.enqueue("Big", request(num_gpus=2))
 
-    assert line.try_at_once(request(num_cpus=4)) is not None
+    assert queue.try_at_once(request(num_cpus=4)) is not None
 
 
 def test_try_at_once_when_it_is_enough_for_both_then_granted() -> None:
     ledger = machine(cpus=4)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.enqueue("Big", request(num_gpus=1, num_cpus=3))
+    queue.enqueue("Big", request(num_gpus=1, num_cpus=3))
 
-    assert line.try_at_once(request(num_cpus=1)) is not None
+    assert queue.try_at_once(request(num_cpus=1)) is not None
 
 
 def test_try_at_once_when_it_would_take_what_an_earlier_needs_then_refused() -> None:
     ledger = machine(cpus=4)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.enqueue("Big", request(num_gpus=1, num_cpus=3))
+    queue.enqueue("Big", request(num_gpus=1, num_cpus=3))
 
-    assert line.try_at_once(request(num_cpus=1.5)) is None
+    assert queue.try_at_once(request(num_cpus=1.5)) is None
 
 
 def test_try_at_once_when_several_wait_then_sets_aside_for_all_of_them() -> None:
     ledger = machine(cpus=4)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.enqueue("A", request(num_gpus=1, num_cpus=2))
-    line.enqueue("B", request(num_gpus=1, num_cpus=1.5))
+    queue.enqueue("A", request(num_gpus=1, num_cpus=2))
+    queue.enqueue("B", request(num_gpus=1, num_cpus=1.5))
 
-    assert line.try_at_once(request(num_cpus=1)) is None
-    assert line.try_at_once(request(num_cpus=0.5)) is not None
+    assert queue.try_at_once(request(num_cpus=1)) is None
+    assert queue.try_at_once(request(num_cpus=0.5)) is not None
 
 
 def test_try_at_once_when_the_earlier_one_can_never_be_granted_then_granted() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
-    line.enqueue("Giant", request(num_gpus=3, num_cpus=80))
+    queue = WaitQueue(ledger)
+    queue.enqueue("Giant", request(num_gpus=3, num_cpus=80))
 
-    assert line.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
+    assert queue.try_at_once(request(num_gpus=2, num_cpus=4)) is not None
 
 
 def test_try_at_once_when_the_earlier_one_has_left_then_granted() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    line.remove(line.enqueue("Big", request(num_gpus=2)))
+    queue.remove(queue.enqueue("Big", request(num_gpus=2)))
 
-    assert line.try_at_once(request(num_gpus=0.1)) is not None
+    assert queue.try_at_once(request(num_gpus=0.1)) is not None
 
 
 def test_serve_when_nothing_is_free_then_nobody_goes() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
-    line.enqueue("A", request(num_gpus=1))
+    queue.enqueue("A", request(num_gpus=1))
 
-    assert served(line) == []
-    assert labels(line) == ["A"]
+    assert served(queue) == []
+    assert labels(queue) == ["A"]
 
 
 def test_serve_when_one_is_given_back_then_the_first_goes() -> None:
     ledger = machine(gpus=1)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     lease = granted(ledger, request(num_gpus=1))
-    line.enqueue("A", request(num_gpus=1))
-    line.enqueue("B", request(num_gpus=1))
+    queue.enqueue("A", request(num_gpus=1))
+    queue.enqueue("B", request(num_gpus=1))
 
     ledger.release(lease)
 
-    assert served(line) == ["A"]
-    assert labels(line) == ["B"]
+    assert served(queue) == ["A"]
+    assert labels(queue) == ["B"]
 
 
 def test_serve_when_several_may_go_then_in_order_of_arrival() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     lease = granted(ledger, request(num_gpus=2, num_cpus=4))
-    line.enqueue("A", request(num_cpus=1))
-    line.enqueue("B", request(num_gpus=1))
-    line.enqueue("C", request(num_cpus=1))
-    line.enqueue("D", request(num_gpus=1, num_cpus=1))
+    queue.enqueue("A", request(num_cpus=1))
+    queue.enqueue("B", request(num_gpus=1))
+    queue.enqueue("C", request(num_cpus=1))
+    queue.enqueue("D", request(num_gpus=1, num_cpus=1))
 
     ledger.release(lease)
 
-    assert served(line) == ["A", "B", "C", "D"]
+    assert served(queue) == ["A", "B", "C", "D"]
 
 
 def test_serve_when_the_first_lacks_devices_then_no_later_one_takes_any() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     first = granted(ledger, request(num_gpus=1))
     granted(ledger, request(num_gpus=1))
-    line.enqueue("Big", request(num_gpus=2))
-    line.enqueue("Small", request(num_gpus=0.1))
+    queue.enqueue("Big", request(num_gpus=2))
+    queue.enqueue("Small", request(num_gpus=0.1))
 
     ledger.release(first)
 
-    assert served(line) == []
+    assert served(queue) == []
 
 
 def test_serve_when_one_waits_only_for_its_turn_then_its_needs_are_set_aside() -> None:
     ledger = machine(cpus=4)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.1))
     lease = granted(ledger, request(num_cpus=4))
-    line.enqueue("Big", request(num_gpus=2))
-    line.enqueue("Behind", request(num_gpus=0.1, num_cpus=3))
-    line.enqueue("Wide", request(num_cpus=2))
-    line.enqueue("Narrow", request(num_cpus=1.5))
+    queue.enqueue("Big", request(num_gpus=2))
+    queue.enqueue("Behind", request(num_gpus=0.1, num_cpus=3))
+    queue.enqueue("Wide", request(num_cpus=2))
+    queue.enqueue("Narrow", request(num_cpus=1.5))
 
     ledger.release(lease)
 
-    assert served(line) == []
-    assert labels(line) == ["Big", "Behind", "Wide", "Narrow"]
+    assert served(queue) == []
+    assert labels(queue) == ["Big", "Behind", "Wide", "Narrow"]
 
 
 def test_serve_when_those_before_can_never_be_together_then_what_is_left_is_free() -> (
@@ -212,92 +212,94 @@ def test_serve_when_those_before_can_never_be_together_then_what_is_left_is_free
 ):
     """With either of the two there is room for one more, and never for both."""
     ledger = machine(cpus=4)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.1))
     lease = granted(ledger, request(num_cpus=4))
-    line.enqueue("Big", request(num_gpus=2))
-    line.enqueue("Behind", request(num_gpus=0.1, num_cpus=3))
-    line.enqueue("Wide", request(num_cpus=2))
-    line.enqueue("Narrow", request(num_cpus=1))
+    queue.enqueue("Big", request(num_gpus=2))
+    queue.enqueue("Behind", request(num_gpus=0.1, num_cpus=3))
+    queue.enqueue("Wide", request(num_cpus=2))
+    queue.enqueue("Narrow", request(num_cpus=1))
 
     ledger.release(lease)
 
-    assert served(line) == ["Narrow"]
-    assert labels(line) == ["Big", "Behind", "Wide"]
+    assert served(queue) == ["Narrow"]
+    assert labels(queue) == ["Big", "Behind", "Wide"]
 
 
 # Small ones between large ones: they pass if they delay nobody.
 
 
-def lane(amount: float) -> Resources:
+def counted(amount: float) -> Resources:
     return request(resources={"x": amount})
 
 
 def test_try_at_once_when_every_release_serves_the_earlier_then_granted() -> None:
     ledger = machine(x=3)
-    line = WaitQueue(ledger)
-    large = granted(ledger, lane(2.7))
-    line.enqueue("A", lane(0.7))
+    queue = WaitQueue(ledger)
+    large = granted(ledger, counted(2.7))
+    queue.enqueue("A", counted(0.7))
 
-    assert line.try_at_once(lane(0.3)) is not None
+    assert queue.try_at_once(counted(0.3)) is not None
     ledger.release(large)
-    assert served(line) == ["A"]
+    assert served(queue) == ["A"]
 
 
 def test_serve_when_a_smaller_one_stands_behind_then_it_need_not_wait() -> None:
     ledger = machine(x=3)
-    line = WaitQueue(ledger)
-    granted(ledger, lane(2.5))
-    small = granted(ledger, lane(0.5))
-    line.enqueue("A", lane(0.7))
-    line.enqueue("B", lane(0.3))
+    queue = WaitQueue(ledger)
+    granted(ledger, counted(2.5))
+    small = granted(ledger, counted(0.5))
+    queue.enqueue("A", counted(0.7))
+    queue.enqueue("B", counted(0.3))
 
     ledger.release(small)
 
-    assert served(line) == ["B"]
+    assert served(queue) == ["B"]
 
 
 def test_try_at_once_when_a_release_would_then_be_too_little_then_refused() -> None:
     ledger = machine(x=3)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     for amount in (2.2, 0.5):
-        granted(ledger, lane(amount))
-    line.enqueue("A", lane(0.7))
+        granted(ledger, counted(amount))
+    queue.enqueue("A", counted(0.7))
 
-    assert line.try_at_once(lane(0.3)) is None  # after the half is back it would be 0.5
+    assert (
+        queue.try_at_once(counted(0.3)) is None
+    )  # after the half is back it would be 0.5
 
 
 def test_try_at_once_when_shares_of_an_only_device_then_they_are_counted_alike() -> (
     None
 ):
     ledger = machine(gpus=1)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.5))
-    line.enqueue("A", request(num_gpus=0.6))
+    queue.enqueue("A", request(num_gpus=0.6))
 
-    assert line.try_at_once(request(num_gpus=0.49)) is None
-    assert line.try_at_once(request(num_gpus=0.4)) is not None
+    assert queue.try_at_once(request(num_gpus=0.49)) is None
+    assert queue.try_at_once(request(num_gpus=0.4)) is not None
 
 
 def test_try_at_once_when_the_device_is_one_of_several_then_refused() -> None:
     """Which of them is free first is not known, nor what is best then."""
     ledger = machine(gpus=2)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     for _ in range(2):
         granted(ledger, request(num_gpus=0.5), DeviceConstraints(spread=True))
-    line.enqueue("A", request(num_gpus=0.6))
+    queue.enqueue("A", request(num_gpus=0.6))
 
-    assert line.try_at_once(request(num_gpus=0.4)) is None
+    assert queue.try_at_once(request(num_gpus=0.4)) is None
 
 
 def test_try_at_once_when_too_many_amounts_are_in_play_then_refused() -> None:
     ledger = machine(x=100)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     for number in range(40):
-        granted(ledger, lane(2 + number / 100))
-    line.enqueue("A", lane(50))
+        granted(ledger, counted(2 + number / 100))
+    queue.enqueue("A", counted(50))
 
-    assert line.try_at_once(lane(0.01)) is None
+    assert queue.try_at_once(counted(0.01)) is None
 
 
 @given(
@@ -333,74 +335,74 @@ def test_delays_nobody_when_compared_with_every_future_then_it_is_right(
 
 def test_serve_when_a_subqueue_stays_then_those_of_others_still_go() -> None:
     ledger = machine(cpus=4)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     lease = granted(ledger, request(num_cpus=4))
     for label in "AB":
-        line.enqueue(label, request(num_gpus=1, num_cpus=1))
-    line.enqueue("C", request(num_cpus=2))
+        queue.enqueue(label, request(num_gpus=1, num_cpus=1))
+    queue.enqueue("C", request(num_cpus=2))
 
     ledger.release(lease)
 
-    assert served(line) == ["C"]
-    assert labels(line) == ["A", "B"]
+    assert served(queue) == ["C"]
+    assert labels(queue) == ["A", "B"]
 
 
 def test_serve_when_a_lane_is_closed_then_all_of_it_is_set_aside() -> None:
     ledger = machine(cpus=4)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=2))
     lease = granted(ledger, request(num_cpus=4))
     for label in "AB":
-        line.enqueue(label, request(num_gpus=1, num_cpus=1))
-    line.enqueue("C", request(num_cpus=3))
+        queue.enqueue(label, request(num_gpus=1, num_cpus=1))
+    queue.enqueue("C", request(num_cpus=3))
 
     ledger.release(lease)
 
-    assert served(line) == []
+    assert served(queue) == []
 
 
 def test_leave_when_the_first_goes_away_then_those_behind_may_go() -> None:
     ledger = machine()
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     granted(ledger, request(num_gpus=0.6))
-    big = line.enqueue("Big", request(num_gpus=2))
-    line.enqueue("Small", request(num_gpus=0.1))
+    big = queue.enqueue("Big", request(num_gpus=2))
+    queue.enqueue("Small", request(num_gpus=0.1))
 
-    line.remove(big)
+    queue.remove(big)
 
-    assert served(line) == ["Small"]
+    assert served(queue) == ["Small"]
 
 
 def test_leave_when_it_could_never_be_granted_then_it_is_gone() -> None:
-    line = WaitQueue(machine())
-    giant = line.enqueue("Giant", request(num_gpus=80))
+    queue = WaitQueue(machine())
+    giant = queue.enqueue("Giant", request(num_gpus=80))
 
-    line.remove(giant)
+    queue.remove(giant)
 
-    assert labels(line) == []
+    assert labels(queue) == []
 
 
 @pytest.mark.parametrize("gpus", [1, 80], ids=["feasible", "infeasible"])
 def test_leave_when_it_has_left_then_refused(gpus: int) -> None:
-    line = WaitQueue(machine())
-    waiter = line.enqueue("A", request(num_gpus=gpus))
-    line.enqueue("B", request(num_gpus=gpus))
-    line.remove(waiter)
+    queue = WaitQueue(machine())
+    waiter = queue.enqueue("A", request(num_gpus=gpus))
+    queue.enqueue("B", request(num_gpus=gpus))
+    queue.remove(waiter)
 
     with pytest.raises(LookupError):
-        line.remove(waiter)
-    assert labels(line) == ["B"]
+        queue.remove(waiter)
+    assert labels(queue) == ["B"]
 
 
 def test_iteration_when_many_wait_then_in_order_of_arrival() -> None:
-    line = WaitQueue(machine())
-    line.enqueue("A", request(num_gpus=1))
-    line.enqueue("B", request(num_gpus=80))
-    line.enqueue("C", request(num_cpus=1))
-    line.enqueue("D", request(num_gpus=0.5))
+    queue = WaitQueue(machine())
+    queue.enqueue("A", request(num_gpus=1))
+    queue.enqueue("B", request(num_gpus=80))
+    queue.enqueue("C", request(num_cpus=1))
+    queue.enqueue("D", request(num_gpus=0.5))
 
-    assert labels(line) == ["A", "B", "C", "D"]
+    assert labels(queue) == ["A", "B", "C", "D"]
 
 
 # Wishes: an H100, two A100s that are linked, and an L4.
@@ -455,88 +457,90 @@ def test_try_at_once_when_an_earlier_one_is_constrained_then_only_others(
     chosen: list[int] | None,
 ) -> None:
     ledger = machine(devices=FOUR)
-    line = WaitQueue(ledger)
-    line.enqueue("A", request(num_gpus=1, num_cpus=4), waits)
+    queue = WaitQueue(ledger)
+    queue.enqueue("A", request(num_gpus=1, num_cpus=4), waits)
 
-    assert got(line.try_at_once(asked, comes)) == chosen
+    assert got(queue.try_at_once(asked, comes)) == chosen
 
 
 def test_serve_when_one_waits_for_a_type_then_those_behind_have_the_others() -> None:
     ledger = machine(devices=FOUR)
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     h100 = granted(ledger, PART, H100)
     rest = granted(ledger, request(num_gpus=3))
-    line.enqueue("H", WHOLE, H100)
-    line.enqueue("any", PART)
-    line.enqueue("A", WHOLE, A100)
-    line.enqueue("L", WHOLE, on(3))
+    queue.enqueue("H", WHOLE, H100)
+    queue.enqueue("any", PART)
+    queue.enqueue("A", WHOLE, A100)
+    queue.enqueue("L", WHOLE, on(3))
 
     ledger.release(rest)
 
     # "any" went to an A100 and not to the half of the H100 that is free.
-    assert served(line) == ["any", "A", "L"]
+    assert served(queue) == ["any", "A", "L"]
     ledger.release(h100)
-    assert served(line) == ["H"]
+    assert served(queue) == ["H"]
 
 
 def test_serve_when_others_would_do_with_its_type_then_it_does_not_starve() -> None:
     ledger = machine(devices=FOUR[:2])
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     halves = [granted(ledger, PART, H100), granted(ledger, PART, H100)]
     granted(ledger, WHOLE)
-    line.enqueue("H", WHOLE, H100)
+    queue.enqueue("H", WHOLE, H100)
 
     ledger.release(halves[0])
-    assert served(line) == []
-    assert line.try_at_once(PART) is None
-    line.enqueue("behind", PART)
+    assert served(queue) == []
+    assert queue.try_at_once(PART) is None
+    queue.enqueue("behind", PART)
     ledger.release(halves[1])
 
-    assert served(line) == ["H"]
+    assert served(queue) == ["H"]
 
 
-def test_serve_when_all_devices_are_barred_piece_by_piece_then_nobody_passes() -> None:
+def test_serve_when_all_devices_are_reserved_piece_by_piece_then_nobody_passes() -> (
+    None
+):
     ledger = machine(devices=FOUR)
-    line = WaitQueue(ledger)
-    line.enqueue("cpus", request(num_cpus=5))
+    queue = WaitQueue(ledger)
+    queue.enqueue("cpus", request(num_cpus=5))
     granted(ledger, request(num_cpus=1))
     for name, constraints in (("H", H100), ("A", A100), ("L", on(3))):
-        line.enqueue(name, request(num_gpus=1, num_cpus=4), constraints)
+        queue.enqueue(name, request(num_gpus=1, num_cpus=4), constraints)
 
-    assert line.try_at_once(request(num_gpus=0.1)) is None
-    assert line.try_at_once(request(num_gpus=0.1), on(3)) is None
-    assert served(line) == []
+    assert queue.try_at_once(request(num_gpus=0.1)) is None
+    assert queue.try_at_once(request(num_gpus=0.1), on(3)) is None
+    assert served(queue) == []
 
 
 def test_serve_when_the_wish_can_never_be_granted_then_it_holds_nobody_up() -> None:
-    line = WaitQueue(machine(devices=FOUR))
-    line.enqueue("two", request(num_gpus=2), H100)
-    line.enqueue(
+    queue = WaitQueue(machine(devices=FOUR))
+    queue.enqueue("two", request(num_gpus=2), H100)
+    queue.enqueue(
         "none", PART, DeviceConstraints(models=H100.models, apart=apart(0).apart)
     )
 
-    assert got(line.try_at_once(PART, H100)) == [0]
-    assert labels(line) == ["two", "none"]
+    assert got(queue.try_at_once(PART, H100)) == [0]
+    assert labels(queue) == ["two", "none"]
 
 
 def test_try_at_once_when_its_kind_never_gives_that_then_refused() -> None:
-    line = WaitQueue(machine())
+    queue = WaitQueue(machine())
 
-    assert line.try_at_once(Resources.of({"GPU": UNITS + 1})) is None
+    assert queue.try_at_once(Resources.of({"GPU": UNITS + 1})) is None
 
 
 def test_leave_when_of_many_constraints_then_subqueues_go_with_the_last() -> None:
-    line = WaitQueue(machine(devices=FOUR))
+    queue = WaitQueue(machine(devices=FOUR))
     waiters = [
-        line.enqueue(str(number), request(num_gpus=1), on(number % 2))
+        queue.enqueue(str(number), request(num_gpus=1), on(number % 2))
         for number in range(6)
     ]
 
     for waiter in waiters:
-        line.remove(waiter)
+        queue.remove(waiter)
 
-    assert labels(line) == []
-    assert not line._subqueues
+    assert labels(queue) == []
+    assert not queue._subqueues
 
 
 @dataclass
@@ -596,14 +600,14 @@ def test_serve_when_thousands_wait_then_only_the_heads_are_looked_at(
     asked: list[Resources],
 ) -> None:
     ledger = CountingLedger(machine(gpus=1, cpus=1))
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     lease = granted(ledger.ledger, request(num_gpus=1, num_cpus=1))
     for number in range(2_000):
-        line.enqueue(str(number), asked[number % len(asked)])
+        queue.enqueue(str(number), asked[number % len(asked)])
 
     ledger.ledger.release(lease)
 
-    assert line.serve()
+    assert queue.serve()
     assert ledger.asked < 30
 
 
@@ -621,15 +625,15 @@ def test_serve_when_ten_thousand_wish_then_only_the_heads_are_looked_at(
     asked: Resources, wishes: list[DeviceConstraints]
 ) -> None:
     ledger = CountingLedger(machine(devices=FOUR))
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     leases = [granted(ledger.ledger, WHOLE) for _ in FOUR]
     for number in range(10_000):
-        line.enqueue(str(number), asked, wishes[number % len(wishes)])
+        queue.enqueue(str(number), asked, wishes[number % len(wishes)])
 
-    assert line.try_at_once(asked, on(0, 1, 2, 3)) is None
+    assert queue.try_at_once(asked, on(0, 1, 2, 3)) is None
     assert ledger.asked < 5
     ledger.ledger.release(leases.pop(1))
-    assert len(line.serve()) == 1
+    assert len(queue.serve()) == 1
     assert ledger.asked < 100
 
 
@@ -664,16 +668,16 @@ class World:
 
     def __init__(self) -> None:
         self.ledger = machine(cpus=4, devices=FOUR, x=2)
-        self.line = WaitQueue(self.ledger)
+        self.queue = WaitQueue(self.ledger)
         self.waiting: dict[int, Waiter] = {}
         self.leases: dict[int, Lease] = {}
 
     def arrive(
         self, number: int, asked: Resources, constraints: DeviceConstraints
     ) -> None:
-        lease = self.line.try_at_once(asked, constraints)
+        lease = self.queue.try_at_once(asked, constraints)
         if lease is None:
-            self.waiting[number] = self.line.enqueue(str(number), asked, constraints)
+            self.waiting[number] = self.queue.enqueue(str(number), asked, constraints)
         else:
             self.leases[number] = lease
 
@@ -681,8 +685,8 @@ class World:
         if number in self.leases:
             self.ledger.release(self.leases.pop(number))
         elif number in self.waiting:
-            self.line.remove(self.waiting.pop(number))
-        served = self.line.serve()
+            self.queue.remove(self.waiting.pop(number))
+        served = self.queue.serve()
         for waiter, lease in served:
             del self.waiting[int(waiter.label)]
             self.leases[int(waiter.label)] = lease
@@ -778,13 +782,13 @@ class LineMachine(RuleBasedStateMachine):
     @invariant()
     def agree(self) -> None:
         self.world.ledger.check()
-        assert [int(waiter.label) for waiter in self.world.line] == self.waiting
+        assert [int(waiter.label) for waiter in self.world.queue] == self.waiting
         assert self.world.leases == self.leases
 
     @invariant()
     def nobody_is_left_behind(self) -> None:
-        assert self.world.line.serve() == []
-        assert all(self.world.line._subqueues.values())
+        assert self.world.queue.serve() == []
+        assert all(self.world.queue._subqueues.values())
 
 
 LineMachine.TestCase.settings = settings(
@@ -838,38 +842,38 @@ def test_line_when_others_come_later_then_nobody_before_them_notices(
 def test_change_constraints_when_others_wait_then_the_place_in_line_is_kept() -> None:
     ledger = machine(gpus=2)
     granted(ledger, request(num_gpus=2))
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     zero, one = (
         DeviceConstraints(only=frozenset({d})) for d in ledger.pools["GPU"].devices
     )
-    first = line.enqueue("first", request(num_gpus=1), zero)
-    line.enqueue("second", request(num_gpus=1), one)
-    line.enqueue("third", request(num_gpus=1), one)
+    first = queue.enqueue("first", request(num_gpus=1), zero)
+    queue.enqueue("second", request(num_gpus=1), one)
+    queue.enqueue("third", request(num_gpus=1), one)
 
-    line.change_constraints(first, one)
+    queue.change_constraints(first, one)
 
-    assert labels(line) == ["first", "second", "third"]
+    assert labels(queue) == ["first", "second", "third"]
 
 
 def test_change_constraints_when_it_can_be_now_then_it_is_served() -> None:
     ledger = machine(gpus=2)
     granted(ledger, request(num_gpus=1))
-    line = WaitQueue(ledger)
+    queue = WaitQueue(ledger)
     zero, one = ledger.pools["GPU"].devices
-    waiter = line.enqueue(
+    waiter = queue.enqueue(
         "a", request(num_gpus=1), DeviceConstraints(apart=frozenset({one}))
     )
 
-    line.change_constraints(waiter, ANYWHERE)
+    queue.change_constraints(waiter, ANYWHERE)
 
-    ((_, lease),) = line.serve()
+    ((_, lease),) = queue.serve()
     assert lease.shares[0].device == one
     assert zero != one
 
 
 def test_change_constraints_when_it_is_not_in_line_then_refused() -> None:
-    line = WaitQueue(machine())
+    queue = WaitQueue(machine())
     stranger = Waiter(number=7, label="x", resources=request(num_gpus=1))
 
     with pytest.raises(LookupError):
-        line.change_constraints(stranger, ANYWHERE)
+        queue.change_constraints(stranger, ANYWHERE)
