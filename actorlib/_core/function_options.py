@@ -202,8 +202,8 @@ class FunctionOptions:
         return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
 
     @property
-    def shape(self) -> tuple[object, ...]:
-        """What its workers are like; those of equal shape share them."""
+    def worker_key(self) -> tuple[object, ...]:
+        """What its workers are like: functions with equal keys share them."""
         env, group = self.runtime_env or {}, self.worker.group
         return (
             tuple(sorted(self.request.amounts.items())),
@@ -218,7 +218,7 @@ class FunctionOptions:
         )
 
     @property
-    def alone(self) -> ActorOptions:
+    def slotless_worker(self) -> ActorOptions:
         """The options of a worker that holds nothing itself."""
         return ActorOptions(
             placement_group=self.worker.group,

@@ -53,7 +53,7 @@ class FunctionCode:
         number: Its number in this runtime.
         label: Its name.
         source: The pickled function.
-        loans: What is in it and counted.
+        borrowed: What is in it and counted.
 
     Attributes:
         method: What its calls are called on the pipe.
@@ -63,22 +63,22 @@ class FunctionCode:
 
     __slots__ = (
         "__weakref__",
+        "borrowed",
         "depth",
         "entries",
         "label",
-        "loans",
         "method",
         "number",
         "source",
     )
 
     def __init__(
-        self, number: int, label: str, source: bytes, loans: Sequence[CountedId]
+        self, number: int, label: str, source: bytes, borrowed: Sequence[CountedId]
     ) -> None:
         self.number = number
         self.label = label
         self.source = source
-        self.loans = loans
+        self.borrowed = borrowed
         self.method = f"{number}:{label}"
         self.depth = AT_LEAST
         self.entries: dict[bytes, FunctionEntry] = {}
@@ -185,7 +185,7 @@ class Task:
 
     Args:
         entry: What it is a call of.
-        loans: What is in its arguments and counted, held until it is over.
+        borrowed: What is in its arguments and counted, held until it is over.
         payload: The arguments.
         headers: What the caller says of this call alone.
         on_answer: Takes the answer of its worker, with this.
@@ -193,7 +193,7 @@ class Task:
 
     Attributes:
         number: Its number in this runtime.
-        entry: As given, like loans, payload and headers.
+        entry: As given, like borrowed, payload and headers.
         retries: How often it may still be made again.
         worker: The worker that has it, if one has.
         sent_as: Its number there.
@@ -204,11 +204,11 @@ class Task:
     """
 
     __slots__ = (
+        "borrowed",
         "entry",
         "headers",
         "is_cancelled",
         "is_nested",
-        "loans",
         "number",
         "on_answer",
         "on_item",
@@ -222,7 +222,7 @@ class Task:
     def __init__(
         self,
         entry: FunctionEntry,
-        loans: Collection[CountedId] | None,
+        borrowed: Collection[CountedId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None,
         on_answer: Callable[[Task, Frame], None],
@@ -232,7 +232,7 @@ class Task:
         self.on_answer = on_answer
         self.on_item = on_item
         self.entry = entry
-        self.loans = loans
+        self.borrowed = borrowed
         self.payload = payload
         self.headers = headers
         self.retries = entry.retries

@@ -46,7 +46,7 @@ class FunctionTable:
 
     Args:
         workers: Starts those that run them.
-        loans: Where what is in them is counted.
+        references: Counts what is in them.
         machine: Where they run.
         scheduler: Grants what they ask for.
         may_wait: Whether what can never be given waits for ever.
@@ -55,7 +55,7 @@ class FunctionTable:
     def __init__(
         self,
         workers: TaskWorkers,
-        loans: BorrowedReferences,
+        references: BorrowedReferences,
         machine: LocalNode,
         scheduler: Scheduler,
         *,
@@ -63,7 +63,7 @@ class FunctionTable:
     ) -> None:
         self._workers = workers
         self._scheduler = scheduler
-        self._loans = loans
+        self._references = references
         self._loop = asyncio.get_running_loop()
         self._machine = machine
         self._may_wait = may_wait
@@ -97,8 +97,10 @@ class FunctionTable:
                 refuse_env(spec.options.runtime_env)
             code = self._codes.get(spec.source)
             if code is None:
-                source, loans = pickle_function(engine, spec.name, spec.source)
-                code = self._codes[spec.source] = self._code(spec.name, source, loans)
+                source, borrowed = pickle_function(engine, spec.name, spec.source)
+                code = self._codes[spec.source] = self._code(
+                    spec.name, source, borrowed
+                )
             entry = self._entries[spec] = self._entry(
                 code, spec.name, spec.options, is_stream=spec.is_stream
             )
@@ -109,30 +111,32 @@ class FunctionTable:
         session: WorkerSession,
         number: int,
         label: str,
-        loans: Sequence[CountedId] | None,
+        borrowed: Sequence[CountedId] | None,
         source: bytes,
     ) -> None:
         """A worker is about to call a function."""
         session.cleanup.add(Phase.REFERENCES, self.on_worker_gone)
         self._registered[session.number, number] = self._code(
-            label, source, loans or ()
+            label, source, borrowed or ()
         )
 
-    def entry_for_worker(self, session: int, number: int, face: bytes) -> FunctionEntry:
+    def entry_for_worker(
+        self, session: int, number: int, description: bytes
+    ) -> FunctionEntry:
         """The entry of a function that a worker calls.
 
         Args:
             session: The worker's session.
             number: The function's number there.
-            face: The label, the options, and whether it is a generator.
+            description: Its label, its options, and whether it is a generator.
         """
         code = self._registered.get((session, number))
         if code is None:
-            raise ProtocolError(f"function {number} is called and was never told of")
-        entry = code.entries.get(face)
+            raise ProtocolError(f"function {number} is called and was never registered")
+        entry = code.entries.get(description)
         if entry is None:
             label, options, listed, is_stream = opened_as(
-                face, str, FunctionOptions, bytes, bool
+                description, str, FunctionOptions, bytes, bool
             )
             try:
                 options = options.updated({"retry_exceptions": decode(listed)})
@@ -140,7 +144,7 @@ class FunctionTable:
                 entry = FunctionEntry(code, label, options, None, error)
             else:
                 entry = self._entry(code, label, options, is_stream=is_stream)
-            code.entries[face] = entry
+            code.entries[description] = entry
         return entry
 
     def on_worker_gone(self, session: WorkerSession) -> None:
@@ -149,16 +153,16 @@ class FunctionTable:
             del self._registered[key]
 
     def _code(
-        self, label: str, source: bytes, loans: Sequence[CountedId]
+        self, label: str, source: bytes, borrowed: Sequence[CountedId]
     ) -> FunctionCode:
-        loop, counted = self._loop, self._loans
-        code = FunctionCode(next(self._numbers), label, source, loans)
-        if loans:
-            counted.arrived(loans, OWNER)
+        loop, counted = self._loop, self._references
+        code = FunctionCode(next(self._numbers), label, source, borrowed)
+        if borrowed:
+            counted.arrived(borrowed, OWNER)
 
             def gone() -> None:
                 with suppress(RuntimeError):  # the loop is closed
-                    loop.call_soon_threadsafe(counted.returned, loans, OWNER)
+                    loop.call_soon_threadsafe(counted.returned, borrowed, OWNER)
 
             weakref.finalize(code, gone).atexit = False
         return code
@@ -193,15 +197,15 @@ class FunctionTable:
         return options.updated({"num_cpus": 0})
 
     def _worker_group(self, label: str, options: FunctionOptions) -> WorkerGroup:
-        """Who runs functions of this shape.
+        """Gives the group that runs functions with such options.
 
         Raises:
             ActorUnschedulableError: The machine can never give what it asks for.
         """
-        group = self._worker_groups.get(options.shape)
+        group = self._worker_groups.get(options.worker_key)
         if group is not None:
             return group
-        scheduler, shape = self._scheduler, options.shape
+        scheduler, key = self._scheduler, options.worker_key
         options = self.settled(options)
         demand = scheduler.catalogue.demand(label, options.worker)
         slots: Slots
@@ -221,11 +225,11 @@ class FunctionTable:
             )
         pools = scheduler.ledger.pools
         is_on_device = any(name in pools for name in demand.resources.amounts)
-        group = self._worker_groups[shape] = WorkerGroup(
+        group = self._worker_groups[key] = WorkerGroup(
             self._workers,
             slots,
             demand,
-            options.worker if is_on_device else options.alone,
+            options.worker if is_on_device else options.slotless_worker,
             is_on_device=is_on_device,
         )
         return group

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class TaskPool:
-    """Runs the functions of a runtime; the replier of the refs of their calls.
+    """Runs the functions of a runtime; the owner of the results of their calls.
 
     Args:
         machine: Where workers live.
@@ -81,7 +81,7 @@ class TaskPool:
     ) -> None:
         self._may_prefetch = may_prefetch
         self.loop = scheduler.loop
-        self.loans = references
+        self.references = references
         self.workers = TaskWorkers(
             create_worker,
             machine,
@@ -100,7 +100,7 @@ class TaskPool:
         self._closed_for = ""
         self._on_answer = self._answered  # bound once, as each call needs them
         self._on_item = self._give_item
-        # The rest of a replier: what it does for refs of objects.
+        # The rest of a result owner: what it does for refs of objects.
         self.watch = objects.watch
         self.wait = objects.wait
         self.name = objects.name
@@ -112,7 +112,7 @@ class TaskPool:
         self,
         reply: ResponseTarget,
         entry: FunctionEntry,
-        loans: Collection[CountedId] | None,
+        borrowed: Collection[CountedId] | None,
         payload: Payload,
         headers: Mapping[str, object] | None,
         *,
@@ -123,18 +123,18 @@ class TaskPool:
         Args:
             reply: Who gets the answer.
             entry: What it is a call of.
-            loans: What is in its arguments, which this process holds for it.
+            borrowed: What is in its arguments, which this process holds for it.
             payload: The arguments.
             headers: What the caller says of this call alone.
             is_nested: Whether a worker makes it.
         """
         group = entry.group
         if group is None or self._closed_for:
-            if loans:
-                self.loans.returned(loans, OWNER)
+            if borrowed:
+                self.references.returned(borrowed, OWNER)
             self._fail(reply, entry.trouble or self._cancelled_error(entry))
             return 0
-        task = Task(entry, loans, payload, headers, self._on_answer, self._on_item)
+        task = Task(entry, borrowed, payload, headers, self._on_answer, self._on_item)
         task.is_nested = is_nested
         calls = self._calls
         task.number = number = calls.begin(reply, task, headers)
@@ -196,13 +196,13 @@ class TaskPool:
             return
         # It is the worker's until it is answered: should that fail, the worker's end
         # answers it.
-        give_answer(target, frame, self.loans)
+        give_answer(target, frame, self.references)
         worker.answered(task)
         self._posted.pop(task.number, None)
         if self._timed:
             self._timekeeper.discard(task.number)
-        if task.loans:
-            self.loans.returned(task.loans, OWNER)
+        if task.borrowed:
+            self.references.returned(task.borrowed, OWNER)
         worker.group.worker_answered(worker)
 
     def _goes_again(self, task: Task, worker: TaskWorker, failure: Frame) -> bool:
@@ -217,9 +217,9 @@ class TaskPool:
         elif (
             failure[2] == RAISED
             and not self._closed_for
-            and is_answer_retried(task.retries, failure, self.loans)
+            and is_answer_retried(task.retries, failure, self.references)
         ):
-            give_answer(None, failure, self.loans)
+            give_answer(None, failure, self.references)
             worker.answered(task)
             task.retries = task.retries.one_less
         else:
@@ -232,8 +232,8 @@ class TaskPool:
         """A call gets no value."""
         target = self._calls.drop(task.number)
         self._timekeeper.discard(task.number)
-        if task.loans:
-            self.loans.returned(task.loans, OWNER)
+        if task.borrowed:
+            self.references.returned(task.borrowed, OWNER)
         self._fail(target, error)
 
     def _fail(self, target: ResponseTarget | None, error: BaseException) -> None:
@@ -248,9 +248,14 @@ class TaskPool:
 
     def _give_item(self, task: Task, frame: Frame) -> None:
         """Gives an item of a worker to whoever still reads."""
-        target, (_, _, index, loans, payload) = self._calls.target(task.number), frame
+        target, (_, _, index, borrowed, payload) = (
+            self._calls.target(task.number),
+            frame,
+        )
         if isinstance(target, StreamReader):
-            target.put(task.number, index, payload, partial(load_result, loans=loans))
+            target.put(
+                task.number, index, payload, partial(load_result, loans=borrowed)
+            )
         elif target is not None:  # a WorkerStream
             cast("Any", target).item((ITEM, task.number, *frame[2:]))
 
@@ -283,7 +288,7 @@ class TaskPool:
             target = self._calls.abandon(task.number)
             give_error(target, late_error(timed.method, timed.deadline))
 
-    # The replier of refs; the rest of it is that of objects.
+    # The owner of results; the rest of it is that of objects.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see ResultOwner."""
@@ -306,7 +311,7 @@ class TaskPool:
             assert group is not None
             self._calls.drop(call)
             task.is_cancelled = True
-            self.loans.returned(task.loans or (), OWNER)
+            self.references.returned(task.borrowed or (), OWNER)
             group.task_cancelled()
             return
         # It is over when the worker says that it is rid of it.
@@ -332,8 +337,8 @@ class TaskPool:
         worker.tasks.pop(task)
         worker.is_stuck = False
         self._calls.drop(task.number)
-        if task.loans:
-            self.loans.returned(task.loans, OWNER)
+        if task.borrowed:
+            self.references.returned(task.borrowed, OWNER)
         worker.group.worker_answered(worker)
 
     def label_of(self, call: int) -> str:

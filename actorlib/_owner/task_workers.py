@@ -209,7 +209,7 @@ class TaskWorkers:
         self._create_worker = create_worker
         self._long_waits = scheduler.long_waits
         self._parallel = machine.parallel
-        self._loans = references
+        self._references = references
         self._lost = lost
         self.idle = IdleWorkers(scheduler.loop, machine)
         self._worker_groups: weakref.WeakSet[TaskRunner] = weakref.WeakSet()
@@ -290,11 +290,11 @@ class TaskWorkers:
         worker.depth = min(worker.depth, code.depth) if worker.tasks else code.depth
         worker.tasks[task] = None
         task.worker = worker
-        loans = task.loans
-        if loans:  # once more: it may have to be sent again
-            self._loans.arrived(loans, OWNER)
+        borrowed = task.borrowed
+        if borrowed:  # once more: it may have to be sent again
+            self._references.arrived(borrowed, OWNER)
         task.sent_as = worker.supervisor.router.send(
-            task, code.method, loans, task.payload, task.headers
+            task, code.method, borrowed, task.payload, task.headers
         )
         if len(worker.tasks) > 1 and not self._stuck_calls.is_watching:
             self._stuck_calls.watch()
@@ -304,10 +304,10 @@ class TaskWorkers:
         worker.functions.add(code.number)
         if len(worker.functions) >= MOST_FUNCTIONS:
             worker.is_leaving = True
-        self._loans.arrived(code.loans, OWNER)
+        self._references.arrived(code.borrowed, OWNER)
         payload = encode_call((code.method, PickledFunction(code.source)), {})
         worker.supervisor.router.send(
-            self._no_reply, ADD_FUNCTION, code.loans or None, payload
+            self._no_reply, ADD_FUNCTION, code.borrowed or None, payload
         )
 
     def refuse(self, task: Task, error: BaseException) -> None:

@@ -125,8 +125,8 @@ class GeneratorRunner:
                     self._send(self._failure(stream.call, stream.wake_frame[2], error))
 
     def _generator(self, frame: Frame) -> Any:
-        _, _, name, loans, _, payload = frame
-        args, kwargs = self._client.arguments(loans, payload)
+        _, _, name, borrowed, _, payload = frame
+        args, kwargs = self._client.arguments(borrowed, payload)
         source = self._make(name)(*args, **kwargs)
         if not hasattr(source, "__next__"):
             kind = type(source).__qualname__

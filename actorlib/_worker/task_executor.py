@@ -479,7 +479,7 @@ class TaskExecutor:
             self._run_one(frame)
 
     def _run_one(self, frame: Frame) -> None:
-        _, call, name, loans, *headers, payload = frame
+        _, call, name, borrowed, *headers, payload = frame
         pipe, running_cell = self._pipe, self._running_cell
         if pipe.has_gathered and (
             self._gathered_count >= _MOST_GATHERED or not self._timing.is_quick(name)
@@ -492,7 +492,7 @@ class TaskExecutor:
         raised: BaseException | None = None
         try:
             try:
-                args, kwargs = self._client.arguments(loans, payload)
+                args, kwargs = self._client.arguments(borrowed, payload)
                 function = self.functions[name]
                 if headers:
                     function = bind_context(headers[0], function)

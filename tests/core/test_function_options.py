@@ -232,9 +232,9 @@ def test_pickle_when_it_is_local_then_it_travels_by_value() -> None:
     assert (type(itself), number) == (RemoteFunction, 3)
 
 
-def test_shape_when_only_retries_differ_then_workers_are_shared() -> None:
+def test_worker_key_when_only_retries_differ_then_workers_are_shared() -> None:
     first, second = FunctionOptions(max_retries=1), FunctionOptions(name="f")
-    assert first.shape == second.shape
-    assert first.shape != FunctionOptions(num_cpus=2).shape
+    assert first.worker_key == second.worker_key
+    assert first.worker_key != FunctionOptions(num_cpus=2).worker_key
     other = FunctionOptions(runtime_env={"env_vars": {"A": "1"}})
-    assert first.shape != other.shape
+    assert first.worker_key != other.worker_key
