@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pickle
 import pkgutil
+import pydoc
 import re
 import typing
 from collections import Counter
@@ -209,6 +210,37 @@ def test_public_thing_when_pickled_then_by_its_public_name() -> None:
         (made, pickled)
         for made in MADE
         if b"._" in (pickled := pickle.dumps(made)) or pickle.loads(pickled) is not made
+    ] == []
+
+
+def written() -> Iterator[typing.Any]:
+    """The functions and methods among them that are written in some file."""
+    for made in MADE:
+        found = [made] if not isinstance(made, type) else vars(made).values()
+        for function in map(inspect.unwrap, filter(inspect.isfunction, found)):
+            if function.__code__.co_filename != "<string>":  # as dataclasses do
+                yield function
+
+
+def test_public_function_when_inspected_then_its_source_is_found() -> None:
+    assert [
+        function
+        for function in written()
+        if inspect.getfile(function)
+        != inspect.getfile(importlib.import_module(file_of(function)))
+        or f"def {function.__name__}(" not in inspect.getsource(function)
+    ] == []
+
+
+def test_public_class_when_shown_then_by_its_public_name() -> None:
+    assert [
+        made
+        for made in MADE
+        if isinstance(made, type)
+        and (
+            f"{made.__module__}.{made.__qualname__}" not in repr(made)
+            or f"in module {made.__module__}" not in pydoc.render_doc(made)
+        )
     ] == []
 
 

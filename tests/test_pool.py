@@ -216,7 +216,7 @@ async def test_submit_when_the_function_raises_then_at_the_call_and_nothing_is_l
     pool = echoes(1)
     with pytest.raises(AttributeError, match="no method"):
         pool.submit(lambda a, v: a.nothing.remote(v), 1)
-    with pytest.raises(TypeError, match="has to give the ref"):
+    with pytest.raises(TypeError, match="has to return the ref"):
         pool.submit(lambda _, v: v, 1)
     assert not pool.has_next()
     assert pool.has_free()

@@ -165,7 +165,7 @@ async def test_batch_when_it_fits_then_all_and_else_none() -> None:
     await q.put_nowait_batch(range(2))
     with pytest.raises(Full, match="2 more"):
         await q.put_nowait_batch([2, 3])
-    with pytest.raises(Empty, match="less than 3"):
+    with pytest.raises(Empty, match="fewer than 3"):
         await q.get_nowait_batch(3)
     assert await q.get_nowait_batch(0) == []
     assert await q.get_nowait_batch(2) == [0, 1]
@@ -201,7 +201,7 @@ async def test_queue_when_made_wrongly_then_it_is_refused(
 
 async def test_queue_when_used_wrongly_then_it_fails_at_the_call() -> None:
     q: Any = Queue()
-    with pytest.raises(TypeError, match="await the ref"):
+    with pytest.raises(TypeError, match="values, not refs"):
         q.put(q.qsize())
     with pytest.raises(SerializationError, match="generator"):
         q.put(x for x in "ab")
@@ -209,7 +209,7 @@ async def test_queue_when_used_wrongly_then_it_fails_at_the_call() -> None:
         q.put(1, block=1)
     with pytest.raises(TypeError, match="timeout"):
         q.get(timeout="1")
-    with pytest.raises(TypeError, match="several"):
+    with pytest.raises(TypeError, match="iterable of items"):
         q.put_nowait_batch(1)
     with pytest.raises(ValueError, match="num_items"):
         q.get_nowait_batch(-1)

@@ -1,8 +1,8 @@
 """A pool of actors that share out values: each actor has one value at a time.
 
-Nothing happens behind the caller's back: actors that are done are given more whenever
-the pool is asked for something, so the functions it is given run in the caller's own
-code, and a pool needs neither a task nor a lock.
+A pool has no background task. Idle actors are given values whenever a method of the
+pool is called, so the user's functions run in the caller's own code, and no lock is
+needed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable
 
     from actorlib._api.as_completed import Results
-    from actorlib._api.pipeline import Progress
+    from actorlib._api.progress_bar import ProgressBar
     from actorlib._core.object_ref import ObjectRef
 
 
 _UNTAKEN_PER_ACTOR = 4
-"""Values not taken yet, per actor: so many may overtake the one that is waited for."""
+"""Results not taken yet, per actor: so many calls may overtake the slowest one."""
 
 
 class PoolTask(PipelineTask):
-    """A value that was given to a pool, and what is to be done with it."""
+    """A value that was given to a pool, and the function to call with it."""
 
     __slots__ = ("actor", "function", "value")
 
@@ -50,20 +50,20 @@ class PoolTask(PipelineTask):
 
 
 class PoolState:
-    """The actors of a pool, and the values that they were given.
+    """Keeps the actors of a pool, and the tasks of its values.
 
     Attributes:
         members: The actors.
-        tasks: What was given and not taken, in order.
-        shift: The ``map`` that is being worked on.
-        bell: Rung when something is done.
+        tasks: The tasks whose result was not taken, in order.
+        run: The running ``map()``, or None.
+        wakeup: Wakes tasks that wait, when something is done.
     """
 
     def __init__(self) -> None:
         self.members: set[ActorHandle[Any]] = set()
         self.tasks: dict[PipelineTask, None] = {}
-        self.shift: MapRun | None = None
-        self.bell = Wakeup()
+        self.run: MapRun | None = None
+        self.wakeup = Wakeup()
         self._idle: deque[ActorHandle[Any]] = deque()
         self._waiting: deque[PoolTask] = deque()
         self._running: list[PoolTask] = []
@@ -77,25 +77,25 @@ class PoolState:
         )
 
     def admit(self, actor: object) -> None:
-        """Takes an actor in.
+        """Adds an actor.
 
         Raises:
             TypeError: It is no handle.
-            ValueError: It is in already.
+            ValueError: It is in the pool already.
         """
         if not isinstance(actor, ActorHandle):
             raise TypeError(
-                f"a pool takes the handles of actors, not {actor!r} "
-                f"({type(actor).__name__})"
+                f"a pool takes the handles of actors, which Class.remote() gives, not "
+                f"{actor!r} ({type(actor).__name__})"
             )
         handle = cast("ActorHandle[Any]", actor)
         if handle in self.members:
-            raise ValueError(f"{handle!r} is in the pool already")
+            raise ValueError(f"{handle!r} is in the pool already: give each actor once")
         self.members.add(handle)
         self._idle.append(handle)
 
     def dismiss(self) -> ActorHandle[Any] | None:
-        """Lets an idle actor go; None if there is none."""
+        """Removes and returns an idle actor; None if there is none."""
         if not self.has_free():
             return None
         actor = self._idle.pop()
@@ -125,7 +125,7 @@ class PoolState:
         self.collect()
 
     def begin(self, task: PoolTask) -> None:
-        """Gives a value to an idle actor; an error of the function is the task's."""
+        """Gives a value to an idle actor; an error of the function is its result."""
         actor = task.actor = self._idle.popleft()
         self._running.append(task)
         try:
@@ -133,17 +133,17 @@ class PoolState:
         except Exception as error:  # noqa: BLE001  # the user's function
             task.error = error
         for ref in task.refs:
-            watch(ref, self.bell.ring)
-        self.bell.ring()  # whoever waits for any result may get this one first
+            watch(ref, self.wakeup.notify)
+        self.wakeup.notify()  # this result may be the first to come
 
     def fail(self, task: PipelineTask, error: BaseException) -> None:
-        """A value has an error and never gets an actor."""
+        """Makes an error the result of a task that gets no actor."""
         task.error = error
         self.tasks[task] = None
         self._done[task] = None
 
     def collect(self) -> None:
-        """Takes what is done, and begins what waits for an actor."""
+        """Frees the actors of tasks that are done, and gives them values that wait."""
         while True:
             done = [task for task in self._running if task.is_done]
             for task in done:
@@ -159,7 +159,7 @@ class PoolState:
             self.fail(self._waiting.popleft(), self.stuck())
 
     def _free(self, task: PoolTask) -> None:
-        """The actor of a task is idle again, unless it has died."""
+        """Makes the actor of a task idle again, or removes it if it has died."""
         actor, task.actor = task.actor, None
         if actor is None:
             return
@@ -167,12 +167,12 @@ class PoolState:
         if death is None:
             self._idle.append(actor)
         else:
-            # It fails every call at once, and would take all values that wait.
+            # It fails each call at once, and would be given all values that wait.
             self.members.discard(actor)
             self._death = death
 
     def take(self, *, is_ordered: bool) -> PipelineTask | None:
-        """The next result, if it is there; it is taken out."""
+        """Removes and returns the next task that is done, if it is there."""
         self.collect()
         task = next(iter(self.tasks if is_ordered else self._done), None)
         if task is None or task not in self._done:
@@ -181,35 +181,38 @@ class PoolState:
         return task
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """What the actors are at, also what was given up."""
+        """The refs of all running calls, also of those that were given up."""
         return [ref for task in self._running for ref in task.pending()]
 
     def drop(self, task: PipelineTask) -> None:
-        """Gives a result up; an actor that is at it goes on."""
+        """Gives up the result of a task; its call goes on."""
         self.tasks.pop(task, None)
         self._done.pop(task, None)
         if task in self._waiting:
             self._waiting.remove(cast("PoolTask", task))
 
-    def start_shift(
+    def start_run(
         self,
         function: Callable[[Any, Any], object],
         order: bool,  # noqa: FBT001  # as a MapRun has it
     ) -> MapRun:
-        """Gives up what was not taken, and begins anew."""
+        """Gives up all tasks whose result was not taken, and begins a ``map()``."""
         self.tasks.clear()
         self._done.clear()
         self._waiting.clear()
-        self.shift = MapRun(self, function, is_ordered=order)
-        self.bell.ring()
-        return self.shift
+        self.run = MapRun(self, function, is_ordered=order)
+        self.wakeup.notify()
+        return self.run
 
     def stuck(self) -> Exception:
-        """Why nothing goes on while nothing is under way."""
+        """The error to raise if values wait and no actor is left."""
         if self._death is None:
-            return RuntimeError("the pool has no actor: push() one")
+            return RuntimeError(
+                "the pool has no actor, so nothing can be called: push() a handle"
+            )
         error = ActorError(
-            f"no actor of the pool is left: {self._death}",
+            f"no actor of the pool is left, push() a new one. The last died: "
+            f"{self._death}",
             actor_id=self._death.actor_id,
         )
         error.__cause__ = self._death
@@ -217,62 +220,63 @@ class PoolState:
 
 
 class MapRun:
-    """A pool at work on one ``map``; see PipelineWorkers.
+    """Makes the calls of one ``map()`` of a pool; see PipelineWorkers.
 
     Args:
-        work: The pool's.
+        state: The state of the pool.
         function: What is called with an actor and a value.
         is_ordered: Whether results are given in the order of the values.
     """
 
     def __init__(
         self,
-        work: PoolState,
+        state: PoolState,
         function: Callable[[Any, Any], object],
         *,
         is_ordered: bool,
     ) -> None:
-        self.bell = work.bell
-        self._work = work
+        self.wakeup = state.wakeup
+        self._state = state
         self._function = function
         self._is_ordered = is_ordered
 
     def has_room(self) -> bool:
-        """Whether an actor is free, and not too much waits to be taken."""
-        work = self._work
-        if work.shift is not self:
+        """Whether an actor is idle, and not too many results wait to be taken."""
+        state = self._state
+        if state.run is not self:
             raise RuntimeError(
-                "another map() of the pool was begun, which gave this one up"
+                "another map() of the pool was begun, which gave this one up: take the "
+                "results of one before the next, or use a pool for each"
             )
-        return work.has_free() and len(work.tasks) < _UNTAKEN_PER_ACTOR * len(
-            work.members
+        return state.has_free() and len(state.tasks) < _UNTAKEN_PER_ACTOR * len(
+            state.members
         )
 
     def begin(self, value: Any) -> None:
-        """Gives a value to a free actor."""
+        """Gives a value to an idle actor."""
         task = PoolTask(self._function, value)
-        self._work.tasks[task] = None
-        self._work.begin(task)
+        self._state.tasks[task] = None
+        self._state.begin(task)
 
     def fail(self, error: BaseException) -> None:
-        """Puts an error where the next value would be."""
-        self._work.fail(PipelineTask(), error)
+        """Makes an error the result of the next value."""
+        self._state.fail(PipelineTask(), error)
 
     def take(self) -> PipelineTask | None:
-        """The next result, if it is there."""
-        return self._work.take(is_ordered=self._is_ordered)
+        """Removes and returns the next task that is done."""
+        return self._state.take(is_ordered=self._is_ordered)
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """What the actors are at."""
-        return self._work.pending()
+        """The refs of all running calls."""
+        return self._state.pending()
 
     def stuck(self) -> Exception:
-        """Why nothing goes on."""
-        return self._work.stuck()
+        """The error to raise if values wait and no actor is left."""
+        return self._state.stuck()
 
 
 def _death_of(actor: ActorHandle[Any], task: PipelineTask) -> ActorError | None:
-    """The end of an actor, if that is what its call failed of."""
+    """The error that says an actor has died, if its task failed with that."""
     actor_id = pin_of(actor).actor_id.hex()
     for ref in task.refs:
         error = None if ref.cancelled() else ref.exception()
@@ -317,13 +321,16 @@ class ActorPool(Generic[A]):
 
     def __init__(self, actors: Iterable[ActorHandle[A]]) -> None:
         if not isinstance(cast("object", actors), Iterable):
-            raise TypeError(f"a pool takes the handles of actors, not {actors!r}")
-        self._work = PoolState()
+            raise TypeError(
+                "a pool takes a list of handles of actors, not "
+                f"{actors!r} ({type(actors).__name__})"
+            )
+        self._state = PoolState()
         for actor in actors:
-            self._work.admit(actor)
+            self._state.admit(actor)
 
     def __repr__(self) -> str:
-        return f"<ActorPool of {self._work}>"
+        return f"<ActorPool of {self._state}>"
 
     # Values, one by one.
 
@@ -341,7 +348,7 @@ class ActorPool(Generic[A]):
                 where the result would be.
         """
         _check_function("submit()", fn)
-        self._work.submit(PoolTask(fn, value))
+        self._state.submit(PoolTask(fn, value))
 
     def get_next(
         self, timeout: float | None = None, *, ignore_if_timedout: bool = False
@@ -379,7 +386,7 @@ class ActorPool(Generic[A]):
 
     def has_next(self) -> bool:
         """Whether a value was given whose result was not taken."""
-        return bool(self._work.tasks)
+        return bool(self._state.tasks)
 
     # Values by the dozen.
 
@@ -433,11 +440,11 @@ class ActorPool(Generic[A]):
 
     def has_free(self) -> bool:
         """Whether an actor is idle and no value waits for one."""
-        return self._work.has_free()
+        return self._state.has_free()
 
     def pop_idle(self) -> ActorHandle[A] | None:
         """Takes an idle actor out of the pool; None if all are busy."""
-        return self._work.dismiss()
+        return self._state.dismiss()
 
     def push(self, actor: ActorHandle[A]) -> None:
         """Adds an actor, which is given a value at once if one waits.
@@ -449,10 +456,10 @@ class ActorPool(Generic[A]):
             TypeError: It is no handle.
             ValueError: It is in the pool already.
         """
-        self._work.admit(actor)
-        self._work.collect()
+        self._state.admit(actor)
+        self._state.collect()
 
-    # The work.
+    # Waiting.
 
     def _next(
         self, timeout: float | None, *, ignores: bool, is_ordered: bool
@@ -460,8 +467,11 @@ class ActorPool(Generic[A]):
         if timeout is not None:
             check_seconds("timeout", timeout)
         check_bool("ignore_if_timedout", ignores)
-        if not self._work.tasks:
-            raise StopIteration("no value is under way: submit() one")
+        if not self._state.tasks:
+            raise StopIteration(
+                "every result of the pool was taken: submit() a value first, or ask "
+                "has_next()"
+            )
         return Waiting(self._until_next(timeout, ignores, is_ordered))
 
     def _until_next(
@@ -473,19 +483,22 @@ class ActorPool(Generic[A]):
         deadline = None if timeout is None else time.monotonic() + timeout
         left = timeout
         is_late = False
-        while (task := self._work.take(is_ordered=is_ordered)) is None:
+        while (task := self._state.take(is_ordered=is_ordered)) is None:
             if is_late:
                 if ignores:
-                    self._work.drop(next(iter(self._work.tasks)))
+                    self._state.drop(next(iter(self._state.tasks)))
                 raise GetTimeoutError(
                     f"no result of the pool came within {timeout:g} s; its call goes on"
                 )
-            if not self._work.tasks:
-                raise RuntimeError("somebody else took the last result of the pool")
-            pending = self._work.pending()
+            if not self._state.tasks:
+                raise RuntimeError(
+                    "the last result of the pool was taken by another task or thread, "
+                    "while this one waited: ask has_next() before each get_next()"
+                )
+            pending = self._state.pending()
             if not pending:
-                raise self._work.stuck()
-            yield WaitRequest(pending, timeout=left, bell=self._work.bell)
+                raise self._state.stuck()
+            yield WaitRequest(pending, timeout=left, wakeup=self._state.wakeup)
             if deadline is not None:
                 left = max(0.0, deadline - time.monotonic())
                 is_late = not left
@@ -503,7 +516,7 @@ class ActorPool(Generic[A]):
         _check_function(where, fn)
         bar = _bar(progress, values)
         source = ValueSource(where, values)
-        return Pipeline(source, self._work.start_shift(fn, is_ordered), bar)
+        return Pipeline(source, self._state.start_run(fn, is_ordered), bar)
 
 
 def _check_function(where: str, fn: object) -> None:
@@ -514,10 +527,10 @@ def _check_function(where: str, fn: object) -> None:
         )
 
 
-def _bar(progress: object, values: object) -> Progress | None:
+def _bar(progress: object, values: object) -> ProgressBar | None:
     if not isinstance(progress, bool | str):
         raise TypeError(
-            f"progress takes True, False or a label, not {progress!r} "
+            f"progress takes True, False or the bar's label, not {progress!r} "
             f"({type(progress).__name__})"
         )
     if progress is False:

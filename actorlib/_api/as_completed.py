@@ -1,4 +1,4 @@
-"""Results one after the other, for ``async for`` and for ``for``."""
+"""Iterators over results, for ``async for`` and for ``for``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 END: Any = object()
-"""What stands for no further result."""
+"""Stands for: no further result."""
 
 
 @public("actorlib")
@@ -86,7 +86,7 @@ class Results(ABC, Generic[T]):
 
     @abstractmethod
     def _steps(self) -> Steps[T]:
-        """Waits for one result and gives it, or ``END``."""
+        """The wait for one result, or ``END``; see ``waiting``."""
 
 
 @public("actorlib")
@@ -125,16 +125,18 @@ def as_completed(
 
 
 class _Completed(Results[T]):
-    """Each ref is watched once, as waiting for all of them anew each time adds up.
+    """The results of refs and generators, as they come.
 
-    A stream is there by the arrival of its next item, one after the other.
+    A done callback is added to each ref once: to wait for all that are left anew for
+    each result would take quadratic time. For a generator it is added to the arrival of
+    its next item.
     """
 
     def __init__(self, given: list[Awaited], *, gives_refs: bool) -> None:
         self._left: dict[ObjectRef[T], None] = {}
         self._streams: dict[ObjectRef[T], ObjectRefGenerator[T]] = {}
         self._found: deque[ObjectRef[T]] = deque()
-        self._bell = Wakeup()
+        self._wakeup = Wakeup()
         self._is_watching = False
         self._gives_refs = gives_refs
         for awaited in given:
@@ -168,7 +170,7 @@ class _Completed(Results[T]):
         if found in self._left:
             del self._left[found]
             self._found.append(found)
-        self._bell.ring()
+        self._wakeup.notify()
 
     def _find(self) -> None:
         for ref in [ref for ref in self._left if ref.done()]:
@@ -185,13 +187,13 @@ class _Completed(Results[T]):
                 if not self._left:
                     return cast("T", END)
                 pending = () if self._is_watching else tuple(self._left)
-                yield WaitRequest(pending, bell=self._bell)
+                yield WaitRequest(pending, wakeup=self._wakeup)
             ref = self._taken(self._found.popleft())
             if ref is not None:
                 return cast("T", ref) if self._gives_refs else ref.get()
 
     def _taken(self, found: ObjectRef[T]) -> ObjectRef[T] | None:
-        """What has come, if it was not the end of a stream, or another's item."""
+        """The ref, or the next item of a generator; None if that has ended."""
         stream = self._streams.pop(found, None)
         if stream is None:
             return found

@@ -1,8 +1,7 @@
-"""Many calls of one method made at once, in few frames: ``handle.method.map(items)``.
+"""Makes many calls of one method in few frames: ``handle.method.map(items)``.
 
-A frame, an entry here and there and a ref for each call are most of what a short call
-costs. So one call carries a chunk of them: the worker calls the method for each, and
-answers once.
+Most of what a short call costs is its frame, its entries in tables and its ref. So one
+call carries a chunk of many: the worker calls the method for each, and answers once.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 CHUNK_SIZE = 256
-"""Calls in one frame, if nobody says how many."""
+"""How many calls a chunk has by default."""
 
 
 class _BatchProgress:
-    """How far the chunks are; without the batch, which nobody may hold any more.
+    """Counts the chunks that have been answered, without keeping the batch alive.
 
     Attributes:
-        left: How many have not answered.
-        failed: The first one that has no results, or None.
+        left: How many have no answer.
+        failed: The first one that has failed, or None.
     """
 
     def __init__(self, left: int) -> None:
@@ -41,11 +40,11 @@ class _BatchProgress:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is known what comes of the batch."""
+        """Whether all have been answered, or one has failed."""
         return not self.left or self.failed is not None
 
     def answered(self, chunk: ObjectRef[Any]) -> None:
-        """One more has answered."""
+        """Counts one more answer."""
         self.left -= 1
         if self.failed is None and (chunk.cancelled() or chunk.exception()):
             self.failed = chunk
@@ -55,7 +54,7 @@ class _BatchProgress:
             self._waiters.clear()
 
     def waiter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """Done when it is over."""
+        """Makes a future that is done when it is over."""
         waiter = loop.create_future()
         self._waiters.add(waiter)
         return waiter
@@ -85,13 +84,13 @@ class Batch(Generic[R]):
         [0, 2, 4, 6]
     """
 
-    __slots__ = ("_chunks", "_watch")
+    __slots__ = ("_chunks", "_progress")
 
     def __init__(self, chunks: Sequence[ObjectRef[list[R]]]) -> None:
         self._chunks = chunks
-        self._watch = _BatchProgress(len(chunks))
+        self._progress = _BatchProgress(len(chunks))
         for chunk in chunks:
-            chunk.add_done_callback(self._watch.answered)
+            chunk.add_done_callback(self._progress.answered)
 
     def __await__(self) -> Generator[Any, None, list[R]]:
         """Waits for all results, or for the first failure.
@@ -99,10 +98,10 @@ class Batch(Generic[R]):
         Raises:
             Exception: What a call raised, or ActorDiedError.
         """
-        if not self._watch.is_over:
+        if not self._progress.is_over:
             loop = asyncio.get_running_loop()
             if loop is self._chunks[0].get_loop():
-                waiter: asyncio.Future[Any] = self._watch.waiter(loop)
+                waiter: asyncio.Future[Any] = self._progress.waiter(loop)
             else:  # as for a ref: a thread waits on behalf of this loop
                 waiter = loop.run_in_executor(None, self._wait)
             try:
@@ -112,9 +111,9 @@ class Batch(Generic[R]):
                 # The traceback keeps this frame, and the frame would keep the batch.
                 del self
                 raise
-        if self._watch.failed is not None:
+        if self._progress.failed is not None:
             self.cancel()
-            self._watch.failed.get()
+            self._progress.failed.get()
         return [result for chunk in self._chunks for result in chunk.result()]
 
     async def __aiter__(self) -> AsyncGenerator[R]:
@@ -174,13 +173,13 @@ class Batch(Generic[R]):
 
     def __repr__(self) -> str:
         count = len(self._chunks)
-        return f"<Batch, {count - self._watch.left} of {count} chunks done>"
+        return f"<Batch, {count - self._progress.left} of {count} chunks done>"
 
 
 def chunks_of(
     iterables: Sequence[Iterable[object]], chunksize: int
 ) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """The arguments of many calls, chunk by chunk.
+    """Splits the arguments of many calls into chunks.
 
     Args:
         iterables: One for each argument; the shortest ends the calls.

@@ -1,4 +1,4 @@
-"""``@remote``: a class becomes an ActorClass, whose instances live in workers."""
+"""``@remote``: turns a class into an ActorClass, whose instances live in workers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ActorClass(Generic[P, T]):
         self.__wrapped__ = cls
         self._options = options
         self._interface = interface
-        self._face = interface.with_actor_options(options)
+        self._actor_interface = interface.with_actor_options(options)
         self._origin = origin or self
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[ActorClass[P, T]]
@@ -115,7 +115,7 @@ class ActorClass(Generic[P, T]):
         spec = ActorSpec(
             source=source,
             sent=_pickled_as(source),
-            interface=self._face,
+            interface=self._actor_interface,
             args=args,
             kwargs=kwargs,
             options=with_current_group(
@@ -125,7 +125,9 @@ class ActorClass(Generic[P, T]):
         if self._options.get_if_exists:
             return ActorHandle(engine.obtain(spec))
         name = spec.options.name
-        return ActorHandle(HandlePin(engine, engine.create(spec), self._face, name))
+        return ActorHandle(
+            HandlePin(engine, engine.create(spec), self._actor_interface, name)
+        )
 
     def _remote(
         self,
@@ -466,7 +468,7 @@ def remote(*given: object, **options: Any) -> object:
         TypeError: It decorates something that is neither, or a value has the wrong
             type.
         ValueError: An option is unknown or its value out of range, or the function is
-            one that cannot be called from afar. The message names the option, what it
+            an ``async def``. The message names the option, what it
             takes and what was given.
 
     Example:
@@ -509,10 +511,14 @@ def _decorated(
     given: object, *, options: Mapping[str, object]
 ) -> ActorClass[..., Any] | RemoteFunction[..., Any]:
     if isinstance(given, ActorClass):
-        raise TypeError(f"{given!r} is an actor class already")
+        raise TypeError(
+            f"{given!r} is an actor class already: @remote takes plain classes. Use "
+            ".options(...) to change its options"
+        )
     if isinstance(given, RemoteFunction):
         raise TypeError(
-            f"{given!r} is no plain function or class: it is remote already"
+            f"{given!r} is a remote function already: @remote takes a plain one, or a "
+            "class. Use .options(...) to change its options"
         )
     if inspect.isfunction(given):
         return decorated(given, checked_function(options))
@@ -525,12 +531,12 @@ def _decorated(
 
 
 def _pickled_as(cls: ActorClass[..., Any]) -> object:
-    """What a worker is sent: a class by value goes without what only callers need."""
+    """What is pickled for a worker: a class by value without its ActorClass."""
     return cls if _is_importable(cls) else cls.__wrapped__
 
 
 def _is_importable(cls: ActorClass[..., Any]) -> bool:
-    """Whether other processes find it by the name that it has here."""
+    """Whether other processes can import it by its name."""
     plain = cast("type", cls.__wrapped__)
     return found_by_name(plain.__module__, plain.__qualname__) is cls
 
@@ -538,17 +544,17 @@ def _is_importable(cls: ActorClass[..., Any]) -> bool:
 def use_engine(
     made: ActorClass[..., Any] | RemoteFunction[..., Any], engine: Callable[[], Engine]
 ) -> None:
-    """Says where an actor class, or a remote function, finds its engine.
+    """Sets where an actor class, or a remote function, gets its engine from.
 
     Args:
-        made: What ``remote`` made, just now.
-        engine: Gives the engine, or raises; called by each ``.remote()``.
+        made: The actor class or remote function, before it is used.
+        engine: Returns the engine, or raises; called by each ``.remote()``.
     """
     made._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file and its like
 
 
 def interface_and_options(cls: ActorClass[..., Any]) -> tuple[Interface, ActorOptions]:
-    """The face of an actor class and what each of its actors asks for."""
+    """The interface of an actor class, and the options of its actors."""
     return cls._interface, cls._options  # pyright: ignore[reportPrivateUsage]  # of this file
 
 
@@ -558,13 +564,16 @@ def _derived(origin: ActorClass[P, T], options: ActorOptions) -> ActorClass[P, T
 
 
 def _with_resolved_env(options: ActorOptions) -> ActorOptions:
-    """The options with an absolute ``working_dir``, which has to be there."""
+    """The options with an absolute ``working_dir``, which has to exist."""
     env = resolved_env(options.runtime_env)
     return options if env is None else options.updated({"runtime_env": env})
 
 
 def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
-    """The options with ids in the place of handles: a wish keeps no actor alive."""
+    """The options with the ids of ``near`` and ``apart_from``, for their handles.
+
+    So options keep no actor alive.
+    """
     named = {RAYS_NAMES.get(name, name): value for name, value in options.items()}
     given = with_group_spec(in_our_words(named))
     for name in ("near", "apart_from"):

@@ -1,8 +1,8 @@
-"""Calls that begin as there is room for them: values may be endless, or come late.
+"""Makes a call for each value of an iterable, as many at once as there is room for.
 
-A pipeline takes a value only when a call of it can begin, so an endless iterable costs
-no more memory than the calls under way. What there is room for begins when the pipeline
-is made, and more when a result is asked for: nothing runs behind the user's back.
+A pipeline takes a value only when its call can begin, so an endless iterable costs no
+more memory than the running calls. The first calls begin when the pipeline is made, the
+others when a result is asked for: there is no background task.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._api.actor_handle import ActorMethod
+    from actorlib._api.progress_bar import ProgressBar
 
 
 _NOT_YET: Any = object()
 
 
 class ValueSource:
-    """Where values come from: an iterable, or an asynchronous one.
+    """Takes values from an iterable, or from an asynchronous one.
 
     Args:
-        where: Whose values they are, for messages.
+        where: The function that the user called, for messages.
         values: The iterable. One that is both is asynchronous where a loop runs.
 
     Attributes:
@@ -57,13 +58,13 @@ class ValueSource:
             self._now = iter(cast("Iterable[Any]", values))
         else:
             raise TypeError(
-                f"{where} takes values from an iterable, not {values!r} "
-                f"({type(values).__name__})"
+                f"{where} takes its values from an iterable, such as a list, not "
+                f"{values!r} ({type(values).__name__})"
             )
 
     @property
     def is_async(self) -> bool:
-        """Whether a loop has to run to get at the values."""
+        """Whether the values come from an asynchronous iterable."""
         return self._later is not None
 
     def next(self) -> tuple[Any] | None:
@@ -92,13 +93,14 @@ class ValueSource:
             self.coming = asyncio.get_running_loop().create_task(_next_of(self._later))
         if not self.coming.done():
             return _NOT_YET
-        came, self.coming = self.coming, None
-        return came.result()
+        task, self.coming = self.coming, None
+        return task.result()
 
     def close(self) -> asyncio.Task[Any] | None:
-        """Takes no more; gives what waits for the next one, being cancelled.
+        """Takes no more values; also for a destructor.
 
-        May be called from a destructor.
+        Returns:
+            The cancelled task that waits for the next one, if there is one.
         """
         self.is_over = True
         coming, self.coming = self.coming, None
@@ -119,11 +121,11 @@ _MAX_IN_FLIGHT = 100
 
 
 class PipelineTask:
-    """One value on its way through a call, or through several refs of one.
+    """The call of one value, or the several calls that a function made of it.
 
     Attributes:
-        refs: What is waited for; empty while it is not begun.
-        error: Why it could not be begun, or is not any more.
+        refs: The refs of the calls; empty until it has begun.
+        error: What the function raised instead, or None.
     """
 
     __slots__ = ("_is_one", "error", "refs")
@@ -134,7 +136,7 @@ class PipelineTask:
         self._is_one = True
 
     def begun(self, made: object) -> None:
-        """Takes what a function gave for a value: a ref, or several.
+        """Sets the refs that the function returned for the value: one, or a list.
 
         Raises:
             TypeError: It is neither.
@@ -145,15 +147,16 @@ class PipelineTask:
         several = cast("list[object]", made) if isinstance(made, list | tuple) else []
         if not several or not all(isinstance(ref, ObjectRef) for ref in several):
             raise TypeError(
-                "the function has to give the ref of a call, as in 'lambda actor, "
-                f"value: actor.method.remote(value)', not {made!r}"
+                "the function has to return the ref of a call, as in 'lambda actor, "
+                f"value: actor.method.remote(value)', and returned {made!r} "
+                f"({type(made).__name__})"
             )
         self._is_one = False
         self.refs = tuple(cast("list[ObjectRef[Any]]", several))
 
     @property
     def is_done(self) -> bool:
-        """Whether it has its result, or an error."""
+        """Whether all its refs are done, or it has an error."""
         if self.error is not None:
             return True
         return bool(self.refs) and not self.pending()
@@ -163,10 +166,10 @@ class PipelineTask:
         return [ref for ref in self.refs if not ref.done()]
 
     def result(self) -> Any:
-        """What the call gave.
+        """The result of the call, or a list of results.
 
         Raises:
-            Exception: What it raised, or why it was not made.
+            Exception: What the call raised, or the function.
         """
         if self.error is not None:
             raise self.error
@@ -174,70 +177,62 @@ class PipelineTask:
 
 
 class PipelineWorkers(Protocol):
-    """Whoever does the work that a stream of values asks for."""
+    """Makes the calls of a pipeline.
 
-    bell: Wakeup
+    ``MapRun``, for a pool of actors, and ``_CallWorkers``, for one method or function,
+    implement it.
+    """
+
+    wakeup: Wakeup
 
     def has_room(self) -> bool:
-        """Whether one more value may be begun now.
+        """Whether the call of one more value may begin now.
 
         Raises:
-            RuntimeError: The work of this stream was given up.
+            RuntimeError: The pipeline was given up.
         """
         ...
 
     def begin(self, value: Any) -> None:
-        """Begins the work on a value; an error of the function waits in its place."""
+        """Makes the call of a value; an error of the function becomes its result."""
         ...
 
     def fail(self, error: BaseException) -> None:
-        """Puts an error where the next value would be."""
+        """Makes an error the result of the next value."""
         ...
 
     def take(self) -> PipelineTask | None:
-        """A piece of work that is done, if there is one; it is taken out."""
+        """Removes and returns a call that is done, if there is one."""
         ...
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """What to wait for; empty if nothing is under way."""
+        """The refs of all running calls."""
         ...
 
     def stuck(self) -> Exception:
-        """Why there is room for nothing, and nothing under way."""
-        ...
-
-
-class Progress(Protocol):
-    """What shows how far a stream is."""
-
-    def advance(self) -> None:
-        """One more result was given."""
-        ...
-
-    def close(self) -> None:
-        """There are no more."""
+        """The error to raise if nothing runs and there is room for nothing."""
         ...
 
 
 class Pipeline(Results[T]):
-    """The results of values, in the order in which the crew gives them.
+    """Iterates over the results of values, in the order in which its workers give them.
 
-    Asynchronous values are taken from the first result on that somebody waits for.
+    Asynchronous values are taken once the first result is awaited.
 
     Args:
-        values: Where they come from.
-        crew: Who does the work.
-        progress: What shows it, if anything does.
+        values: The values.
+        workers: Make the calls.
+        progress: The progress bar, or None.
     """
 
     def __init__(
         self,
         values: ValueSource,
-        crew: PipelineWorkers,
-        progress: Progress | None = None,
+        workers: PipelineWorkers,
+        progress: ProgressBar | None = None,
     ) -> None:
         self._values = values
-        self._crew = crew
+        self._workers = workers
         self._progress = progress
         if not values.is_async:
             self._fill()
@@ -249,51 +244,54 @@ class Pipeline(Results[T]):
             TypeError: The values come from an asynchronous iterable.
         """
         if self._values.is_async:
-            raise TypeError("asynchronous values need a loop: use 'async for'")
+            raise TypeError(
+                "the values come from an asynchronous iterable, which needs an event "
+                "loop: write 'async for' in place of 'for', in an async def"
+            )
         return super().__next__()
 
     async def aclose(self) -> None:
-        """Gives up what is left: no further value is taken."""
+        """Takes no more values."""
         coming = self._close()
         if coming is not None:
             await asyncio.wait([coming])
             if not coming.cancelled():
-                coming.exception()  # given up with the rest
+                coming.exception()  # seen, so that asyncio does not log it
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError):  # it was refused
+        with contextlib.suppress(AttributeError):  # __init__ has raised
             self._close()
 
     def _steps(self) -> Steps[T]:
-        crew, values = self._crew, self._values
+        workers, values = self._workers, self._values
         while True:
             has_room = self._fill()
-            task = crew.take()
+            task = workers.take()
             if task is not None:
                 if self._progress is not None:
                     self._progress.advance()
                 return cast("T", task.result())
-            pending = crew.pending()
+            pending = workers.pending()
             also = values.coming if has_room else None
             if not pending and also is None:
                 break
-            yield WaitRequest(pending, also=also, bell=crew.bell)
+            yield WaitRequest(pending, also=also, wakeup=workers.wakeup)
         if not values.is_over:
-            raise crew.stuck()
+            raise workers.stuck()
         self._close()
         return cast("T", END)
 
     def _fill(self) -> bool:
-        """Begins what there is room for; True if there is room for more."""
-        while self._crew.has_room():
+        """Makes calls while there is room and a value; True if there is room left."""
+        while self._workers.has_room():
             try:
                 found = self._values.next()
             except Exception as error:  # noqa: BLE001  # the user's iterable
-                self._crew.fail(error)
+                self._workers.fail(error)
                 continue
             if found is None:
                 return True
-            self._crew.begin(found[0])
+            self._workers.begin(found[0])
         return False
 
     def _close(self) -> asyncio.Task[Any] | None:
@@ -339,7 +337,9 @@ def map_unordered(
     call = getattr(fn, "remote", fn)
     if not callable(call):
         raise TypeError(
-            f"map_unordered() takes a method of an actor or a function, not {fn!r}"
+            "map_unordered() takes a method of an actor (handle.method), a remote "
+            f"function, or a function that returns the ref of a call, not {fn!r} "
+            f"({type(fn).__name__})"
         )
     return Pipeline(
         ValueSource("map_unordered()", items), _CallWorkers(call, backpressure_size)
@@ -347,21 +347,21 @@ def map_unordered(
 
 
 class _CallWorkers:
-    """A crew without limits of its own: whoever a function calls."""
+    """Makes calls by a function, up to a limit; see PipelineWorkers."""
 
     def __init__(self, call: Callable[[Any], object], limit: int) -> None:
-        self.bell = Wakeup()
+        self.wakeup = Wakeup()
         self._call = call
         self._limit = limit
         self._running: list[PipelineTask] = []
         self._done: deque[PipelineTask] = deque()
 
     def has_room(self) -> bool:
-        """Whether one more may be under way; see PipelineWorkers."""
+        """Whether the call of one more value may begin; see PipelineWorkers."""
         return len(self._running) + len(self._done) < self._limit
 
     def begin(self, value: Any) -> None:
-        """Makes the call; see PipelineWorkers."""
+        """Makes the call of a value; see PipelineWorkers."""
         task = PipelineTask()
         self._running.append(task)
         try:
@@ -370,22 +370,22 @@ class _CallWorkers:
             task.error = error
 
     def fail(self, error: BaseException) -> None:
-        """Puts an error among the results; see PipelineWorkers."""
+        """Makes an error a result; see PipelineWorkers."""
         task = PipelineTask()
         task.error = error
         self._done.append(task)
 
     def take(self) -> PipelineTask | None:
-        """One that is done; see PipelineWorkers."""
+        """Removes and returns a call that is done; see PipelineWorkers."""
         if not self._done:
             self._done.extend(task for task in self._running if task.is_done)
             self._running = [task for task in self._running if not task.is_done]
         return self._done.popleft() if self._done else None
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """What to wait for; see PipelineWorkers."""
+        """The refs of all running calls; see PipelineWorkers."""
         return [ref for task in self._running for ref in task.pending()]
 
     def stuck(self) -> Exception:
-        """Never: there is room when nothing is under way; see PipelineWorkers."""
-        return AssertionError("there was room")
+        """Never needed: while nothing runs there is room; see PipelineWorkers."""
+        return AssertionError("nothing runs, and there is room")

@@ -17,13 +17,11 @@ _PERIOD = 0.1
 
 
 class ProgressBar:
-    """Shows how many of so many are done, drawn by whoever reports them.
-
-    It has no thread of its own, and draws ten times a second at the most.
+    """Draws a progress bar, ten times a second at the most, in the caller's thread.
 
     Args:
-        label: What stands in front of it.
-        total: How many there will be, or None if nobody knows.
+        label: The text in front of it.
+        total: How many results there will be, or None if that is unknown.
     """
 
     def __init__(self, label: str, total: int | None) -> None:
@@ -40,7 +38,7 @@ class ProgressBar:
         self._is_open = False
 
     def advance(self) -> None:
-        """One more is done."""
+        """Counts one more result."""
         if not self._is_open:
             self._is_open = True
             self._bar.start()

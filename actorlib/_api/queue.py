@@ -3,7 +3,7 @@
 What every method gives is an ObjectRef: ``await q.get()`` where a loop runs,
 ``q.get().get()`` in plain methods of actors. The item of a get is the ref's alone, so
 one that nobody can take any more, because the wait was cancelled or given up, goes back
-to where it stood: ``QueueClient`` is each process's end of the queue, and sees to that.
+to its place: ``QueueClient``, each process's connection to the queue, does that.
 """
 
 from __future__ import annotations
@@ -54,18 +54,21 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _NO_METHODS = Interface("actor in a queue", READY, {})
-"""A handle that is held for the sake of an item needs no methods."""
+"""The interface of handles that are held for an item, and never called."""
 
-_STAYS = "what a queue gives waits in one process: await it, and send what comes"
+_NOT_SENDABLE = (
+    "the ref of a queue's answer cannot be sent to another process: await it, and send "
+    "its value"
+)
 
 
 class QueueRef(ObjectRef[R]):
-    """What a queue answers; an item is loaded by who takes it, and returned if nobody.
+    """The answer of a queue; its item is decoded when it is taken, and else put back.
 
     Args:
-        client: Who asks the queue's actor.
-        under: The ref of the call to the queue's actor.
-        refusal: What it fails with if the answer is a no.
+        client: The client of the queue that made the call.
+        call_ref: The ref of the call to the queue's actor.
+        refusal: Makes the error that it fails with if the answer is no.
         many: Whether the answer is a list of items.
     """
 
@@ -82,13 +85,13 @@ class QueueRef(ObjectRef[R]):
     def __init__(
         self,
         client: QueueClient,
-        under: ObjectRef[Any],
+        call_ref: ObjectRef[Any],
         refusal: Callable[[], Exception],
         *,
         many: bool,
     ) -> None:
-        super().__init__(loop=under.get_loop())
-        self._call_ref = under
+        super().__init__(loop=call_ref.get_loop())
+        self._call_ref = call_ref
         self._refusal = refusal
         self._client = client
         self._many = many
@@ -106,7 +109,7 @@ class QueueRef(ObjectRef[R]):
         self.set_result(cast("R", None))
 
     def result(self) -> R:
-        """The item, loaded here and now if nobody has asked for it before.
+        """The item; it is decoded here when it is asked for first.
 
         Raises:
             SerializationError: It cannot be loaded here.
@@ -126,17 +129,17 @@ class QueueRef(ObjectRef[R]):
             trouble = SerializationError(f"the item cannot be loaded here: {error}")
             trouble.__cause__ = error
             self._error = trouble
-        self._items = None  # it is taken, also if it is of no use
+        self._items = None  # it is taken, also if it cannot be decoded
 
     def __del__(self) -> None:
         if self._items is not None:
             self._client.put_back(self._items)
         elif not self.done():
             self._client.give_up(self.call)
-        super().__del__()  # type: ignore[misc]  # pyright: ignore  # noqa: PGH003  # it tells of errors that nobody saw
+        super().__del__()  # type: ignore[misc]  # pyright: ignore  # noqa: PGH003  # it logs errors that nobody has seen
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("what a queue gives is awaited before it travels")
+        raise TypeError(_NOT_SENDABLE)
 
 
 def _call_ref_of(reply: QueueRef[Any]) -> ObjectRef[Any]:
@@ -154,18 +157,18 @@ class QueueClient:
         self._own = None if own is None else bytes.fromhex(own)
         self._name = secrets.token_bytes(8)
         self._count = itertools.count(1)
-        # Gets are held by who waits alone: an item that nobody takes stays.
+        # Weak for gets: an item that nobody waits for stays in the queue.
         self._refs: dict[int, QueueRef[Any] | weakref.ref[QueueRef[Any]]] = {}
         self._unsent: deque[tuple[str, object]] = deque()
 
-    # Asking.
+    # Calls.
 
     def put(
-        self, item: object, patience: float | None, refusal: Callable[[], Exception]
+        self, item: object, timeout: float | None, refusal: Callable[[], Exception]
     ) -> QueueRef[None]:
         number = self._next()
-        _, payload, handles = self._sealed(item)
-        asked = self.actor.put.remote(self._token(number), patience, payload, handles)
+        _, payload, handles = self._encoded(item)
+        asked = self.actor.put.remote(self._token(number), timeout, payload, handles)
         reply: QueueRef[None] = QueueRef(self, asked, refusal, many=False)
         self._refs[number] = reply
         return self._asked(number, reply)
@@ -174,16 +177,16 @@ class QueueClient:
         self, items: list[Any], refusal: Callable[[], Exception]
     ) -> QueueRef[None]:
         number = self._next()
-        asked = self.actor.put_all.remote([self._sealed(item) for item in items])
+        asked = self.actor.put_all.remote([self._encoded(item) for item in items])
         reply: QueueRef[None] = QueueRef(self, asked, refusal, many=False)
         self._refs[number] = reply
         return self._asked(number, reply)
 
     def get(
-        self, patience: float | None, refusal: Callable[[], Exception]
+        self, timeout: float | None, refusal: Callable[[], Exception]
     ) -> QueueRef[Any]:
         number = self._next()
-        asked = self.actor.get.remote(self._token(number), patience, self._own)
+        asked = self.actor.get.remote(self._token(number), timeout, self._own)
         reply: QueueRef[Any] = QueueRef(self, asked, refusal, many=False)
         self._refs[number] = weakref.ref(reply)
         return self._asked(number, reply)
@@ -199,27 +202,29 @@ class QueueClient:
 
     def _asked(self, number: int, reply: QueueRef[R]) -> QueueRef[R]:
         bind(reply, self, number)
-        under = _call_ref_of(reply)
-        watch(under, partial(self._answered, number, under))
+        call_ref = _call_ref_of(reply)
+        watch(call_ref, partial(self._answered, number, call_ref))
         return reply
 
-    def look(self, method: str) -> ObjectRef[Any]:
+    def query(self, method: str) -> ObjectRef[Any]:
         if self._unsent:
-            self._tell()
+            self._send_unsent()
         return cast("ObjectRef[Any]", getattr(self.actor, method).remote())
 
     def _next(self) -> int:
-        if self._unsent:  # who gave up must not get what is put now
-            self._tell()
+        if self._unsent:  # a get that was given up must not take what is put now
+            self._send_unsent()
         return next(self._count)
 
     def _token(self, number: int) -> bytes:
         return self._name + number.to_bytes(8, "big")
 
-    def _sealed(self, item: object) -> list[Any]:
-        """An item that only its taker looks into, and the handles that it needs."""
+    def _encoded(self, item: object) -> list[Any]:
+        """The item, which only its taker decodes, and the handles that are in it."""
         if isinstance(item, ObjectRef):
-            raise TypeError("a queue takes values: await the ref, and put its value")
+            raise TypeError(
+                f"a queue takes values, not refs: await {item!r}, and put its value"
+            )
         try:
             with collecting_ids(self._engine) as loans:
                 payload = with_own_buffers(encode(item))
@@ -228,7 +233,7 @@ class QueueClient:
                 f"the item, a {type(item).__qualname__}, cannot be sent to another "
                 f"process: {error}"
             ) from error
-        # Refs inside of the item are held likewise, by their ids.
+        # Handles of refs and blocks, too: they keep them alive by their ids.
         holds = [HandlePin(self._engine, ActorId(loan), _NO_METHODS) for loan in loans]
         handles = [ActorHandle[Any](hold) for hold in holds] or None
         if type(payload) is list:
@@ -252,12 +257,12 @@ class QueueClient:
                 return
             reply.set_exception(error)
             if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
-                reply.exception()  # whoever ended the queue knows
+                reply.exception()  # seen: the user has ended the queue
 
-    # Giving up, also from destructors.
+    # Also from destructors.
 
     def put_back(self, items: list[Any]) -> None:
-        """Gives back what was taken and is not used."""
+        """Puts items back that were taken and not used."""
         back = [
             [
                 place,
@@ -268,35 +273,35 @@ class QueueClient:
             ]
             for place, payload, handles in items
         ]
-        self._tell_soon("put_back", back)
+        self._send_soon("put_back", back)
 
     def give_up(self, number: int) -> None:
-        """Nobody waits for a call any more."""
-        self._tell_soon("withdraw", self._token(number))
+        """Withdraws a call that nobody waits for any more."""
+        self._send_soon("withdraw", self._token(number))
 
-    def _tell_soon(self, method: str, what: object) -> None:
+    def _send_soon(self, method: str, what: object) -> None:
         self._unsent.append((method, what))
-        self._engine.later(self._tell)
+        self._engine.later(self._send_unsent)
 
-    def _tell(self) -> None:
+    def _send_unsent(self) -> None:
         while self._unsent:
             with suppress(IndexError):  # another thread was quicker
                 method, what = self._unsent.popleft()
-                with suppress(ActorlibError, RuntimeError):  # it is gone, with all
-                    told = getattr(self.actor, method).remote(what)
-                    told.add_done_callback(ignore_error)
+                with suppress(ActorlibError, RuntimeError):  # the queue is gone
+                    ref = getattr(self.actor, method).remote(what)
+                    ref.add_done_callback(ignore_error)
 
-    # The replier of its refs.
+    # For its refs; see ResultOwner.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops waiting; see ResultOwner."""
         del recursive  # nothing was called for it
         self._refs.pop(call, None)
         self._unsent.append(("withdraw", self._token(call)))
-        self._tell()
+        self._send_unsent()
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """From now on it is given up if nobody holds the ref; see ResultOwner."""
+        """Gives the call up as soon as nobody holds the ref; see ResultOwner."""
         if ref.call in self._refs:
             self._refs[ref.call] = weakref.ref(cast("QueueRef[Any]", ref))
 
@@ -305,26 +310,26 @@ class QueueClient:
         result_owner_of(_call_ref_of(cast("QueueRef[Any]", ref))).watch(ref, then)
 
     def name(self) -> bytes:
-        """Refuses: nobody else can speak of it; see ResultOwner."""
-        raise TypeError(_STAYS)
+        """Refuses: no other process can use the ref; see ResultOwner."""
+        raise TypeError(_NOT_SENDABLE)
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """Refuses: nobody else can wait for it; see ResultOwner."""
+        """Refuses: no other process can wait for the ref; see ResultOwner."""
         del ref
-        raise TypeError(_STAYS)
+        raise TypeError(_NOT_SENDABLE)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until it is done; see ResultOwner."""
         refuse_running_loop(ref)
-        given = ref.refs if isinstance(ref, CombinedRef) else (ref,)
-        under = next(
-            _call_ref_of(reply) for reply in given if isinstance(reply, QueueRef)
+        refs = ref.refs if isinstance(ref, CombinedRef) else (ref,)
+        call_ref = next(
+            _call_ref_of(reply) for reply in refs if isinstance(reply, QueueRef)
         )
-        result_owner_of(under).wait(ref, timeout)
+        result_owner_of(call_ref).wait(ref, timeout)
 
 
 def ignore_error(ref: asyncio.Future[Any]) -> None:
-    """An error that nobody asks for: the actor is gone, and that was the aim."""
+    """Marks the error of a ref as seen, so that asyncio does not log it."""
     if not ref.cancelled():
         ref.exception()
 
@@ -379,7 +384,7 @@ class Queue(Generic[T]):
         if not isinstance(cast("object", actor_options), Mapping | None):
             raise TypeError(
                 "actor_options takes a dict of options, for example {'num_cpus': 1}, "
-                f"not {actor_options!r}"
+                f"not {actor_options!r} ({type(actor_options).__name__})"
             )
         made = cast("ActorClass[..., Any]", QueueActor).options(
             **cast("Any", actor_options or {})
@@ -425,8 +430,8 @@ class Queue(Generic[T]):
             TypeError: The item is a ref, or an argument has the wrong type.
             ValueError: ``timeout`` is negative.
         """
-        patience = _patience(block, timeout)
-        return self._client.put(item, patience, partial(self._full, patience))
+        limit = _limit(block, timeout)
+        return self._client.put(item, limit, partial(self._full, limit))
 
     def get(
         self,
@@ -447,8 +452,8 @@ class Queue(Generic[T]):
             TypeError: An argument has the wrong type.
             ValueError: ``timeout`` is negative.
         """
-        patience = _patience(block, timeout)
-        return self._client.get(patience, partial(_empty, patience))
+        limit = _limit(block, timeout)
+        return self._client.get(limit, partial(_empty, limit))
 
     def put_nowait(self, item: T) -> ObjectRef[None]:
         """Puts an item at the end, or fails with Full."""
@@ -468,7 +473,10 @@ class Queue(Generic[T]):
             TypeError: It is no iterable.
         """
         if not isinstance(cast("object", items), Iterable):
-            raise TypeError(f"put_nowait_batch() takes several items, not {items!r}")
+            raise TypeError(
+                "put_nowait_batch() takes an iterable of items, such as a list, not "
+                f"{items!r} ({type(items).__name__})"
+            )
         given = list(items)
         return self._client.put_all(given, partial(self._full_for, len(given)))
 
@@ -492,17 +500,17 @@ class Queue(Generic[T]):
 
     def qsize(self) -> ObjectRef[int]:
         """How many items there are."""
-        return self._client.look("qsize")
+        return self._client.query("qsize")
 
     size = qsize
 
     def empty(self) -> ObjectRef[bool]:
         """Whether there is no item."""
-        return self._client.look("empty")
+        return self._client.query("empty")
 
     def full(self) -> ObjectRef[bool]:
         """Whether there is no room."""
-        return self._client.look("full")
+        return self._client.query("full")
 
     def shutdown(self, grace: float = _GRACE) -> Waiting[None]:
         """Ends the queue's actor: behind what it was sent, but not behind who waits.
@@ -523,14 +531,17 @@ class Queue(Generic[T]):
         check_seconds("grace", grace)
         return Waiting(_ended(self._client.actor, grace))
 
-    def _full(self, patience: float | None) -> Full:
-        late = f" and had none within {patience:g} s" if patience else ""
-        return Full(f"the queue has room for {self._maxsize} items{late}")
+    def _full(self, timeout: float | None) -> Full:
+        late = f" and had none within {timeout:g} s" if timeout else ""
+        return Full(
+            f"the queue is full: it has room for {self._maxsize} items{late}. Take "
+            "some, or make it with a larger maxsize"
+        )
 
     def _full_for(self, number: int) -> Full:
         return Full(
-            f"the queue, which has room for {self._maxsize} items, has none for "
-            f"{number} more"
+            f"the queue has room for {self._maxsize} items, and not for {number} more: "
+            "put fewer at once, or make it with a larger maxsize"
         )
 
 
@@ -541,20 +552,20 @@ def _load(actor: ActorHandle[Any], maxsize: int) -> Queue[Any]:
     return queue
 
 
-def _patience(block: object, timeout: float | None) -> float | None:
+def _limit(block: object, timeout: float | None) -> float | None:
     check_bool("block", block)
     if timeout is not None:
         check_seconds("timeout", timeout)
     return timeout if block else 0
 
 
-def _empty(patience: float | None) -> Empty:
-    late = f": nothing came within {patience:g} s" if patience else ""
+def _empty(timeout: float | None) -> Empty:
+    late = f": nothing came within {timeout:g} s" if timeout else ""
     return Empty(f"the queue is empty{late}")
 
 
 def _too_few(number: int) -> Empty:
-    return Empty(f"the queue has less than {number} items")
+    return Empty(f"the queue has fewer than {number} items: ask for fewer, or wait")
 
 
 def _ended(actor: ActorHandle[Any], grace: float) -> Steps[None]:

@@ -1,9 +1,8 @@
-"""The actor behind a ``Queue``: it keeps items as bytes, and who waits for one.
+"""The actor behind a ``Queue``: it keeps encoded items, and those who wait for one.
 
-A worker that runs it loads this file and none of the user's modules: what is in an item
-is loaded by whoever takes it. Every decision is that of ``Buffer``, in plain values:
-items keep their places, so one that is put back stands where it stood, before
-everything that came later.
+Its worker loads this file and none of the user's modules: items are decoded by whoever
+takes them. ``Buffer`` decides, in plain values: items keep their place, so one that is
+put back stands before everything that came later.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ Item: TypeAlias = list[Any]
 
 
 class Answer(NamedTuple):
-    """What somebody who asked is told.
+    """The answer to a waiting put or get.
 
     Attributes:
-        token: Who asked.
-        items: What was taken; None for who has put something.
+        token: That of the call.
+        items: The items for a get; None for a put.
     """
 
     token: Token
@@ -41,7 +40,7 @@ class Answer(NamedTuple):
 
 
 class Buffer:
-    """The items of a queue, in order.
+    """The items of a queue, in order, and the calls that wait.
 
     Args:
         maxsize: How many there may be; 0 for any number.
@@ -97,7 +96,7 @@ class Buffer:
         return taken, self._refill()
 
     def leave(self, token: Token) -> None:
-        """Somebody waits no more; harmless if they do not."""
+        """Removes a call that waits; harmless if it does not."""
         self._getters.pop(token, None)
         self._putters.pop(token, None)
 
@@ -107,7 +106,7 @@ class Buffer:
         return self._deal()
 
     def _deal(self) -> list[Answer]:
-        """Gives what there is to those who wait for it, and takes in what waits."""
+        """Gives items to the gets that wait, and their room to the puts that wait."""
         answers: list[Answer] = []
         while self._items and self._getters:
             token = next(iter(self._getters))
@@ -132,7 +131,7 @@ def _place_of(item: Item) -> int:
 _MANY = 1 << 30
 
 
-@remote(max_concurrency=_MANY)  # who waits is no reason for others to
+@remote(max_concurrency=_MANY)  # a call that waits holds up no others
 class QueueActor:
     """Serves a queue; see ``Queue`` for what it promises.
 
@@ -143,21 +142,21 @@ class QueueActor:
     def __init__(self, maxsize: int) -> None:
         self._buffer = Buffer(maxsize)
         self._waiting: dict[Token, asyncio.Future[list[Item] | None]] = {}
-        self._whose: dict[Token, bytes] = {}
+        self._taker: dict[Token, bytes] = {}
 
     async def put(
-        self, token: bytes, patience: float | None, payload: Any, handles: Any
+        self, token: bytes, limit: float | None, payload: Any, handles: Any
     ) -> bool:
         """Puts an item; False if there is no room in time.
 
         Args:
-            token: Who puts it.
-            patience: Seconds to wait for room, or None for ever.
+            token: That of the call.
+            limit: Seconds to wait for room, or None for ever.
             payload: The item in bytes, or in several buffers.
             handles: The handles in it, held while it is here.
         """
         answers = self._buffer.put(token, [0, payload, handles])
-        return await self._answered(token, patience, answers) is not None
+        return await self._answered(token, limit, answers) is not None
 
     async def put_all(self, items: list[list[Any]]) -> bool:
         """Puts several items, or none of them if there is no room for all."""
@@ -168,22 +167,22 @@ class QueueActor:
         return True
 
     async def get(
-        self, token: bytes, patience: float | None, whose: bytes | None
+        self, token: bytes, limit: float | None, taker: bytes | None
     ) -> Item | None:
         """Takes an item; None if there is none in time.
 
         Args:
-            token: Who takes it.
-            patience: Seconds to wait for one, or None for ever.
-            whose: The actor that asks, or None for the owner.
+            token: That of the call.
+            limit: Seconds to wait for one, or None for ever.
+            taker: The actor that calls, or None for the owner.
         """
         answers = self._buffer.get(token)
-        if whose is not None:
-            self._whose[token] = whose
+        if taker is not None:
+            self._taker[token] = taker
         try:
-            items = await self._answered(token, patience, answers)
+            items = await self._answered(token, limit, answers)
         finally:
-            self._whose.pop(token, None)
+            self._taker.pop(token, None)
         return _sendable(items[0]) if items else None
 
     async def get_many(self, number: int) -> list[Item] | None:
@@ -199,7 +198,7 @@ class QueueActor:
         self._give(self._buffer.put_back(items))
 
     async def withdraw(self, token: bytes) -> None:
-        """Somebody waits no more."""
+        """Gives up a call that waits."""
         self._expire(token)
 
     async def qsize(self) -> int:
@@ -215,18 +214,18 @@ class QueueActor:
         return self._buffer.is_full
 
     async def _answered(
-        self, token: Token, patience: float | None, answers: list[Answer]
+        self, token: Token, limit: float | None, answers: list[Answer]
     ) -> list[Item] | None:
-        """Waits until somebody is answered: with a list, or with None for in vain."""
+        """Waits for an answer: a list, or None if it does not come in time."""
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[list[Item] | None] = loop.create_future()
         self._waiting[token] = waiting
-        self._give(answers, asking=token)
-        if patience == 0:
+        self._give(answers, caller=token)
+        if limit == 0:
             self._expire(token)
         timer = None
-        if patience and not waiting.done():
-            timer = loop.call_later(patience, self._expire, token)
+        if limit and not waiting.done():
+            timer = loop.call_later(limit, self._expire, token)
         try:
             return await waiting
         except asyncio.CancelledError:
@@ -244,27 +243,27 @@ class QueueActor:
         if waiting is not None and not waiting.done():
             waiting.set_result(None)
 
-    def _give(self, answers: Iterable[Answer], asking: Token | None = None) -> None:
+    def _give(self, answers: Iterable[Answer], caller: Token | None = None) -> None:
         for token, items in answers:
             waiting = self._waiting.pop(token)
             if waiting.done():  # cancelled in this very turn
                 self._give(self._buffer.put_back(items or []))
                 continue
-            whose = self._whose.get(token)
-            if items and whose is not None and token != asking:
-                self._watch(whose, items)
+            taker = self._taker.get(token)
+            if items and taker is not None and token != caller:
+                self._watch(taker, items)
             waiting.set_result(items or [])
 
-    def _watch(self, whose: bytes, items: list[Item]) -> None:
+    def _watch(self, taker: bytes, items: list[Item]) -> None:
         """Puts items back if the actor that waited for them has died meanwhile.
 
-        It is asked before the items leave, on the same pipe: whoever was dead then did
-        not get them.
+        The question leaves before the items, on the same pipe: an actor that was dead
+        when it was answered has not got them.
         """
-        ready = current_engine().ready(ActorId(whose))
-        ready.add_done_callback(partial(self._looked, items))
+        ready = current_engine().ready(ActorId(taker))
+        ready.add_done_callback(partial(self._put_back_if_dead, items))
 
-    def _looked(self, items: list[Item], ready: asyncio.Future[None]) -> None:
+    def _put_back_if_dead(self, items: list[Item], ready: asyncio.Future[None]) -> None:
         if ready.cancelled() or ready.exception() is not None:
             self._give(self._buffer.put_back(items))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.object_ref import (
     ObjectRef,
@@ -19,37 +19,39 @@ from actorlib._core.object_ref import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actorlib._core.stream_reader import StreamReader
+
 
 def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
-    """Refs of the parts of a result, which has to be a tuple or a list of so many.
+    """Makes refs of the parts of a result, which has to be a tuple or a list.
 
     If the call fails so does each of them; cancelling one cancels the call.
 
     Args:
-        ref: The whole.
+        ref: The whole result.
         count: How many parts it has.
         where: What was called, for messages.
     """
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
-    replier = _PartsOwner(result_owner_of(ref), ref)
+    owner = _PartsOwner(result_owner_of(ref), ref)
     for part in parts:
-        bind(part, replier, 0)
+        bind(part, owner, 0)
     ref.add_done_callback(partial(_fill_parts, parts, where))
     as_filled(ref, partial(_fill_parts, parts, where, ref))
     return parts
 
 
 def collect_items(
-    items: Items, count: int, where: str
+    items: StreamReader, count: int, where: str
 ) -> list[ObjectRef[Any]] | ObjectRef[Any] | None:
-    """Refs of what a generator yields, which has to be so many values.
+    """Makes refs of the values that a generator yields.
 
-    They are there when it has ended, as the parts of a tuple are when it is returned;
-    if it fails, or yields another number of values, each of them fails. For 0 it is run
-    to its end, whatever it yields.
+    They are done when it has ended, as the parts of a tuple are when it is returned; if
+    it fails, or yields another number of values, each of them fails. For 0 it runs to
+    its end, whatever it yields.
 
     Args:
-        items: The stream.
+        items: The reader of the call.
         count: How many values it has to yield.
         where: What was called, for messages.
 
@@ -60,41 +62,18 @@ def collect_items(
     parts: list[ObjectRef[Any]] = [
         ObjectRef(loop=whole.get_loop()) for _ in range(count)
     ]
-    replier = _PartsOwner(items, whole)
+    owner = _PartsOwner(items, whole)
     for part in parts:
-        bind(part, replier, 0)
+        bind(part, owner, 0)
     _Collector(items, parts, where).look()
     return parts if count > 1 else next(iter(parts), None)
 
 
-class Items(ResultOwner, Protocol):
-    """A stream as it is read; see Reading."""
-
-    completed: ObjectRef[int]
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether every item was taken and none will come."""
-        ...
-
-    def take(self) -> ObjectRef[Any] | None:
-        """The next item; None if there is none now."""
-        ...
-
-    def arrival(self) -> ObjectRef[None]:
-        """Done when there is an item to be taken, or the end."""
-        ...
-
-    def drop(self) -> None:
-        """Nobody reads any more."""
-        ...
-
-
 class _Collector:
-    """Takes the items of a stream until it ends, and fills parts with them."""
+    """Takes the items of a generator until it ends, and fills the parts with them."""
 
     def __init__(
-        self, items: Items, parts: Sequence[ObjectRef[Any]], where: str
+        self, items: StreamReader, parts: Sequence[ObjectRef[Any]], where: str
     ) -> None:
         self._items = items
         self._parts = parts
@@ -102,7 +81,7 @@ class _Collector:
         self._values: list[Any] = []
 
     def look(self) -> None:
-        """Takes what is there, and comes back for the rest."""
+        """Takes the items that are there, and is called again for the rest."""
         items, count = self._items, len(self._parts)
         while (ref := items.take()) is not None:
             error = ref.exception()
@@ -134,8 +113,8 @@ class _Collector:
     def _fault(self, has: str) -> ValueError:
         count = len(self._parts)
         return ValueError(
-            f"{self._where} yielded {has}, and was called with num_returns={count}: it "
-            f"has to yield {count} of them"
+            f"{self._where} yielded {has}, and was called with num_returns={count}: "
+            f"yield {count} values, or call it with another num_returns"
         )
 
     def _fail(self, error: BaseException) -> None:
@@ -145,7 +124,7 @@ class _Collector:
 
 
 class _PartsOwner:
-    """The replier of the parts of one result; see ResultOwner."""
+    """The owner of the parts of one result; see ResultOwner."""
 
     def __init__(self, engine: ResultOwner, whole: ObjectRef[Any]) -> None:
         self._engine = engine
@@ -154,13 +133,13 @@ class _PartsOwner:
             self.force_cancel = self._force
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops the call that all parts are of."""
+        """Cancels the call that all parts are of; see ResultOwner."""
         del call
         self._whole.cancel(recursive=recursive)
         return not self._whole.done()
 
     def _force(self, call: int, *, recursive: bool) -> None:
-        """Stops it, and ends the process that it runs in."""
+        """Cancels the call, and ends the process that runs it; see ResultOwner."""
         del call
         self._whole.cancel(force=True, recursive=recursive)
 
@@ -170,22 +149,22 @@ class _PartsOwner:
         return label_of(self._whole)
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Nothing: others may hold the other parts."""
+        """Does nothing: the other parts may be held; see ResultOwner."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a part is done."""
+        """Calls back once when a part is done; see ResultOwner."""
         self._engine.watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a part is done."""
+        """Blocks this thread until a part is done; see ResultOwner."""
         self._engine.wait(ref, timeout)
 
     def name(self) -> bytes:
-        """An id for what a part stands for."""
+        """Makes an id for what a part stands for; see ResultOwner."""
         return self._engine.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a part is pickled into a value that is being sent."""
+        """Reduces a part for pickle; see ResultOwner."""
         return self._engine.travel(ref)
 
 
@@ -216,6 +195,6 @@ def _fault(value: object, count: int, where: str) -> ValueError | None:
     else:
         has = f"a {type(value).__qualname__}"
     return ValueError(
-        f"{where} returned {has}, and was called with num_returns={count}: it has to "
-        f"return a tuple of {count}"
+        f"{where} returned {has}, and was called with num_returns={count}: return a "
+        f"tuple of {count}, or call it with another num_returns"
     )

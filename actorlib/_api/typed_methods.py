@@ -1,7 +1,7 @@
-"""``@method``: what a class says about calls of one of its methods.
+"""``@method``: sets the options and the exact type of a method.
 
-The decorated method stays a plain function, with its options left on it for whoever
-reads the interface of its class. A type checker sees more: on an instance, which is
+The decorated method stays a plain function, with its options as an attribute, which
+``interface_of`` reads. A type checker sees more: on an instance, which is
 what ``typed(handle)`` looks like to it, the method is an ``ActorMethod`` with the
 parameters and the result of the function. No type can be a handle and the user's class
 at once, so a handle itself gives methods that take anything.

@@ -1,9 +1,9 @@
-"""Waiting for some of many refs: ``await`` where a loop runs, else ``get()``.
+"""Waits for some of many refs: ``await`` where a loop runs, else ``get()``.
 
-What is waited for is said once, as steps: a generator that asks for a wait, looks at
-what is done, and asks for another or returns. Two drivers run the same steps, one on
-an event loop and one on a thread without any, so neither face can differ from the
-other. Between two steps a wait may be cancelled, and awaited again later.
+Each kind of wait is written once, as a generator of ``WaitRequest``: it yields what to
+wait for, looks at what is done, and yields again or returns. Two drivers run it, one on
+an event loop (``run_async``) and one on a blocked thread (``run_blocking``), so that
+``await`` and ``get()`` cannot differ. A wait may be cancelled, and awaited again later.
 """
 
 from __future__ import annotations
@@ -34,48 +34,48 @@ Awaited: TypeAlias = ObjectRef[Any] | ObjectRefGenerator[Any]
 W = TypeVar("W", bound=Awaited)
 
 _POLLS = 8
-"""How often all of many refs are looked at before each is watched: that costs more."""
+"""How often refs are polled before each gets a callback, which costs more."""
 
 
 class Wakeup:
-    """Wakes the tasks that wait for something which is no ref."""
+    """Wakes tasks that wait for something else than refs."""
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
 
-    def ring(self, _: object = None) -> None:
-        """Wakes everybody; called from the thread of their loop."""
+    def notify(self, _: object = None) -> None:
+        """Wakes all waiting tasks; on the thread of their loop."""
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     def add(self, waiter: asyncio.Future[None]) -> None:
-        """One more is to be woken."""
+        """Adds the future of a waiting task."""
         self._waiters.add(waiter)
 
     def remove(self, waiter: asyncio.Future[None]) -> None:
-        """One has stopped waiting."""
+        """Removes the future of a task."""
         self._waiters.discard(waiter)
 
 
 class WaitRequest(NamedTuple):
-    """What a step waits for; it may come back earlier, and looks again.
+    """What to wait for next; the wait may end earlier, so the caller looks again.
 
     Attributes:
         refs: Refs, none of them done.
         number: How many of them have to be done.
         timeout: Seconds to wait at the most, or None.
-        also: A future of the running loop that ends the wait too.
-        bell: What ends the wait of a task too.
+        also: A future of the running loop that ends the wait too, or None.
+        wakeup: Ends the wait of a task too, or None.
     """
 
     refs: Sequence[asyncio.Future[Any]]
     number: int = 1
     timeout: float | None = None
     also: asyncio.Future[Any] | None = None
-    bell: Wakeup | None = None
+    wakeup: Wakeup | None = None
 
 
 Steps: TypeAlias = Generator[WaitRequest, None, T]
@@ -83,10 +83,9 @@ Steps: TypeAlias = Generator[WaitRequest, None, T]
 
 @public("actorlib")
 class Waiting(Generic[T]):
-    """Something that takes time: await it, or, where no loop runs, ``get()`` it.
+    """A result that takes time: await it or, where no loop runs, ``get()`` it.
 
-    A wait that is cancelled spoils nothing; it may be awaited again. It gives its
-    result once.
+    After a cancelled wait it may be awaited again. It gives its result once.
 
     Example:
         >>> @actorlib.remote
@@ -117,7 +116,10 @@ class Waiting(Generic[T]):
 
     def _unless_over(self) -> Steps[T]:
         if inspect.getgeneratorstate(self._steps) == inspect.GEN_CLOSED:
-            raise RuntimeError("this has given its result already: ask anew")
+            raise RuntimeError(
+                "this wait has given its result already: keep that, or call the "
+                "function again for a new wait"
+            )
         return self._steps
 
 
@@ -195,7 +197,7 @@ def ref_list(where: str, refs: object) -> list[Awaited]:
 
 
 def readiness_of(awaited: Awaited) -> ObjectRef[Any]:
-    """What is done when something that is waited for is: for a stream, an arrival."""
+    """The ref itself, or for a generator the arrival of its next item."""
     if isinstance(awaited, ObjectRef):
         return awaited
     return reader_of(awaited).arrival()
@@ -222,24 +224,26 @@ def _until_enough(
 
 
 async def run_async(steps: Steps[T]) -> T:
-    """Runs steps on the running loop."""
+    """Runs a wait on the running loop."""
     while True:
         try:
-            wish = next(steps)
+            request = next(steps)
         except StopIteration as end:
             return cast("T", end.value)
-        await _wait_async(wish)
+        await _wait_async(request)
 
 
 def run_blocking(steps: Steps[T]) -> T:
-    """Runs steps on this thread, which is blocked meanwhile."""
+    """Runs a wait on this thread, which is blocked meanwhile."""
     while True:
         try:
-            wish = next(steps)
+            request = next(steps)
         except StopIteration as end:
             return cast("T", end.value)
         _wait_blocking(
-            cast("Sequence[ObjectRef[Any]]", wish.refs), wish.number, wish.timeout
+            cast("Sequence[ObjectRef[Any]]", request.refs),
+            request.number,
+            request.timeout,
         )
 
 
@@ -248,18 +252,18 @@ def refuse_running_loop(
     called: str = "get() and a plain 'for'",
     instead: str = "'await' or 'async for'",
 ) -> None:
-    """Refuses to block a thread that runs an event loop.
+    """Makes sure that this thread may be blocked by a wait.
 
-    A plain method of an actor may block the loop that it runs on. Else only where a ref
-    comes over a loop in another thread is this one free to stand still.
+    A thread that runs an event loop may be blocked by a plain method of an actor, or if
+    the ref is filled by a loop on another thread.
 
     Args:
         ref: What is waited for.
-        called: What would block, for the message.
-        instead: What is to be written instead.
+        called: The function that would block, for the message.
+        instead: What to write instead, for the message.
 
     Raises:
-        RuntimeError: It does.
+        RuntimeError: It may not.
     """
     home = portal_of(ref.get_loop())
     if may_block() or (home is not None and not home.is_here()):
@@ -271,25 +275,25 @@ def refuse_running_loop(
 
 
 def refuse_other_loop(ref: asyncio.Future[Any]) -> None:
-    """Refuses to wait on a loop in the place of that by which a ref comes.
+    """Makes sure that this thread does not run another loop than that of a ref.
 
     Raises:
-        RuntimeError: This thread runs another loop than it should.
+        RuntimeError: It does, so the ref's loop is not running.
     """
     home, running = portal_of(ref.get_loop()), asyncio._get_running_loop()  # noqa: SLF001  # the same
     if home is not None and home.is_here() and running is not ref.get_loop():
         raise RuntimeError(OTHER_LOOP)
 
 
-async def _wait_async(wish: WaitRequest) -> None:
+async def _wait_async(request: WaitRequest) -> None:
     loop = asyncio.get_running_loop()
-    if any(ref.get_loop() is not loop for ref in wish.refs):
-        await _wait_in_thread(loop, wish)
+    if any(ref.get_loop() is not loop for ref in request.refs):
+        await _wait_in_thread(loop, request)
         return
-    if wish.timeout is not None and wish.timeout <= 0:
-        await asyncio.sleep(0)  # who only looks, in a loop, lets answers come
+    if request.timeout is not None and request.timeout <= 0:
+        await asyncio.sleep(0)  # lets answers come that are there already
         return
-    left = wish.number
+    left = request.number
     waiter: asyncio.Future[None] = loop.create_future()
 
     def one_done(_: object) -> None:
@@ -298,45 +302,47 @@ async def _wait_async(wish: WaitRequest) -> None:
         if left <= 0 and not waiter.done():
             waiter.set_result(None)
 
-    watched = [*wish.refs] if wish.also is None else [*wish.refs, wish.also]
+    watched = [*request.refs] if request.also is None else [*request.refs, request.also]
     for ref in watched:
         ref.add_done_callback(one_done)
-    if wish.bell is not None:
-        wish.bell.add(waiter)
+    if request.wakeup is not None:
+        request.wakeup.add(waiter)
     timer = None
-    if wish.timeout is not None:
-        timer = loop.call_later(wish.timeout, partial(end_wait, waiter))
+    if request.timeout is not None:
+        timer = loop.call_later(request.timeout, partial(end_wait, waiter))
     try:
         await waiter
     except asyncio.CancelledError:
-        release_if_unused(wish.refs)
+        release_if_unused(request.refs)
         raise
     finally:
         for ref in watched:
             ref.remove_done_callback(one_done)
-        if wish.bell is not None:
-            wish.bell.remove(waiter)
+        if request.wakeup is not None:
+            request.wakeup.remove(waiter)
         if timer is not None:
             timer.cancel()
 
 
-async def _wait_in_thread(loop: asyncio.AbstractEventLoop, wish: WaitRequest) -> None:
-    """Lets a thread wait on behalf of a loop that the engine does not run on."""
-    refs = cast("Sequence[ObjectRef[Any]]", wish.refs)
+async def _wait_in_thread(
+    loop: asyncio.AbstractEventLoop, request: WaitRequest
+) -> None:
+    """Waits in a thread, for a loop that the engine does not run on."""
+    refs = cast("Sequence[ObjectRef[Any]]", request.refs)
     refuse_other_loop(refs[0])
-    blocking = partial(_wait_blocking, refs, wish.number, wish.timeout)
+    blocking = partial(_wait_blocking, refs, request.number, request.timeout)
     waits: list[asyncio.Future[Any]] = [loop.run_in_executor(None, blocking)]
-    if wish.also is not None:
-        waits.append(wish.also)
+    if request.also is not None:
+        waits.append(request.also)
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     if waits[0].done():
-        waits[0].result()  # it raises if nobody runs the engine's loop any more
+        waits[0].result()  # raises if the engine's loop does not run any more
 
 
 def get_all(refs: object, timeout: float | None) -> list[Any]:
-    """The values of refs, in their order; blocks this thread.
+    """Returns the values of refs, in their order; blocks this thread.
 
-    It ends as soon as one has failed, wherever in the list that is.
+    Raises as soon as one has failed, wherever in the list that is.
 
     Args:
         refs: A list of refs; one may be there twice.
@@ -351,7 +357,10 @@ def get_all(refs: object, timeout: float | None) -> list[Any]:
     if isinstance(refs, ObjectRefGenerator):
         raise _generator_given(cast("object", refs))
     if isinstance(refs, str) or not isinstance(refs, Sequence):
-        raise TypeError(f"get() takes a ref or a list of refs, not {refs!r}")
+        raise TypeError(
+            f"get() takes a ref or a list of refs, not {refs!r} "
+            f"({type(refs).__name__}): handle.method.remote() gives a ref"
+        )
     given = list(cast("Sequence[ObjectRef[Any]]", refs))
     for ref in cast("list[object]", given):
         if isinstance(ref, ObjectRefGenerator):
@@ -409,10 +418,9 @@ def _wait_blocking(
 
 
 class CombinedRef(ObjectRef[None], ABC):
-    """Done when some refs are as is wanted: what an engine lets a thread wait for.
+    """A ref that is done when several others are, so that a thread can wait for it.
 
-    An engine looks at it, or has itself called back from where it fills refs; either
-    will do.
+    An engine polls ``done()``, or adds a done callback; either will do.
 
     Attributes:
         refs: The refs.
@@ -432,12 +440,12 @@ class CombinedRef(ObjectRef[None], ABC):
 
     @abstractmethod
     def done(self) -> bool:
-        """Whether it is, looked at now."""
+        """Whether it is done, by the state of the refs now."""
 
     def add_done_callback(  # type: ignore[override]
         self, fn: Callable[[Any], object], /, *, context: object = None
     ) -> None:
-        """Calls back when it is done; from the thread that fills the refs."""
+        """Calls back when it is done, on the thread that fills the refs."""
         del context
         self._then = fn
         self._watch()
@@ -451,12 +459,12 @@ class CombinedRef(ObjectRef[None], ABC):
                 ref.add_done_callback(self._one_done)
 
     def _one_done(self, ref: asyncio.Future[Any]) -> None:
-        del ref  # all are looked at
+        del ref  # done() looks at all of them
         if self._then is not None and self.done():
             self._then(self)
 
     def forget(self) -> None:
-        """Takes back what may have been left on the refs: each of them may wait on."""
+        """Removes its callbacks from the refs."""
         if not self._is_watched or all(ref.done() for ref in self.refs):
             return
         if has_loop(self.refs[0]):
@@ -470,25 +478,25 @@ class CombinedRef(ObjectRef[None], ABC):
 
 
 class _SomeOf(CombinedRef):
-    """Done when so many of some refs are."""
+    """Done when a number of refs are done."""
 
     __slots__ = ("_number",)
 
     def __init__(self, refs: Sequence[ObjectRef[Any]], number: int) -> None:
         super().__init__(refs)
-        self.call = 0  # any of several may end the wait, so it is for no call's sake
+        self.call = 0  # it waits for no particular call
         self._number = number
         fetch_values(refs)
 
     @property
     def _awaited(self) -> tuple[tuple[int, ...], int]:
-        """The calls of those that are not done, and how many of them have to be."""
+        """The calls that it waits for, and how many of them have to be answered."""
         calls = [ref.call for ref in self.refs if not ref.done()]
         missing = self._number - (len(self.refs) - len(calls))
         return (tuple(calls), missing) if all(calls) else ((), 0)
 
     def done(self) -> bool:
-        """Whether enough of them are, looked at now."""
+        """Whether enough of them are done now."""
         left = self._number
         for ref in self.refs:
             if ref.done():
@@ -501,49 +509,51 @@ class _SomeOf(CombinedRef):
 class _AllOf(CombinedRef):
     """Done when all refs have a value, or one has failed.
 
-    Whoever has to say which call a thread waits for, since it has waited for long, asks
-    for ``call``: that of the first one that is not there. It is done then as well when
-    that has come, so that the next one can be told of.
+    A worker that waits for long reports the call that it waits for: it reads ``call``,
+    that of the first ref that is not done. From then on this is also done when that ref
+    is, so that the wait begins again and the next call can be reported.
     """
 
-    __slots__ = ("_at", "_failed", "_looks", "_told")
+    __slots__ = ("_at", "_failed", "_polls", "_reported")
 
     def __init__(self, refs: Sequence[ObjectRef[Any]]) -> None:
         super().__init__(refs)
         self._at = 0
         self._failed = False
-        self._told: int | None = None
-        self._looks = 0
+        self._reported: int | None = None
+        self._polls = 0
         fetch_values(refs)
 
     @property
     def call(self) -> int:  # type: ignore[override]
         """The call of the first ref that is not done."""
         self.is_over()
-        self._told = at = self._at
+        self._reported = at = self._at
         return self.refs[at].call if at < len(self.refs) else 0
 
     @property
     def _awaited(self) -> tuple[tuple[int, ...], int]:
-        """The calls of those that are not done: all of them, unless one fails."""
+        """The calls that it waits for: all of them, unless one fails."""
         calls = tuple(ref.call for ref in self.refs if not ref.done())
         return (calls, len(calls)) if all(calls) else ((), 0)
 
     def wait(self, timeout: float | None) -> None:
         """Blocks this thread until it is done."""
-        self._told = None
+        self._reported = None
         super().wait(timeout)
 
     def done(self) -> bool:
-        """Whether to look again, looked at now."""
-        return self.is_over() or (self._told is not None and self._told < self._at)
+        """Whether the wait is over, or has to begin again."""
+        return self.is_over() or (
+            self._reported is not None and self._reported < self._at
+        )
 
     def is_over(self) -> bool:
-        """Whether they are all done, or one has failed."""
+        """Whether all are done, or one has failed."""
         if self._failed:
             return True
-        # Several threads may look: each finds its own place, and an older one is one
-        # from which the next look finds it again.
+        # Several threads may do this at once: an older place that overwrites a newer
+        # one only makes the next look longer.
         at, refs = self._at, self.refs
         while at < len(refs) and refs[at].done():
             self._failed = self._failed or _has_failed(refs[at])
@@ -551,8 +561,8 @@ class _AllOf(CombinedRef):
         self._at = at
         if not self._is_watched:
             self._failed |= any(ref.done() and _has_failed(ref) for ref in refs[at:])
-            self._looks += 1
-            if self._looks == _POLLS and not has_loop(refs[0]):
+            self._polls += 1
+            if self._polls == _POLLS and not has_loop(refs[0]):
                 self._watch()
         return self._failed or at == len(refs)
 
@@ -564,12 +574,12 @@ class _AllOf(CombinedRef):
 
 
 def fetch_values(refs: Iterable[ObjectRef[Any]]) -> None:
-    """Asks for the values of those that came from elsewhere: none comes unasked."""
+    """Fetches the values of borrowed refs."""
     for ref in refs:
         if isinstance(ref, BorrowedRef):
             fetch_value(ref)
 
 
 def has_loop(ref: asyncio.Future[Any]) -> bool:
-    """Whether a loop calls back when a ref is done; else that is done at once."""
+    """Whether done callbacks of a ref run on a loop; else they run at once."""
     return isinstance(cast("object", ref.get_loop()), asyncio.AbstractEventLoop)

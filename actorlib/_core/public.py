@@ -1,4 +1,13 @@
-"""Where public things are at home: the module that users import them from."""
+"""Names the module that users import a public class or function from.
+
+So reprs, ``help()`` and tracebacks show a name that can be imported, and pickles by
+reference load after a file has moved. ``inspect.getsource`` finds functions and methods
+all the same, as their code knows its file. It cannot find classes: the file of a class
+is looked up by its ``__module__`` alone (``sys.modules[cls.__module__].__file__``), so
+that is either the public module or the file. Ways rejected: a metaclass, which
+``ObjectRef`` and typed dicts cannot have, and a string that is equal to both names,
+which pickle would write out in full.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +22,13 @@ T = TypeVar("T")
 def public(home: str) -> Callable[[T], T]:
     """Decorates a class or a function that users import from another module.
 
-    Its ``__module__`` is that module, whatever file it is written in: so ``help()``,
-    reprs and tracebacks name what can be imported, and what is pickled by reference
-    stays loadable when files move.
-
     Args:
-        home: The public module, which has it by its own name.
+        home: The public module, which has it by its own name; it becomes its
+            ``__module__``.
     """
 
-    def settle(made: T) -> T:
+    def decorate(made: T) -> T:
         cast("Any", made).__module__ = home
         return made
 
-    return settle
+    return decorate

@@ -116,7 +116,7 @@ async def test_wait_when_cancelled_then_the_refs_go_on_and_it_can_be_awaited_aga
     refs[1].set_result(1)
 
     assert await again == ([refs[1]], [refs[0]])
-    with pytest.raises(RuntimeError, match="ask anew"):
+    with pytest.raises(RuntimeError, match="given its result already"):
         await waiting
 
 
@@ -530,5 +530,5 @@ async def test_map_unordered_when_misused_then_it_fails_at_the_call(
 
 
 async def test_map_unordered_when_it_gets_no_ref_then_the_error_says_so() -> None:
-    with pytest.raises(TypeError, match="has to give the ref"):
+    with pytest.raises(TypeError, match="has to return the ref"):
         await anext(actorlib.map_unordered(str, [1]))  # pyright: ignore[reportArgumentType]

@@ -130,6 +130,7 @@ async def test_ctx_003_its_own_handle_does_not_keep_it_alive(caller_class: Any) 
     del caller
     await end
     await gone(pid)
+    vars(actorlib).pop("kept", None)  # an inline actor's is this process's
 
 
 @pytest.mark.usefixtures("runtime")
