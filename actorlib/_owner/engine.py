@@ -190,18 +190,34 @@ class LocalEngine(ABC):
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         """Calls a generator; see Engine."""
+        if threading.get_ident() != self._thread:
+            return self._stream_from_afar(callee, args, kwargs)
         if isinstance(callee, BoundMethod):
-            supervisor = self._supervisor_of(callee.actor)
-            feed = OwnerFeed(self.loop, supervisor.router)
-            reading = StreamReader.of(callee, self.loop, feed)
+            supervisor = self._supervisors.get(callee.actor)
+            if supervisor is None or self._is_closed:
+                raise self._gone(callee.actor)
+            router = supervisor.router
+            reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, router))
             headers = headers_of(callee)
-            self._sending.send(supervisor, reading, callee, args, kwargs, headers)
+            payload = None if kwargs or self._lanes else encode_plain_call(args)
+            if payload is not None:
+                router.call(reading, callee.name, payload, headers)
+            else:
+                self._sending.send(supervisor, reading, callee, args, kwargs, headers)
             return reading
-        self._check_thread()
         pool = self._pool
         reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool))
         reading.allow_force(pool.force_cancel)
         return self._call_function(reading, callee, args, kwargs)
+
+    @abstractmethod
+    def _stream_from_afar(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> StreamReader:
+        """Calls a generator from another thread."""
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""

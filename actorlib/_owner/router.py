@@ -169,7 +169,7 @@ class CallRouter:
 
     def call(
         self,
-        ref: ObjectRef[Any],
+        ref: ObjectRef[Any] | StreamReader,
         method: str,
         payload: bytes,
         headers: Mapping[str, object] | None,
@@ -250,7 +250,8 @@ class CallRouter:
 
     def take_deferred(self, place: int) -> ObjectRef[Any] | StreamReader | None:
         """The arguments are there: whom the answer is for, or None if nobody waits."""
-        self._timekeeper.discard(place)
+        if self._timed:
+            self._timekeeper.discard(place)
         return awaited(self._calls.take(place))
 
     def opened(self, channel: AsyncChannel, session: int) -> None:

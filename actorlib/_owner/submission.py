@@ -57,7 +57,7 @@ class Sending:
         self._held_back: dict[int, Callable[[], None]] = {}
 
     def arguments(
-        self, where: str, args: tuple[object, ...], kwargs: Mapping[str, object]
+        self, where: object, args: tuple[object, ...], kwargs: Mapping[str, object]
     ) -> Arguments:
         """Arguments as they are now; this process holds what is among them.
 
@@ -65,7 +65,8 @@ class Sending:
             SerializationError: One cannot be sent.
         """
         arguments = Arguments(self._engine, where, args, kwargs)
-        self._loans.arrived(arguments.loans, OWNER)
+        if arguments.loans:
+            self._loans.arrived(arguments.loans, OWNER)
         return arguments
 
     def sealed(
@@ -100,16 +101,20 @@ class Sending:
         Raises:
             SerializationError: An argument cannot be sent.
         """
-        where = supervisor.record.called.method(callee.name)
-        arguments = self.arguments(where, args, kwargs)
-        if arguments.refs or self.lanes:
-            number = supervisor.router.defer(ref, callee.name, headers)
-            bind(ref, supervisor.router, number)
+        router = supervisor.router
+        arguments = self.arguments(callee, args, kwargs)
+        if self.lanes or not arguments.are_ready:
+            number = router.defer(ref, callee.name, headers)
+            bind(ref, router, number)
             self._send_in_order(supervisor, Call(number, callee, arguments, headers))
+            return
+        encoded = self.completed(arguments)
+        if isinstance(encoded, BaseException):
+            bind(ref, router, 0)
+            ref.set_exception(encoded)
         else:
-            sealed, loans = arguments.payload()
-            sent = supervisor.router.send(ref, callee.name, loans, sealed, headers)
-            bind(ref, supervisor.router, sent)
+            payload, loans = encoded
+            bind(ref, router, router.send(ref, callee.name, loans, payload, headers))
 
     def _send_in_order(self, supervisor: ActorSupervisor, call: Call) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
@@ -188,8 +193,10 @@ class Sending:
             self._loans.returned(arguments.loans, OWNER)
             return error
         if arguments.refs:
-            self._loans.arrived(loans or (), OWNER)
-            self._loans.returned(arguments.loans, OWNER)
+            if loans:
+                self._loans.arrived(loans, OWNER)
+            if arguments.loans:
+                self._loans.returned(arguments.loans, OWNER)
         return EncodedArguments(payload, loans)
 
     def _complete_into(

@@ -179,13 +179,13 @@ class CrossingEngine(LocalEngine):
         """Keeps a value as it is now; see Engine."""
         return self._across(partial(super().put, value))
 
-    def stream(
+    def _stream_from_afar(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator; see Engine."""
+        """Calls a generator from another thread; see LocalEngine."""
         called = partial(super().stream, callee, args, kwargs)
         if isinstance(callee, BoundMethod):
             return self._about(callee.actor, called)

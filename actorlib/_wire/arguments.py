@@ -46,6 +46,7 @@ from actorlib._wire.serialization import (
     decode,
     encode,
     encode_call,
+    encode_plain_call,
     one_line,
     with_own_buffers,
 )
@@ -333,7 +334,7 @@ def with_values(
 
 
 def encode_arguments(
-    where: str,
+    where: object,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     memory: SharedMemory,
@@ -377,7 +378,7 @@ class Arguments:
 
     Args:
         engine: What sends them.
-        where: What is called, for messages.
+        where: What is called: its ``str`` is for messages.
         args: The positional arguments.
         kwargs: The keyword arguments.
 
@@ -394,7 +395,7 @@ class Arguments:
     def __init__(
         self,
         engine: SendingEngine,
-        where: str,
+        where: object,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> None:
@@ -402,6 +403,13 @@ class Arguments:
         self._engine = engine
         self._where = where
         args, kwargs, self._places, self.refs = without_refs(args, kwargs)
+        # Most calls with refs have little else, and then nothing has to be counted.
+        self._payload: Payload
+        plain = encode_plain_call(args) if self.refs and not kwargs else None
+        self._is_plain = plain is not None
+        if plain is not None:
+            self._payload = plain
+            return
         with collecting_ids(engine) as self.loans:
             self._payload = encode_arguments(
                 where, args, kwargs, engine.memory, self.loans
@@ -426,6 +434,11 @@ class Arguments:
             self._value(place, ref)
             for place, ref in zip(self._places, self.refs, strict=True)
         ]
+        if self._is_plain:
+            args, _ = with_values(decode(self._payload), {}, self._places, values)
+            plain = encode_plain_call(args)
+            if plain is not None:
+                return plain, None
         with collecting_ids(engine) as loans:
             # What is in the others is counted once more, and then no more by itself.
             given = EncodedValue(engine, self._payload, self.loans)

@@ -443,7 +443,7 @@ _MAX_NAMED = 3
 
 
 def blame_argument(
-    where: str,
+    where: object,
     arguments: Iterable[tuple[int | str, object]],
     error: Exception,
     attempt: Callable[[object], object] = encode,
@@ -465,7 +465,7 @@ def blame_argument(
     return f"the arguments of {where} cannot be sent to another process: {error}"
 
 
-def argument_label(place: int | str, where: str) -> str:
+def argument_label(place: int | str, where: object) -> str:
     """Names an argument of a call.
 
     Args:
