@@ -140,8 +140,8 @@ class Registry:
         counts = dict.fromkeys(ActorState, 0)
         for record in self._records.values():
             counts[record.state] += 1
-        told = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
-        return f"<Registry {told or 'empty'}>"
+        listed = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
+        return f"<Registry {listed or 'empty'}>"
 
     def __iter__(self) -> Iterator[ActorRecord]:
         return iter(list(self._records.values()))

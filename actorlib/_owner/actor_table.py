@@ -156,10 +156,11 @@ class ActorTable:
             references=self.references,
             object_store=self.object_store,
             serve=self._requests.serve,
-            cleanup=(
-                (Phase.REFERENCES, self._give_back_references),
-                (Phase.EVIDENCE, self._note_what_ran),
-            ),
+            cleanup={
+                self._give_back_references: Phase.REFERENCES,
+                self._note_what_ran: Phase.EVIDENCE,
+                self.object_store.on_worker_gone: Phase.MEMORY,
+            },
         )
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
@@ -272,9 +273,9 @@ class ActorTable:
         if is_bound and not definition.options.is_detached:
             self._made_by.setdefault(maker.number, set()).add(actor)
             maker.cleanup.add(Phase.ACTORS, self._end_made)
-        given: asyncio.Future[EncodedArguments] = self.loop.create_future()
-        self.create(actor, definition, given, is_nested=True)
-        return given
+        arguments: asyncio.Future[EncodedArguments] = self.loop.create_future()
+        self.create(actor, definition, arguments, is_nested=True)
+        return arguments
 
     def _holder_names(self) -> dict[int, str]:
         """Names the holders of leases, by the ids of these objects."""

@@ -114,8 +114,8 @@ class LocalEngine(ABC):
         definition = self._definitions.of(name, spec.source, spec.sent)
         arguments = self._sending.arguments(name, spec.args, spec.kwargs)
         actor = self.actor_table.registry.new_id()
-        birth = ActorDefinition(definition, spec.interface, spec.options)
-        self.actor_table.create(actor, birth, self._sending.sealed(arguments))
+        made_of = ActorDefinition(definition, spec.interface, spec.options)
+        self.actor_table.create(actor, made_of, self._sending.sealed(arguments))
         return actor
 
     def call(

@@ -37,7 +37,7 @@ from actorlib.accelerators import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
@@ -183,9 +183,9 @@ class LocalNode:
 
     def has_little_memory(self) -> bool:
         """Whether less than a twentieth of the memory is available."""
-        told = self._host.read_text("/proc/meminfo") or ""
+        meminfo = self._host.read_text("/proc/meminfo") or ""
         there = dict(
-            re.findall(r"^(MemTotal|MemAvailable):\s+(\d+)", told, re.MULTILINE)
+            re.findall(r"^(MemTotal|MemAvailable):\s+(\d+)", meminfo, re.MULTILINE)
         )
         if len(there) < 2:
             return False
@@ -226,7 +226,7 @@ class WorkerStarter:
         references: Counts what the first frame lends.
         object_store: Shared memory.
         serve: Serves what a worker asks for.
-        cleanup: What is done at the end of every worker.
+        cleanup: What is done at the end of every worker, and when.
 
     Attributes:
         loop: As given.
@@ -245,7 +245,7 @@ class WorkerStarter:
         references: BorrowedReferences,
         object_store: ObjectStore,
         serve: Callable[[WorkerSession, Frame], None],
-        cleanup: Sequence[tuple[Phase, Callable[[WorkerSession], object]]],
+        cleanup: Mapping[Callable[[WorkerSession], object], Phase],
     ) -> None:
         self.loop = loop
         self.grace = grace

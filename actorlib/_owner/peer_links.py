@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 OF_LINKS = frozenset(
     {LINK_OPEN, LINK_BEGIN, LINK_FENCE, LINK_CANCEL, LINK_CALL_SENT, LINK_CLOSED}
 )
-"""The frames that rise about links."""
+"""The frames that workers send about links."""
 _TO = 64
 """Links from one worker at the most: each is a descriptor at both ends."""
 _FROM = 256
@@ -204,9 +204,9 @@ def _is_connected(caller: WorkerSession, callee: WorkerSession) -> bool:
             (callee, caller.number, theirs),
             (caller, -callee.number, ours),
         ):
-            told = one.sharing.hand_over_link(name, end.fileno())
-            if told is None:
+            frame = one.sharing.hand_over_link(name, end.fileno())
+            if frame is None:
                 return False
-            one.channel.send(told)
+            one.channel.send(frame)
     callee.channel.send((LINK_OPEN, caller.number))
     return True

@@ -62,7 +62,7 @@ class PendingCreations:
 
     def create(
         self,
-        namer: WorkerCall | None,
+        call: WorkerCall | None,
         maker: WorkerSession,
         actor: ActorId,
         loans: tuple[CountedId, ...] | None,
@@ -72,7 +72,7 @@ class PendingCreations:
         """Creates an actor, unless its name is taken.
 
         Args:
-            namer: Is told whose the name is, if there is one.
+            call: Waits to hear whose the name is, if there is one.
             maker: The worker.
             actor: Its id, given by the worker.
             loans: What the class captures, or None.
@@ -87,27 +87,27 @@ class PendingCreations:
             interface = interface.retrying(of_methods)
         except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
             trouble = error
-        if namer is not None:
+        if call is not None:
             names = self._names
             taken = names.holder(options)
             if taken is not None and options.get_if_exists:
-                namer.answer_with(taken)
+                call.answer_with(taken)
                 return
             try:
                 names.vacant(options)
             except ActorAlreadyExistsError as error:
-                namer.fail(error)
+                call.fail(error)
                 return
-            namer.answer((RESULT, 0, None, encode(None)))
+            call.answer((RESULT, 0, None, encode(None)))
         definition = ClassDefinition(self._engine, source, loans or ())
         made = ActorDefinition(definition, interface, options)
-        given = self._create(actor, made, maker)
+        arguments = self._create(actor, made, maker)
         if trouble is not None:
-            given.set_exception(trouble)
+            arguments.set_exception(trouble)
             return
-        self._awaited[actor] = given
+        self._awaited[actor] = arguments
         maker.cleanup.add(Phase.ANSWERS, self.on_worker_gone)
-        given.add_done_callback(lambda _: self._awaited.pop(actor, None))
+        arguments.add_done_callback(lambda _: self._awaited.pop(actor, None))
 
     def give(
         self,
@@ -117,24 +117,24 @@ class PendingCreations:
         payload: Payload,
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""
-        given = self._awaited.get(actor)
+        arguments = self._awaited.get(actor)
         if not is_good:
             loans = None  # an error lends nothing
         self._references.arrived(loans or (), OWNER)
-        if given is None or given.done():  # it was killed before
+        if arguments is None or arguments.done():  # it was killed before
             self._references.returned(loans or (), OWNER)
             return
         if is_good:
-            given.set_result(EncodedArguments(payload, loans))
+            arguments.set_result(EncodedArguments(payload, loans))
         else:
-            given.set_exception(exception_of(DIED, "", "", "", payload))
+            arguments.set_exception(exception_of(DIED, "", "", "", payload))
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Fails the creations whose arguments a worker has not given."""
-        for actor, given in list(self._awaited.items()):
-            if actor.startswith(session.prefix) and not given.done():
+        for actor, arguments in list(self._awaited.items()):
+            if actor.startswith(session.prefix) and not arguments.done():
                 reason = "the actor that made it ended before its arguments were there"
-                given.set_exception(_never(actor, reason))
+                arguments.set_exception(_never(actor, reason))
 
 
 def _checked(face: bytes) -> tuple[Interface, ActorOptions, bytes]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.ids import PREFIX_SIZE
 from actorlib._core.snapshot import ObjectStoreInfo
-from actorlib._owner.teardown import Phase
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedMemory, SharingOptions
 from actorlib._shm.segments import MemoryBudget
@@ -80,7 +79,6 @@ class ObjectStore:
         """
         prefix = session.prefix
         self._makers[prefix] = session
-        session.cleanup.add(Phase.MEMORY, self.on_worker_gone)
         if self.memory.budget is None:
             return
         if self._free_slots:

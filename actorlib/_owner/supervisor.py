@@ -149,12 +149,12 @@ class ActorSupervisor:
 
     def ready(self) -> asyncio.Future[None]:
         """Gives what is done when it is ready for calls, or with why it never is."""
-        waiter = self._ready.wait()
+        future = self._ready.wait()
         if self.record.state is ActorState.DEAD:
             self._ready.notify(self.died)
         elif self._was_ready:
             self._ready.notify()
-        return waiter
+        return future
 
     @property
     def answers(self) -> bool:
@@ -202,7 +202,7 @@ class ActorSupervisor:
             self.kill(reason)
         if self._end_reason or self.record.state is ActorState.DEAD:
             return asyncio.shield(self.ended)
-        waiter = self._session_over.wait()
+        future = self._session_over.wait()
         if self._process is None:  # it has none yet, and will start afresh anyway
             if self.placement.requeue():
                 how = Exit(cause="restarted", reason=reason)
@@ -211,7 +211,7 @@ class ActorSupervisor:
         else:
             self._interrupted = reason
             self._process.kill()
-        return waiter
+        return future
 
     def leave(self, reason: str) -> None:
         """Lets the actor end by its own will; it is killed if it stays on."""
@@ -250,7 +250,7 @@ class ActorSupervisor:
 
     def revive(self) -> None:
         """Lets it go on, as somebody holds it again before it was idle."""
-        if self.answers:
+        if self._ends_for and self.answers:
             self._ends_for = ""
 
     def idle(self) -> None:
@@ -468,19 +468,19 @@ class ActorSupervisor:
         """Logs an end that nobody asked for."""
         if how.cause in ("asked", "restarted"):
             return
-        told = replace(how, log_tail="")  # it has been shown, or was not to be
+        line = replace(how, log_tail="")  # that has been shown, or was not to be
         with suppress(Exception):  # a handler of the user's may raise
             if isinstance(self._cause, ActorUnschedulableError):
-                warn("%s", told)  # it begins with who asks
+                warn("%s", line)  # it begins with who asks
             else:
-                warn("%s %s: %s", self.record.title, what, told)
+                warn("%s %s: %s", self.record.title, what, line)
 
 
 class _NotCreated(Exception):  # noqa: N818  # carries what went wrong
     """Says that an actor cannot be created; the cause says why."""
 
 
-class _Ended(Exception):  # noqa: N818  # no error: the way out of a life that was ended
+class _Ended(Exception):  # noqa: N818  # no error: the way out of _run
     """Says that an actor was ended before it had a process."""
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Mapping
 
 
 T = TypeVar("T")
@@ -72,15 +72,13 @@ class Cleanup(Generic[T]):
     """Lets go of what was kept for a worker, when the worker is gone.
 
     Args:
-        steps: What is done at the end of every worker, each with its phase.
+        always: What is done at the end of every worker, and when.
     """
 
     __slots__ = ("_phases",)
 
-    def __init__(
-        self, steps: Iterable[tuple[Phase, Callable[[T], object]]] = ()
-    ) -> None:
-        self._phases = {step: phase for phase, step in steps}
+    def __init__(self, always: Mapping[Callable[[T], object], Phase]) -> None:
+        self._phases = dict(always)
 
     def add(self, phase: Phase, step: Callable[[T], object]) -> None:
         """Has a step taken, once however often it is added.

@@ -1,4 +1,4 @@
-"""Requests of workers: calls to other actors, creations, endings, loans.
+"""Requests of workers: calls of actors and functions, creations, endings.
 
 A worker speaks the same verbs as the owner's own code, as frames. Payloads pass through
 without being decoded. A worker that asks about an actor this runtime does not know gets

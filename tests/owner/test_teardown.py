@@ -42,7 +42,7 @@ def test_cleanup_when_run_then_its_steps_are_taken_in_the_order_of_their_phases(
     None
 ):
     told: list[tuple[str, object]] = []
-    cleanup = Cleanup[object]([(Phase.ANSWERS, lambda gone: told.append(("2", gone)))])
+    cleanup = Cleanup[object]({lambda gone: told.append(("2", gone)): Phase.ANSWERS})
     for phase, name in [
         (Phase.GROUPS, "4"),
         (Phase.ROUTES, "1"),
@@ -57,7 +57,7 @@ def test_cleanup_when_run_then_its_steps_are_taken_in_the_order_of_their_phases(
 
 def test_cleanup_when_a_step_is_added_twice_then_it_is_taken_once() -> None:
     told: list[object] = []
-    cleanup = Cleanup[object]()
+    cleanup = Cleanup[object]({})
     for _ in range(2):
         cleanup.add(Phase.MEMORY, told.append)
 
@@ -70,7 +70,7 @@ def test_cleanup_when_a_step_raises_then_those_behind_it_are_taken_all_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     told: list[object] = []
-    cleanup = Cleanup[object]()
+    cleanup = Cleanup[object]({})
     cleanup.add(Phase.ROUTES, lambda _: _fail())
     cleanup.add(Phase.MEMORY, told.append)
 
