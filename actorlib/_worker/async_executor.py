@@ -452,7 +452,7 @@ class AsyncExecutor:
         self._pipe_loop.call_soon_threadsafe(self._pipe_loop.stop)
         self._pipe_thread.join()
 
-    def _run_until_done(self, work: Awaitable[object]) -> None:
+    def _run_until_done(self, work: Awaitable[T]) -> T:
         """Runs the loop until something is done, whoever stops the loop meanwhile."""
         # What ends the actor stops the loop from another thread, perhaps only now.
         future = asyncio.ensure_future(work, loop=self._loop)
@@ -463,7 +463,7 @@ class AsyncExecutor:
         finally:
             if future.done() and not future.cancelled():
                 future.exception()  # what it raised may have come out of the loop
-        future.result()
+        return future.result()
 
     # On the thread that reads the pipe, which may be the same.
 

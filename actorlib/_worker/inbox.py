@@ -46,10 +46,12 @@ class Inbox:
         cancelled: The numbers of calls that were cancelled.
         callbacks: What destructors have put off.
         streams: The streams that this actor makes; they are woken in order with calls.
+        settle: Takes an answer to something that this worker asked.
         item: Takes an item of a stream that this worker reads.
         take_link_frame: Takes a frame about links; gives the frames that follow.
     """
 
+    settle: Callable[[Frame], None]
     item: Callable[[Frame], None]
     take_link_frame: Callable[[Frame], list[Frame]]
 
@@ -70,7 +72,6 @@ class Inbox:
     def read(
         self,
         until: Callable[[], bool],
-        settle: Callable[[Frame], None],
         timeout: float | None = None,
     ) -> None:
         """Reads frames, or waits while another thread does, until a condition holds.
@@ -81,12 +82,11 @@ class Inbox:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not until():
-            self._read_once(until, settle, deadline)
+            self._read_once(until, deadline)
 
     def wait(
         self,
         until: Callable[[], bool],
-        settle: Callable[[Frame], None],
         seconds: float,
     ) -> bool:
         """Reads for so many seconds and no longer; True if the condition holds.
@@ -99,14 +99,13 @@ class Inbox:
         self._pipe.set_read_timeout(seconds)
         end = time.monotonic() + seconds
         while not until():
-            if not self._read_once(until, settle, None) or time.monotonic() > end:
+            if not self._read_once(until, None) or time.monotonic() > end:
                 return until()
         return True
 
     def _read_once(
         self,
         until: Callable[[], bool],
-        settle: Callable[[Frame], None],
         deadline: float | None,
     ) -> bool:
         """Reads what comes next; False if nothing did for as long as the pipe waits."""
@@ -122,13 +121,13 @@ class Inbox:
                 return True
             self._reader = me
         try:
-            if self._frames and self._read_on(until, settle):
+            if self._frames and self._read_on(until):
                 return True
             if self._events is not None:
-                return self._read_from_all(settle, deadline)
+                return self._read_from_all(deadline)
             if deadline is not None:
                 self._poll(deadline)
-            self._sort_each(self._pipe.receive_some(), settle)
+            self._sort_each(self._pipe.receive_some())
         except BlockingIOError:
             self._pipe.set_read_timeout(0)
             return False
@@ -137,15 +136,13 @@ class Inbox:
                 self._let_others_read()
         return True
 
-    def _read_on(
-        self, until: Callable[[], bool], settle: Callable[[Frame], None]
-    ) -> bool:
+    def _read_on(self, until: Callable[[], bool]) -> bool:
         """Goes on with what was read, before more is.
 
         This very thread is loading a value, and the user's code that does so waits for
         another one; or what was loaded interrupted whoever read.
         """
-        self._sort_each((), settle)
+        self._sort_each(())
         return until()
 
     def _let_others_read(self) -> None:
@@ -162,19 +159,19 @@ class Inbox:
                 return
             callback()
 
-    def read_what_is_there(self, settle: Callable[[Frame], None]) -> None:
+    def read_available(self) -> None:
         """Reads the frames that have come, without waiting for more."""
         with self._turn:
             if self._reader:
                 return
             self._reader = threading.get_ident()
         try:
-            self._sort_each((), settle)
+            self._sort_each(())
             for _ in range(_ROUNDS):
-                if self._events is None or not self._receive(0, settle):
+                if self._events is None or not self._receive(0):
                     break
             while self._has_more(0):
-                self._sort_each(self._pipe.receive_some(), settle)
+                self._sort_each(self._pipe.receive_some())
         except EOFError:  # told to whoever reads next: nobody wants the rest
             self.calls.clear()
             self.streams.end_all()
@@ -188,18 +185,16 @@ class Inbox:
         if not self._has_more(max(0.0, deadline - time.monotonic())):
             raise GetTimeoutError(TOO_LATE)
 
-    def _sort_each(
-        self, frames: Iterable[Frame], settle: Callable[[Frame], None]
-    ) -> None:
+    def _sort_each(self, frames: Iterable[Frame]) -> None:
         # Kept where ``_read_on`` finds those that are left.
         self._frames.extend(frames)
         while self._frames:
-            self._sort(self._frames.popleft(), settle)
+            self._sort(self._frames.popleft())
 
-    def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
+    def _sort(self, frame: Frame) -> None:
         kind = frame[0]
         if kind in (RESULT, FAILURE):
-            settle(frame)
+            self.settle(frame)
         elif kind == CANCEL:
             if not self.streams.cancel(frame[1]):
                 self.cancelled.add(frame[1])
@@ -214,7 +209,7 @@ class Inbox:
                 self.streams.cancel(call, CUT_OFF)
         else:
             for following in self.take_link_frame(frame):
-                self._sort(following, settle)
+                self._sort(following)
 
     # Links.
 
@@ -236,25 +231,23 @@ class Inbox:
         del callback
         return False
 
-    def take(self, frames: list[Frame], settle: Callable[[Frame], None]) -> None:
+    def take(self, frames: list[Frame]) -> None:
         """Takes frames that were read elsewhere."""
         for frame in frames:
-            self._sort(frame, settle)
+            self._sort(frame)
 
-    def _read_from_all(
-        self, settle: Callable[[Frame], None], deadline: float | None
-    ) -> bool:
+    def _read_from_all(self, deadline: float | None) -> bool:
         """Reads what comes next over the pipe or a link; see _read_once."""
         limit = self._pipe.read_timeout or None
         seconds = limit if deadline is None else _left(deadline)
-        if self._receive(seconds, settle):
+        if self._receive(seconds):
             return True
         if deadline is not None:
             raise GetTimeoutError(TOO_LATE)
         self._pipe.set_read_timeout(0)
         return False
 
-    def _receive(self, seconds: float | None, settle: Callable[[Frame], None]) -> bool:
+    def _receive(self, seconds: float | None) -> bool:
         """Reads once from everything that has something; False if nothing has."""
         assert self._events is not None
         ready = [fd for fd, _ in self._events.poll(seconds)]
@@ -264,9 +257,9 @@ class Inbox:
         for fd in ready:
             source = self._sources.get(fd)
             if source is not None:
-                self._sort_each(source.read(), settle)
+                self._sort_each(source.read())
         if pipe in ready:
-            self._sort_each(self._pipe.receive_some(), settle)
+            self._sort_each(self._pipe.receive_some())
         return bool(ready)
 
 

@@ -52,6 +52,7 @@ class SerialOwnerClient(OwnerClient):
         self.inbox = inbox
         # The one thread that runs methods, if there is one.
         self._method_thread = None if start.config.limits else threading.get_ident()
+        inbox.settle = self.settle
         inbox.item = self.item
         inbox.take_link_frame = self.take_link_frame
 
@@ -71,7 +72,7 @@ class SerialOwnerClient(OwnerClient):
 
     def receive_pending(self) -> None:
         """Reads what has come; see OwnerClient."""
-        self.inbox.read_what_is_there(self.settle)
+        self.inbox.read_available()
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once, from whichever thread reads the answer; see ResultOwner."""
@@ -95,22 +96,22 @@ class SerialOwnerClient(OwnerClient):
             self.check_parent()
         read = self.inbox.read
         if timeout is not None or threading.get_ident() != self._method_thread:
-            read(ref.done, self.settle, timeout)
+            read(ref.done, timeout)
             return
-        if not self.inbox.wait(ref.done, self.settle, WAIT_REPORT_DELAY):
+        if not self.inbox.wait(ref.done, WAIT_REPORT_DELAY):
             with self.reporting_wait(ref):
-                read(ref.done, self.settle)
+                read(ref.done)
 
     def was_canceled(self, call: int) -> bool:
         """Whether a running call was cancelled; reads what has come; see CallLookup."""
         if call not in self.inbox.cancelled:
-            self.inbox.read_what_is_there(self.settle)
+            self.inbox.read_available()
         return call in self.inbox.cancelled
 
     def drain_links(self) -> bool:
         """Closes the links to this actor; True if calls were left on them."""
         frames = self.incoming_links.close_links()
-        self.inbox.take(frames, self.settle)
+        self.inbox.take(frames)
         return bool(frames)
 
     def finish(self) -> None:
@@ -119,7 +120,7 @@ class SerialOwnerClient(OwnerClient):
         self.sender.when_all_sent(lambda: sent.append(True))
         self.incoming_links.flush()
         self.pipe.flush()
-        self.inbox.read(lambda: bool(sent), self.settle)
+        self.inbox.read(lambda: bool(sent))
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
@@ -179,7 +180,7 @@ class SerialExecutor:
             pipe.send,
             cast("Callable[[], bool]", inbox.calls.__len__),
             inbox.cancelled,
-            lambda: inbox.read_what_is_there(client.settle),
+            inbox.read_available,
         )
 
     def run(self) -> None:
@@ -189,7 +190,7 @@ class SerialExecutor:
         while True:
             if not calls:
                 self.flush()
-                inbox.read(has_calls, self._client.settle)
+                inbox.read(has_calls)
             frame = calls.popleft()
             if frame[0] in (CALL, CALL_WITH):
                 has_headers = frame[0] == CALL_WITH
@@ -246,7 +247,7 @@ class SerialExecutor:
         del held
         if not self._timing.ran(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
-            self._inbox.read_what_is_there(self._client.settle)
+            self._inbox.read_available()
 
     def flush(self) -> None:
         """Sends what was answered."""

@@ -185,7 +185,6 @@ class TaskGenerators:
         self._executor = executor
         self._client = client
         self._inbox = inbox
-        self._settle = client.settle
         self._send = pipe.send
         self._generator_runner = GeneratorRunner(
             self._find,
@@ -196,7 +195,7 @@ class TaskGenerators:
             pipe.send,
             lambda: False,  # nobody waits: no call is sent behind one of these
             inbox.cancelled,
-            lambda: inbox.read_what_is_there(self._settle),
+            inbox.read_available,
             executor.interrupted,
         )
 
@@ -230,9 +229,9 @@ class TaskGenerators:
         def may_go() -> bool:
             return inbox.streams.may_go(stream)
 
-        if not inbox.wait(may_go, self._settle, WAIT_REPORT_DELAY):
+        if not inbox.wait(may_go, WAIT_REPORT_DELAY):
             with self._client.lending_cpus():
-                inbox.read(may_go, self._settle)
+                inbox.read(may_go)
 
 
 _MOST_GATHERED = 32
@@ -277,7 +276,7 @@ class TaskInbox(Inbox):
         self.must_return = False
         self.resumed_wait = 0
 
-    def _sort(self, frame: Frame, settle: Callable[[Frame], None]) -> None:
+    def _sort(self, frame: Frame) -> None:
         kind = frame[0]
         if kind == RETURN_UNSTARTED:
             self.must_return = True
@@ -286,7 +285,7 @@ class TaskInbox(Inbox):
         elif self.is_waiting and kind in (CALL, CALL_WITH) and frame[2] != ADD_FUNCTION:
             self.return_one(frame)
         else:
-            super()._sort(frame, settle)
+            super()._sort(frame)
             if kind == CANCEL:
                 self.cancelled.add(frame[1])  # also of a stream: see stop_if_cancelled
                 self.on_cancel(frame[1])
@@ -325,9 +324,7 @@ class TaskOwnerClient(SerialOwnerClient):
         while not is_over():
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self.lending_cpus(*awaited) as number:
-                inbox.read(
-                    lambda: is_over() or inbox.resumed_wait == number, self.settle, left
-                )
+                inbox.read(lambda: is_over() or inbox.resumed_wait == number, left)
             awaited = (), 0  # more than those: it says itself when it is over
         executor.stop_if_cancelled()
 
@@ -369,7 +366,7 @@ class TaskOwnerClient(SerialOwnerClient):
             def may_go() -> bool:
                 return inbox.resumed_wait == number or executor.is_cancelled()
 
-            inbox.read(may_go, self.settle)
+            inbox.read(may_go)
 
     def where(self, method: str) -> str:
         """Names a function, for messages: its number is nobody else's affair."""
@@ -443,7 +440,7 @@ class TaskExecutor:
         while True:
             if self._interrupts.is_pending or inbox.must_return:
                 self._interrupts.is_pending = False
-                inbox.read_what_is_there(self._client.settle)
+                inbox.read_available()
                 self._return_if_asked()
             if not calls:
                 for returned in self._client.release_frames():
@@ -451,7 +448,7 @@ class TaskExecutor:
                 pipe.flush()
                 self._gathered_count = 0
                 inbox.must_return = False
-                inbox.read(has_calls, self._client.settle)
+                inbox.read(has_calls)
                 continue
             frame = calls.popleft()
             if frame[0] == STOP:
@@ -519,7 +516,7 @@ class TaskExecutor:
         del raised  # its traceback holds this frame
         self._gathered_count += 1
         if not self._timing.ran(name, took):
-            self._inbox.read_what_is_there(self._client.settle)
+            self._inbox.read_available()
 
     def interrupted(self, call: int, name: str, error: BaseException) -> Frame:
         """Gives the answer of a call whose function raised or was interrupted."""
@@ -592,7 +589,7 @@ class TaskExecutor:
 
     def _read_now(self) -> None:
         """Looks at the pipe while a function runs."""
-        self._inbox.read_what_is_there(self._client.settle)
+        self._inbox.read_available()
         self._return_if_asked()
         self.stop_if_cancelled()
 

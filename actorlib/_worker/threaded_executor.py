@@ -97,7 +97,7 @@ class ThreadedExecutor:
             while True:
                 if not calls:
                     self._forget_cancelled()
-                    inbox.read(has_calls, self._client.settle)
+                    inbox.read(has_calls)
                 frame = calls.popleft()
                 if frame[0] in (CALL, CALL_WITH, STREAM_ACK):
                     self._accept(frame)
@@ -154,7 +154,7 @@ class ThreadedExecutor:
     def _serve(self, gate: Gate, frame: Frame) -> Frame | None:
         """Runs a call; gives the one that waited for its place, if one did."""
         if self._is_stopping:
-            self._inbox.read_what_is_there(self._client.settle)
+            self._inbox.read_available()
         try:
             if frame[0] != CALL and is_stream(frame):
                 self._serve_stream(frame)

@@ -43,16 +43,17 @@ def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
         if frame[1] == 1:
             raise KeyboardInterrupt
 
+    inbox.settle = settle
     with pytest.raises(KeyboardInterrupt):
-        inbox.read(lambda: bool(inbox.calls), settle)
+        inbox.read(lambda: bool(inbox.calls))
     assert not inbox.calls
-    inbox.read(lambda: bool(inbox.calls), settle)
+    inbox.read(lambda: bool(inbox.calls))
 
     assert settled == [1, 2]
     assert [frame[1] for frame in inbox.calls] == [3]
 
 
-def test_read_what_is_there_when_something_was_kept_then_it_is_read_first(
+def test_read_available_when_something_was_kept_then_it_is_read_first(
     ends: tuple[socket.socket, Inbox],
 ) -> None:
     sock, inbox = ends
@@ -64,8 +65,9 @@ def test_read_what_is_there_when_something_was_kept_then_it_is_read_first(
         if frame[1] == 1:
             raise KeyboardInterrupt
 
+    inbox.settle = settle
     with pytest.raises(KeyboardInterrupt):
-        inbox.read_what_is_there(settle)
-    inbox.read_what_is_there(settle)
+        inbox.read_available()
+    inbox.read_available()
 
     assert settled == [1, 2]
