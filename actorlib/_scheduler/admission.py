@@ -282,7 +282,7 @@ class Admission:
                 pending = self._pending.pop(waiter)
                 self._waiters.pop(pending, None)
                 if pending.cancelled():
-                    # It has not woken yet to leave the line. Its lease is free again
+                    # It has not woken yet to leave the queue. Its lease is free again
                     # for the next round of this loop.
                     self.ledger.release(lease)
                 else:

@@ -1,19 +1,19 @@
-"""Where shares of different sizes find room: a search, device after device.
+"""Packs bundles that may share a device: a search, device after device.
 
-Who takes bundle after bundle fails where the last few devices have to be filled to the
+A search bundle after bundle fails where the last few devices have to be filled to the
 last unit, and only notices at the end. So the largest bundle that is left chooses a
 device, and that device is then filled: first with the sums that leave the least of it.
 It is filled as far as can be, which loses nothing: whoever could still join it may do
-so in any way of packing the rest.
+so however the rest is packed.
 
-What bounds the search: equal bundles are one size and equal devices one sort, so which
-of them is where is no choice; a way is given up as soon as the remaining devices, each
-filled as well as the sums of the remaining bundles allow, cannot take them all; what
-failed once is remembered. 48 bundles in steps of a hundredth that fill 16 devices to
-the last unit take some thousand steps, 3 ms. Packing is hard in general, so
-``MAX_STEPS`` bounds the rest, and :attr:`Packing.is_certain` tells whether it was met.
-Where even one way down would take too long, each bundle is first put where it fits
-best.
+What bounds the search: equal bundles are one size and equal devices one class, so which
+of them is where is no choice; a step is taken back as soon as the remaining devices,
+each filled as well as the sums of the remaining bundles allow, cannot take them all;
+what failed once is remembered (``backtracking``). 48 bundles in steps of a hundredth
+that fill 16 devices to the last unit take some thousand steps, 3 ms. Packing is hard in
+general, so ``MAX_STEPS`` bounds the rest, and :attr:`Packing.is_certain` tells whether
+it was met. Where even a search without a step back would take too long, each bundle is
+first put where it fits best.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     )
 
 MAX_STEPS = 40_000
-"""How many looks at a size of bundles all searches for one answer take at the most."""
+"""How many steps, looks at one size of bundles, a whole answer may take."""
 
 
 @final
 class SearchBudget:
-    """What several searches for one answer may take together.
+    """The steps that several searches for one answer may take together.
 
     Attributes:
-        left: How many looks.
+        left: How many are left.
     """
 
     __slots__ = ("left",)
@@ -55,7 +55,7 @@ class SearchBudget:
 
 
 class BundleShare(NamedTuple):
-    """What one bundle asks of a kind of devices.
+    """What one bundle requests of a kind of devices.
 
     Attributes:
         number: Which bundle.
@@ -69,33 +69,33 @@ class BundleShare(NamedTuple):
 
 
 class _BundleSize(NamedTuple):
-    """Bundles that are alike: so large, and open to these devices."""
+    """The size of bundles that are alike: their units, and the devices they may use."""
 
     units: int
     allowed: frozenset[int] | None
 
 
 class _EqualDevices(NamedTuple):
-    """Devices that are alike: so much is free, and they are open to these sizes."""
+    """A class of devices that are alike: what is free, and the sizes they may take."""
 
     free: int
     sizes: tuple[int, ...]
 
 
 Filling = tuple[int, tuple[tuple[int, int], ...]]
-"""A sort of device, and how many bundles of which size one of it takes."""
+"""The number of a class of devices, and how many bundles of which size one takes."""
 
 
 @final
 class Packing:
-    """Fills device after device with bundles that may share one.
+    """Fills device after device with bundles that may share one; see Problem.
 
     Args:
         parts: The bundles, each of at most one device.
         free: What the devices that may be used have free, by index.
-        rank: Of devices that have as much free, the one of the lowest rank is taken,
-            given those that are used.
-        steps: How many looks its searches may take.
+        rank: Ranks a device, given those that are used: of devices that have as much
+            free, the one of the lowest rank is taken.
+        budget: The steps that its searches may take.
 
     Attributes:
         is_certain: Whether what the last search did not find is not there.
@@ -106,7 +106,7 @@ class Packing:
         parts: Sequence[BundleShare],
         free: Mapping[int, int],
         rank: Callable[[int, set[int]], int],
-        steps: SearchBudget,
+        budget: SearchBudget,
     ) -> None:
         self.is_certain = True
         self._rank = rank
@@ -121,13 +121,13 @@ class Packing:
         self._devices: dict[_EqualDevices, list[int]] = {}
         sizes_of = self._sizes_by_scope()
         for index in sorted(free, key=lambda index: (free[index], index)):
-            sort = _EqualDevices(free[index] // self._unit, sizes_of(index))
-            self._devices.setdefault(sort, []).append(index)
+            device_class = _EqualDevices(free[index] // self._unit, sizes_of(index))
+            self._devices.setdefault(device_class, []).append(index)
         self._free = free
-        self._sorts = list(self._devices)
-        # So many looks is one way down, where no step is taken back.
+        self._device_classes = list(self._devices)
+        # So many steps takes a search that takes none back.
         self._is_large = 3 * len(free) * len(self._sizes) > MAX_STEPS
-        self._budget = steps
+        self._budget = budget
         self._steps = 0
         self._opens = 0
         self._bundles = [len(numbers) for numbers in self._parts.values()]
@@ -135,7 +135,7 @@ class Packing:
         self._failed: set[Hashable] = set()
 
     def _sizes_by_scope(self) -> Callable[[int], tuple[int, ...]]:
-        """What tells the sizes that a device is open to."""
+        """Returns what tells the sizes of bundles that a device may take."""
         scopes = list(dict.fromkeys(size.allowed for size in self._sizes))
         known: dict[tuple[bool, ...], tuple[int, ...]] = {}
 
@@ -154,14 +154,14 @@ class Packing:
 
     @property
     def fewest(self) -> int:
-        """A number of devices below which it cannot be done."""
+        """A number of devices below which they cannot be packed."""
         asked = sum(self._total())
         frees = (self._free[index] // self._unit for index in self._free)
         taken = accumulate(sorted(frees, reverse=True))
         return 1 + sum(1 for _ in takewhile(lambda units: units < asked, taken))
 
     def run(self, opens: int | None = None) -> dict[int, list[int]] | None:
-        """The device of each bundle, by its place, or None.
+        """Returns the device of each bundle, by its number, or None.
 
         Args:
             opens: On how many devices they may be; None for any number.
@@ -176,9 +176,9 @@ class Packing:
         return None if fillings is None else self._placement(fillings)
 
     def _best_fit(self) -> dict[int, list[int]] | None:
-        """Each bundle, the largest first, on the fullest device that has room.
+        """Puts each bundle, the largest first, on the fullest device that has room.
 
-        With those that others are on before the rest, so that few are used.
+        Devices that others are on come before the rest, so that few are used.
         """
         used: list[tuple[int, int]] = []
         unused = sorted((free, index) for index, free in self._free.items())
@@ -228,8 +228,8 @@ class Packing:
         self._fill(choice, 1)
 
     def _fill(self, filling: Filling, sign: int) -> None:
-        sort, sizes = filling
-        self._left[sort] += sign
+        device_class, sizes = filling
+        self._left[device_class] += sign
         for size, count in sizes:
             self._bundles[size] += sign * count
 
@@ -241,14 +241,16 @@ class Packing:
         fills: list[tuple[int, int]] = []
         of_scope: Counter[frozenset[int] | None] = Counter()
         sums: dict[tuple[int, ...], int] = {}
-        for number, sort in enumerate(self._sorts):
+        for number, device_class in enumerate(self._device_classes):
             if not self._left[number]:
                 continue
-            if sort.sizes not in sums:
-                sums[sort.sizes] = self._sums(sort.sizes)[0]
-            best = (sums[sort.sizes] & ((2 << sort.free) - 1)).bit_length() - 1
+            if device_class.sizes not in sums:
+                sums[device_class.sizes] = self._sums(device_class.sizes)[0]
+            best = (
+                sums[device_class.sizes] & ((2 << device_class.free) - 1)
+            ).bit_length() - 1
             fills.append((best, self._left[number]))
-            scopes = {self._sizes[size].allowed for size in sort.sizes}
+            scopes = {self._sizes[size].allowed for size in device_class.sizes}
             of_scope.update(dict.fromkeys(scopes, best * self._left[number]))
         room = _most_room(sorted(fills, reverse=True), opens)
         asked: Counter[frozenset[int] | None] = Counter()
@@ -259,10 +261,10 @@ class Packing:
         )
 
     def _sums(self, sizes: Sequence[int]) -> list[int]:
-        """The sums that bundles make, as bits: of all sizes, all but the first, ..."""
+        """Returns the sums of bundles as bits: of all sizes, all but the first, ..."""
         self._steps -= len(sizes)
         bits, found = 1, [1]
-        most = (2 << self._sorts[-1].free) - 1
+        most = (2 << self._device_classes[-1].free) - 1
         for number in reversed(sizes):
             units, left, times = self._sizes[number].units, self._bundles[number], 1
             while left:
@@ -276,26 +278,28 @@ class Packing:
         """Yields what the device of the largest bundle may take, the best first."""
         first = next(size for size, count in enumerate(self._bundles) if count)
         largest = self._sizes[first]
-        frees = [sort.free for sort in self._sorts]
+        frees = [device_class.free for device_class in self._device_classes]
         room = _most_room(zip(frees[::-1], self._left[::-1], strict=True), self._opens)
         spare = room - sum(self._total())
-        for number, sort in enumerate(self._sorts):
-            if not self._left[number] or sort.free < largest.units:
+        for number, device_class in enumerate(self._device_classes):
+            if not self._left[number] or device_class.free < largest.units:
                 continue
-            if first in sort.sizes:
-                for sizes in self._fills(sort, first, spare):
+            if first in device_class.sizes:
+                for sizes in self._fills(device_class, first, spare):
                     yield number, sizes
 
     def _fills(
-        self, sort: _EqualDevices, first: int, spare: int
+        self, device_class: _EqualDevices, first: int, spare: int
     ) -> Iterator[tuple[tuple[int, int], ...]]:
-        """What fills a device beside a bundle of the first size, the fullest first."""
-        sizes = [size for size in sort.sizes if size >= first and self._bundles[size]]
+        """Yields what fills a device beside one of the first size, fullest first."""
+        sizes = [
+            size for size in device_class.sizes if size >= first and self._bundles[size]
+        ]
         self._bundles[first] -= 1
         sums = self._sums(sizes)
         there = list(self._bundles)
         self._bundles[first] += 1
-        left = sort.free - self._sizes[first].units
+        left = device_class.free - self._sizes[first].units
         open_sums = sums[0] & ((2 << left) - 1)
         while open_sums and left + 1 - open_sums.bit_length() <= spare:
             units = open_sums.bit_length() - 1
@@ -315,10 +319,10 @@ class Packing:
         there: Sequence[int],
         units: int,
     ) -> Iterator[tuple[tuple[int, int], ...]]:
-        """The ways to make a sum, those with the largest bundles first."""
-        ways: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, units, ())]
-        while ways:
-            number, left, chosen = ways.pop()
+        """Yields the bundles that make a sum, those with the largest first."""
+        stack: list[tuple[int, int, tuple[tuple[int, int], ...]]] = [(0, units, ())]
+        while stack:
+            number, left, chosen = stack.pop()
             self._steps -= 1
             if self._steps < 0:
                 return
@@ -331,7 +335,7 @@ class Packing:
                 rest = left - count * each
                 if sums[number + 1] >> rest & 1:
                     more = ((size, count),) if count else ()
-                    ways.append((number + 1, rest, (*chosen, *more)))
+                    stack.append((number + 1, rest, (*chosen, *more)))
 
     def _is_full(
         self,
@@ -340,7 +344,7 @@ class Packing:
         chosen: Iterable[tuple[int, int]],
         left: int,
     ) -> bool:
-        """Whether nobody who may join has room any more."""
+        """Whether no bundle that may join has room any more."""
         taken = dict(chosen)
         return not any(
             self._sizes[size].units <= left and there[size] > taken.get(size, 0)
@@ -349,15 +353,17 @@ class Packing:
 
     def _placement(self, filled: Iterable[Filling]) -> dict[int, list[int]]:
         numbers = {size: list(each) for size, each in self._parts.items()}
-        devices = {sort: list(each) for sort, each in self._devices.items()}
+        devices = {
+            device_class: list(each) for device_class, each in self._devices.items()
+        }
         used: set[int] = set()
         found: dict[int, list[int]] = {}
 
         def rank(index: int) -> tuple[int, int, int]:
             return self._free[index], self._rank(index, used), index
 
-        for sort, sizes in filled:
-            indices = devices[self._sorts[sort]]
+        for device_class, sizes in filled:
+            indices = devices[self._device_classes[device_class]]
             index = min(indices, key=rank)
             indices.remove(index)
             used.add(index)
@@ -371,7 +377,7 @@ class Packing:
 def _fullest(
     devices: Sequence[tuple[int, int]], units: int, allowed: frozenset[int] | None
 ) -> int | None:
-    """Where the first device stands that has room; they are in order of that."""
+    """Returns the place of the first device that has room; they are in that order."""
     for at in range(bisect_left(devices, (units,)), len(devices)):
         if allowed is None or devices[at][1] in allowed:
             return at
@@ -379,7 +385,7 @@ def _fullest(
 
 
 def _most_room(frees: Iterable[tuple[int, int]], opens: int) -> int:
-    """What so many devices have together at the most.
+    """Returns what so many devices have together at the most.
 
     Args:
         frees: What some have, and how many do, those with the most first.

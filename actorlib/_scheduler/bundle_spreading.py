@@ -2,8 +2,8 @@
 
 On devices of their own is a matching, which is found whenever there is one. If some
 have to share, it is a search that places bundle after bundle, the largest first, and
-takes steps back where it is stuck. To lie apart is a wish then: what it does not find
-within ``MAX_STEPS`` is arranged otherwise.
+takes steps back where it is stuck (``backtracking``). To lie apart is then preferred
+and not promised: what it does not find within ``MAX_STEPS`` is arranged otherwise.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Spreading:
         self._failed: set[Hashable] = set()
         scopes = list(dict.fromkeys(part.allowed for part in parts if part.allowed))
         # What tells two devices apart beyond what they have free.
-        self._sort = {i: tuple(i in scope for scope in scopes) for i in free}
+        self._class_of = {i: tuple(i in scope for scope in scopes) for i in free}
 
     def run(self, joins: int | None = None) -> dict[int, list[int]] | None:
         """Returns the device of each bundle, by its number, or None.
@@ -124,7 +124,7 @@ class Spreading:
     def state(self) -> Hashable:
         """Returns all that matters of the devices: which of equal ones is which not."""
         each = (
-            (free, index in self._on, self._sort[index])
+            (free, index in self._on, self._class_of[index])
             for index, free in self._free.items()
             if free
         )
@@ -142,7 +142,7 @@ class Spreading:
         seen: set[object] = set()
         for index in sorted(roomy, key=self._rank):
             joins = index in self._on
-            mark = (self._free[index], joins, self._sort[index])
+            mark = (self._free[index], joins, self._class_of[index])
             if mark not in seen and (self._joins or not joins):
                 seen.add(mark)
                 yield _Choice(index, joins)
