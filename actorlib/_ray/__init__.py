@@ -1,4 +1,4 @@
-"""Actors on a cluster: the same verbs, on Ray.
+"""Runs actors on a cluster: the same engine interface, on Ray.
 
 A host is one of Ray's actors; it holds the user's object and calls its methods by name.
 Values, refs and handles travel in Ray's own way, so Ray counts and moves them. What Ray
@@ -9,33 +9,36 @@ Nothing outside of this package imports ``ray``, and nothing imports this packag
 
 In reading order:
 
-* ``ray_api``: Ray itself: the one file that imports it, and all that is asked of its
-  inside.
-* ``client_mode``: what is special about a process that is no part of the cluster, but
-  Ray's client.
-* ``sealed``: values that only those load who asked for them: bytes, and Ray's own
-  things beside.
-* ``deadlines``: converts deadlines of calls for their way between machines.
+* ``ray_api``: imports Ray, and wraps what is used of its private parts; no other file
+  does.
+* ``pickled``: pickles values so that a client server passes them on without loading
+  them.
+* ``client_mode``: works around what Ray's client does differently from a process of the
+  cluster.
+* ``deadlines``: converts deadlines of calls for their way from one machine to another.
 * ``timer_thread``: calls back at given times: one thread for all calls of a process.
-* ``options``: options of actors and calls in Ray's words, and those that Ray has none
-  for.
-* ``messages``: what crosses between a caller and a host, besides the values themselves.
-* ``errors``: Ray's errors in actorlib's words; told apart by the names of their
-  classes.
-* ``host_loop``: the event loop of an actor, which its plain methods block while they
-  run.
-* ``process``: where the answers of one process become the values of its refs.
-* ``refs``: what stands behind a ref: something that Ray has, or will have.
-* ``streams``: a stream as it is read in this process: Ray's generator behind ours.
-* ``actors``: what one process knows of the actors that it can call.
-* ``calls``: calls on their way out: of actors, and of functions.
-* ``host``: what Ray runs: it holds the user's object, and calls its methods by name.
-* ``state``: what the cluster tells of its actors, calls, groups and machines.
-* ``placement_groups``: placement groups on Ray: there the strategies are about
+* ``options``: translates options of actors and calls into Ray's, and refuses the
+  others.
+* ``messages``: messages between a caller and a host: calls, their failures, and
+  configuration.
+* ``errors``: translates Ray's errors; told apart by the names of their classes.
+* ``host_loop``: runs what is posted to an actor's event loop, also while a plain method
+  blocks it.
+* ``process``: fills the refs of one process with Ray's answers, on its loop if it has
+  one.
+* ``host``: hosts an actor: Ray's actor that holds the user's object and calls its
+  methods.
+* ``actors``: caches what one process knows of the actors that it can call.
+* ``refs``: fills refs with the results of Ray's tasks; a ref's ``ResultOwner`` on Ray.
+* ``streams``: reads a stream of Ray's: the reader behind ``ObjectRefGenerator`` on Ray.
+* ``calls``: sends calls: of actors, whose hosts call a method, and of functions.
+* ``state``: reports the state of a cluster: its actors, calls, groups and machines.
+* ``placement_groups``: makes placement groups on Ray, where strategies are about
   machines, not devices.
-* ``engine``: the verbs on Ray, in whatever process of the cluster.
-* ``worker``: the engine of this process, wherever in the cluster that is.
-* ``connection_errors``: says why there is no connection to a cluster, and what to
-  write.
-* ``cluster``: connects to a cluster, or starts one on this machine.
+* ``engine``: implements Engine on Ray, in every process of a cluster.
+* ``worker``: makes the engine of a worker, as soon as Ray brings something to it.
+* ``connection_errors``: says why a program could not be connected to a cluster, and
+  what to write instead.
+* ``cluster``: connects to a cluster, or starts one on this machine, and runs the engine
+  on it.
 """

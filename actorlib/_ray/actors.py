@@ -1,4 +1,4 @@
-"""What one process knows of the actors that it can call."""
+"""Caches what one process knows of the actors that it can call."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._core.ids import ActorId
-from actorlib._ray.client_mode import taught
-from actorlib._ray.host import AsyncHost, Host
-from actorlib._ray.messages import Again, Retried
+from actorlib._ray.client_mode import with_methods
+from actorlib._ray.host import ActorHost, AsyncActorHost
+from actorlib._ray.messages import RetriedErrors, RetryableFailure
 from actorlib._ray.options import call_options
+from actorlib._ray.pickled import check_pickled_by_ray
 from actorlib._ray.ray_api import id_of
-from actorlib._ray.sealed import check_travelling
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from actorlib._core.interface import Method
     from actorlib._core.object_ref import ObjectRef
-    from actorlib._ray.process import Arrivals
+    from actorlib._ray.process import EntryPoints
 
 
-class Traits(NamedTuple):
-    """What callers have to know of an actor's options.
+class ActorTraits(NamedTuple):
+    """The options of an actor that its callers need.
 
     Attributes:
         label: The name of its class.
@@ -35,46 +35,46 @@ class Traits(NamedTuple):
     label: str
     is_async: bool
     restarts: int = 0
-    retried: Retried = False
+    retried: RetriedErrors = False
 
 
 class Actor:
-    """One actor, as this process knows it.
+    """What one process knows of one actor.
 
     Args:
         handle: Ray's handle; None for one that was never made.
         key: Its id.
         traits: What callers have to know of its options.
-        why: Why it was never made.
+        creation_error: Why it was never made.
 
     Attributes:
         handle: The same.
         key: The same.
         traits: The same.
-        why: The same.
+        creation_error: The same.
         readiness: Done when it is ready for calls; None where that has to be asked.
         incarnation: The process that it was in when it was asked last.
         died: How it ended, if that is known here.
         is_own: Whether this process has made it, and it ends with it.
-        asks: What it was made to hold, if this process has made it.
+        requested: What it was made to hold, if this process has made it.
     """
 
     def __init__(
         self,
         handle: Any,
         key: bytes,
-        traits: Traits,
-        why: Exception | None = None,
+        traits: ActorTraits,
+        creation_error: Exception | None = None,
     ) -> None:
         self.handle = handle
         self.key = key
         self.traits = traits
-        self.why = why
+        self.creation_error = creation_error
         self.readiness: ObjectRef[Any] | None = None
         self.incarnation = ""
         self.died: ActorDiedError | None = None
         self.is_own = False
-        self.asks = ""
+        self.requested = ""
         self._calls: dict[str, tuple[Method, Any]] = {}
 
     @property
@@ -93,7 +93,7 @@ class Actor:
         return self.readiness is None or self.readiness.done()
 
     def call_of(self, method: Method) -> Any:
-        """What calls a method of it; kept, as most methods are called as they are.
+        """Gives what calls a method; it is kept, as most have no options of the call.
 
         Raises:
             UnsupportedOptionError: Ray cannot do what is said of the call.
@@ -102,14 +102,14 @@ class Actor:
         if kept is not None and kept[0] is method:
             return kept[1]
         options = call_options(self.label, method, is_async=self.traits.is_async)
-        options["retry_exceptions"] = [Again]
+        options["retry_exceptions"] = [RetryableFailure]
         host = self.handle.stream if method.is_stream else self.handle.call
         call = host.options(**options)
         self._calls[method.name] = method, call
         return call
 
-    def heard_of(self, error: BaseException) -> BaseException:
-        """Takes note of what an error says of it.
+    def note_end(self, error: BaseException) -> BaseException:
+        """Remembers what an error of a call says of the end of its actor.
 
         Args:
             error: What a call of it came to.
@@ -122,19 +122,19 @@ class Actor:
 
 
 class ActorKey(bytes):
-    """The id of an actor, which holds Ray's handle: Ray counts those."""
+    """An actor's id that holds Ray's handle, so that Ray counts it."""
 
     actor: Actor
-    arrivals: Arrivals
+    arrivals: EntryPoints
 
     def __reduce__(self) -> tuple[object, ...]:
-        if self.actor.why is not None:
-            raise self.actor.why
-        check_travelling("a handle")
+        if self.actor.creation_error is not None:
+            raise self.actor.creation_error
+        check_pickled_by_ray("a handle")
         return self.arrivals.actor, (self.actor.handle, self.actor.traits)
 
 
-def key_of(actor: Actor, arrivals: Arrivals) -> ActorId:
+def key_of(actor: Actor, arrivals: EntryPoints) -> ActorId:
     """The id of an actor, for its holders."""
     key = ActorKey(actor.key)
     key.actor = actor
@@ -142,26 +142,28 @@ def key_of(actor: Actor, arrivals: Arrivals) -> ActorId:
     return ActorId(key)
 
 
-class Known:
-    """The actors of a process, each once while anybody holds it.
+class KnownActors:
+    """Keeps one ``Actor`` for each actor that somebody in this process holds.
 
     Args:
-        is_far: Whether this process is a client; then what comes to it knows no method.
+        is_client: Whether this process is Ray's client, whose handles know no method.
     """
 
-    def __init__(self, *, is_far: bool = False) -> None:
-        self._is_far = is_far
+    def __init__(self, *, is_client: bool = False) -> None:
+        self._is_far = is_client
         self._actors: weakref.WeakValueDictionary[bytes, Actor] = (
             weakref.WeakValueDictionary()
         )
 
-    def of(self, handle: Any, traits: Traits) -> Actor:
+    def of(self, handle: Any, traits: ActorTraits) -> Actor:
         """The actor of one of Ray's handles."""
         key = id_of(handle)
         actor = self._actors.get(key)
         if actor is None:
             if self._is_far:
-                handle = taught(handle, AsyncHost if traits.is_async else Host)
+                handle = with_methods(
+                    handle, AsyncActorHost if traits.is_async else ActorHost
+                )
             actor = self._actors[key] = Actor(handle, key, traits)
         return actor
 

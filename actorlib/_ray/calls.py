@@ -1,4 +1,4 @@
-"""Calls on their way out: of actors, whose hosts call a method, and of functions.
+"""Sends calls: of actors, whose hosts call a method, and of functions.
 
 The values of refs among the arguments are Ray's to give: in their places stand holes.
 A function is one of Ray's tasks, which runs it in whatever process is free.
@@ -17,22 +17,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from actorlib._core.current_call import deadline_of, running
 from actorlib._core.propagation import PROPAGATED
 from actorlib._ray import client_mode
-from actorlib._ray.deadlines import leaving
+from actorlib._ray.deadlines import to_clock_time
 from actorlib._ray.messages import (
-    Again,
-    Retried,
+    CallMessage,
+    RetriedErrors,
+    RetryableFailure,
     RuntimeConfig,
-    Sent,
-    answered,
-    enter,
-    raised,
-    received,
+    answer_to,
+    enter_call,
+    failure_of,
+    read_call,
 )
 from actorlib._ray.options import function_options
-from actorlib._ray.ray_api import inside, ray
-from actorlib._ray.refs import Asked, Failed, Force, RayTask, ray_ref_of, tasks_among
-from actorlib._ray.sealed import SealedValue, Sources, opened, seal
-from actorlib._ray.streams import Stream
+from actorlib._ray.pickled import (
+    PickledSources,
+    PickledValue,
+    pickle_value,
+    unpickle_value,
+)
+from actorlib._ray.ray_api import bundle_strategy, ray
+from actorlib._ray.refs import (
+    FailedAnswer,
+    FunctionTask,
+    PendingCall,
+    RayTask,
+    ray_ref_of,
+    tasks_among,
+)
+from actorlib._ray.streams import RayStreamReader
 from actorlib._wire.arguments import without_refs
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.errors import blame_argument
@@ -52,21 +64,21 @@ if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
     from actorlib._ray.actors import Actor
     from actorlib._ray.process import ProcessState
-    from actorlib._ray.state import Nodes
+    from actorlib._ray.state import ClusterNodes
 
 
 _SAID = ("batch", "deadline", "group", "name", "variables")
 """What a host has to know of what is said of a call; the rest Ray is told."""
 
 
-def packed(
+def split_refs(
     name: str,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     headers: Mapping[str, Any] | None = None,
-    retried: Retried = False,  # noqa: FBT002  # as in the options
-) -> tuple[Sent, list[Any]]:
-    """The arguments of a call, and apart from them the refs, whose values Ray gives.
+    retried: RetriedErrors = False,  # noqa: FBT002  # as in the options
+) -> tuple[CallMessage, list[Any]]:
+    """Separates the arguments of a call from refs among them, which Ray resolves.
 
     Args:
         name: What is called.
@@ -79,12 +91,14 @@ def packed(
         UnsupportedOptionError: One is a part of a result that is not there yet.
     """
     rest, named, places, refs = without_refs(args, kwargs)
-    sent = Sent(name, rest, named, tuple(places), headers, retried)
+    sent = CallMessage(name, rest, named, tuple(places), headers, retried)
     return sent, list(map(ray_ref_of, refs))
 
 
-def said(callee: Callee, where: Callable[[str], str]) -> dict[str, Any] | None:
-    """What a host has to know of one call besides its arguments.
+def headers_to_send(
+    callee: Callee, where: Callable[[str], str]
+) -> dict[str, Any] | None:
+    """Gives the headers of a call that its host needs; the rest Ray is told.
 
     Args:
         callee: What is called.
@@ -98,31 +112,31 @@ def said(callee: Callee, where: Callable[[str], str]) -> dict[str, Any] | None:
     return {name: headers[name] for name in _SAID if name in headers} or None
 
 
-def on_its_way(sent: Sent, *, is_far: bool) -> Sent | SealedValue:
-    """A call as Ray is given it.
+def prepare_call(sent: CallMessage, *, is_client: bool) -> CallMessage | PickledValue:
+    """Prepares a call for Ray: its deadline by clock time, pickled for a client.
 
     Args:
         sent: What is sent.
-        is_far: Whether a client server stands between.
+        is_client: Whether a client server stands between.
 
     Raises:
         Exception: An argument cannot be sent.
     """
     if sent.headers is not None:
-        headers = leaving(sent.headers, time.monotonic(), time.time())
+        headers = to_clock_time(sent.headers, time.monotonic(), time.time())
         sent = sent._replace(headers=headers)
-    return seal(sent._replace(is_far=True)) if is_far else sent
+    return pickle_value(sent._replace(is_client=True)) if is_client else sent
 
 
-def disconnected(where: str, error: Exception) -> ClusterError:
-    """What is told of something that no client server took any more."""
+def connection_lost(where: str, error: Exception) -> ClusterError:
+    """Makes the error of what was not sent, as the client server is gone."""
     return ClusterError(
         f"{where} was not sent: the connection to the client server is lost, and with "
         f"it this runtime: {' '.join(str(error).split())}"
     )
 
 
-def unsendable_call(where: str, sent: Sent, error: Exception) -> ActorlibError:
+def unsendable_call(where: str, sent: CallMessage, error: Exception) -> ActorlibError:
     """Says which argument of a call Ray cannot send, and why.
 
     Args:
@@ -131,40 +145,40 @@ def unsendable_call(where: str, sent: Sent, error: Exception) -> ActorlibError:
         error: What came of the attempt to send all of them.
     """
     if isinstance(error, ConnectionError):
-        return disconnected(where, error)
+        return connection_lost(where, error)
     named: list[tuple[int | str, object]] = [
         *enumerate(sent.args),
         *sent.kwargs.items(),
     ]
-    return SerializationError(blame_argument(where, named, error, seal))
+    return SerializationError(blame_argument(where, named, error, pickle_value))
 
 
-class Going(NamedTuple):
-    """A call that Ray has.
+class SentCall(NamedTuple):
+    """A call that Ray was given.
 
     Attributes:
         result: What Ray gave for it: a ref, or a generator.
         where: What was called, for messages.
-        asked: What is known of it until it is answered.
+        pending_call: What is known of it until it is answered.
         deadline: When its time is over.
     """
 
     result: Any
     where: str
-    asked: Asked
+    pending_call: PendingCall
     deadline: Deadline | None
 
 
-class Calls:
-    """The calls of actors that one process makes.
+class MethodCalls:
+    """Calls methods of actors, for one process.
 
     Args:
-        home: Where their refs are filled.
+        process: Where their refs are filled.
         where: Names a method of the actor whose code calls, for messages.
     """
 
-    def __init__(self, home: ProcessState, where: Callable[[str], str]) -> None:
-        self._home = home
+    def __init__(self, process: ProcessState, where: Callable[[str], str]) -> None:
+        self._process = process
         self._where = where
 
     def call(
@@ -182,14 +196,21 @@ class Calls:
             args: The positional arguments.
             kwargs: The keyword arguments.
         """
-        going = self._sent(actor, callee, args, kwargs)
-        if going is None:
-            failed = Failed(cast("Exception", actor.why))
-            return RayTask(self._home, None, actor.label, actor).filled(failed)
-        task = RayTask(self._home, going.result, going.where, actor, None, going.asked)
+        sent_call = self._sent(actor, callee, args, kwargs)
+        if sent_call is None:
+            failed = FailedAnswer(cast("Exception", actor.creation_error))
+            return RayTask(self._process, None, actor.label, actor).filled(failed)
+        task = RayTask(
+            self._process,
+            sent_call.result,
+            sent_call.where,
+            actor,
+            None,
+            sent_call.pending_call,
+        )
         ref = task.ref()
-        if going.deadline is not None:
-            task.is_due(going.deadline)
+        if sent_call.deadline is not None:
+            task.is_due(sent_call.deadline)
         return ref
 
     def stream(
@@ -198,27 +219,27 @@ class Calls:
         callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Stream:
+    ) -> RayStreamReader:
         """Sends a call of a generator; see ``call``.
 
         Raises:
             UnsupportedOptionError: This process is a client.
         """
-        if self._home.is_far:
-            raise client_mode.refuse_stream(f"{actor.label}.{callee.name}")
-        going = self._sent(actor, callee, args, kwargs)
-        if going is None:
-            raise cast("Exception", actor.why)
-        stream = Stream(
-            self._home,
-            going.result,
-            going.where,
+        if self._process.is_client:
+            raise client_mode.no_streams(f"{actor.label}.{callee.name}")
+        sent_call = self._sent(actor, callee, args, kwargs)
+        if sent_call is None:
+            raise cast("Exception", actor.creation_error)
+        stream = RayStreamReader(
+            self._process,
+            sent_call.result,
+            sent_call.where,
             actor,
-            going.asked,
+            sent_call.pending_call,
             is_detached=bool(callee.options.detach),
         )
-        if going.deadline is not None:
-            stream.is_due(going.deadline)
+        if sent_call.deadline is not None:
+            stream.is_due(sent_call.deadline)
         return stream
 
     def _sent(
@@ -227,54 +248,58 @@ class Calls:
         callee: BoundMethod,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Going | None:
-        """None for an actor that was never made."""
+    ) -> SentCall | None:
+        """Sends a call; None if its actor was never made."""
         where = f"{actor.label}.{callee.name}"
-        headers = said(callee, self._where)
+        headers = headers_to_send(callee, self._where)
         listed = callee.options.retry_exceptions
-        retried = cast("Retried", actor.traits.retried if listed is None else listed)
-        sent, given = packed(callee.name, args, kwargs, headers, retried)
-        if actor.why is not None:
+        retried = cast(
+            "RetriedErrors", actor.traits.retried if listed is None else listed
+        )
+        sent, given = split_refs(callee.name, args, kwargs, headers, retried)
+        if actor.creation_error is not None:
             return None
         call = actor.call_of(callee.method)
         sent_at = None
         if callee.keeps_order:
             sent_at = math.inf if given else time.monotonic()
         try:
-            result = call.remote(on_its_way(sent, is_far=self._home.is_far), *given)
+            result = call.remote(
+                prepare_call(sent, is_client=self._process.is_client), *given
+            )
         except Exception as error:
             raise unsendable_call(where, sent, error) from error
         waits = tuple(tasks_among((*args, *kwargs.values()))) if given else ()
         ends_later = callee.method.is_async and not callee.method.is_stream
-        asked = Asked(callee.name, sent_at, waits, ends_later)
-        return Going(result, where, asked, deadline_of(headers))
+        pending_call = PendingCall(callee.name, sent_at, waits, ends_later)
+        return SentCall(result, where, pending_call, deadline_of(headers))
 
 
 _numbers = itertools.count(1)
 
 
-class Functions:
-    """The functions that this process calls.
+class FunctionCalls:
+    """Calls functions, for one process.
 
     Args:
-        home: Where its refs are filled.
-        house: Gives what holds for the whole runtime.
+        process: Where its refs are filled.
+        runtime: Gives what holds for the whole runtime.
         nodes: What the machines have.
         where: Names a method of the actor whose code calls, for messages.
     """
 
     def __init__(
         self,
-        home: ProcessState,
-        house: Callable[[], RuntimeConfig],
-        nodes: Nodes,
+        process: ProcessState,
+        runtime: Callable[[], RuntimeConfig],
+        nodes: ClusterNodes,
         where: Callable[[str], str],
     ) -> None:
         self._where = where
-        self._home = home
-        self._house = house
+        self._process = process
+        self._runtime = runtime
         self._nodes = nodes
-        self._sources = Sources()
+        self._sources = PickledSources()
         self._runs: weakref.WeakKeyDictionary[FunctionSpec, Any] = (
             weakref.WeakKeyDictionary()
         )
@@ -288,9 +313,9 @@ class Functions:
         """Calls a function; see Engine."""
         error = self._unschedulable(spec)
         if error is not None:
-            return RayTask(self._home, None, spec.name).filled(Failed(error))
+            return RayTask(self._process, None, spec.name).filled(FailedAnswer(error))
         called, deadline = self._called(spec, args, kwargs)
-        task = Force(self._home, called, spec.name)
+        task = FunctionTask(self._process, called, spec.name)
         ref = task.ref()
         if deadline is not None:
             task.is_due(deadline)
@@ -301,7 +326,7 @@ class Functions:
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> Stream:
+    ) -> RayStreamReader:
         """Calls a function that yields; see Engine.
 
         Raises:
@@ -311,18 +336,20 @@ class Functions:
         error = self._unschedulable(spec)
         if error is not None:
             raise error
-        if self._home.is_far:
-            raise client_mode.refuse_stream(spec.name)
+        if self._process.is_client:
+            raise client_mode.no_streams(spec.name)
         generator, deadline = self._called(spec, args, kwargs)
         is_detached = bool(spec.options.detach)
-        stream = Stream(self._home, generator, spec.name, None, is_detached=is_detached)
+        stream = RayStreamReader(
+            self._process, generator, spec.name, None, is_detached=is_detached
+        )
         if deadline is not None:
             stream.is_due(deadline)
         return stream
 
     def _unschedulable(self, spec: FunctionSpec) -> TaskUnschedulableError | None:
         """Why a function can run nowhere, if that is so."""
-        if self._house().waits:
+        if self._runtime().waits:
             return None
         why = self._nodes.fault(spec.name, spec.options.worker)
         return None if why is None else TaskUnschedulableError(str(why))
@@ -333,25 +360,25 @@ class Functions:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> tuple[Any, Deadline | None]:
-        """What Ray gives for a call, and when its time is over."""
+        """Sends a call; gives what Ray gave for it, and its deadline."""
         label = spec.name
-        headers = said(spec, self._where)
-        sent, given = packed(label, args, kwargs, headers, spec.options.retried)
+        headers = headers_to_send(spec, self._where)
+        sent, given = split_refs(label, args, kwargs, headers, spec.options.retried)
         call = self._runs.get(spec)
         if call is None:
             call = self._runs[spec] = _made(spec, label)
-        source = self._sources.sealed(f"the function {label}", spec.source)
+        source = self._sources.pickled(f"the function {label}", spec.source)
         try:
-            begin = self._home.arrivals.function
-            going = on_its_way(sent, is_far=self._home.is_far)
-            called = call.remote(begin, self._house(), source, going, *given)
+            begin = self._process.arrivals.function
+            sent_call = prepare_call(sent, is_client=self._process.is_client)
+            called = call.remote(begin, self._runtime(), source, sent_call, *given)
         except Exception as error:
             raise unsendable_call(label, sent, error) from error
         return called, deadline_of(headers)
 
 
 def _made(spec: FunctionSpec, label: str) -> Any:
-    """What Ray calls for a function."""
+    """Makes Ray's remote function for a function of the user's."""
     options = spec.options
     decorate: Any = ray.remote
     if options.max_calls is not None:
@@ -359,61 +386,61 @@ def _made(spec: FunctionSpec, label: str) -> Any:
     keywords = function_options(label, options, is_stream=spec.is_stream)
     worker = options.worker
     if worker.group is not None:
-        keywords["scheduling_strategy"] = inside(
+        keywords["scheduling_strategy"] = bundle_strategy(
             worker.group.id,
             worker.placement_group_bundle_index,
             captures=bool(worker.placement_group_capture_child_tasks),
         )
     made = decorate(yield_function if spec.is_stream else run_function)
-    return made.options(name=label, retry_exceptions=[Again], **keywords)
+    return made.options(name=label, retry_exceptions=[RetryableFailure], **keywords)
 
 
 def run_function(
     begin: Callable[[RuntimeConfig], None],
-    house: RuntimeConfig,
-    source: SealedValue,
-    sent: Sent | SealedValue,
+    runtime: RuntimeConfig,
+    source: PickledValue,
+    sent: CallMessage | PickledValue,
     *values: Any,
 ) -> Any:
     """Calls the user's function in a worker of Ray's.
 
     Args:
         begin: Makes the process one of the runtime's.
-        house: What holds for the whole runtime.
+        runtime: What holds for the whole runtime.
         source: The function.
         sent: Its arguments.
         *values: The values of the refs among them.
     """
-    begin(house)
-    asked, args, kwargs = received(sent, values)
-    with _entered(source, asked) as function:
-        return answered(asked, function(*args, **kwargs))
+    begin(runtime)
+    call, args, kwargs = read_call(sent, values)
+    with _entered(source, call) as function:
+        return answer_to(call, function(*args, **kwargs))
 
 
 def yield_function(
     begin: Callable[[RuntimeConfig], None],
-    house: RuntimeConfig,
-    source: SealedValue,
-    sent: Sent,
+    runtime: RuntimeConfig,
+    source: PickledValue,
+    sent: CallMessage,
     *values: Any,
 ) -> Iterator[Any]:
-    """The same for a function that yields; see ``run_function``."""
-    begin(house)
-    asked, args, kwargs = received(sent, values)
-    with _entered(source, asked) as function:
+    """Yields the items of the user's generator; see ``run_function``."""
+    begin(runtime)
+    call, args, kwargs = read_call(sent, values)
+    with _entered(source, call) as function:
         yield from function(*args, **kwargs)
 
 
 @contextmanager
-def _entered(source: SealedValue, sent: Sent) -> Generator[Callable[..., Any]]:
+def _entered(source: PickledValue, sent: CallMessage) -> Generator[Callable[..., Any]]:
     """The user's function, where it is being called."""
     before = running.get()
     try:
-        enter(next(_numbers), sent, sent.name)
-        found = opened(source)
+        enter_call(next(_numbers), sent, sent.name)
+        found = unpickle_value(source)
         yield getattr(found, "__wrapped__", found)
     except Exception as error:  # noqa: BLE001  # the user's code
         where = f"{sent.name} (pid {os.getpid()})"
-        raise raised(error, where, sent.retried) from None
+        raise failure_of(error, where, sent.retried) from None
     finally:
         running.set(before)

@@ -1,8 +1,8 @@
-"""What is special about a process that is no part of the cluster, but Ray's client.
+"""Works around what Ray's client does differently from a process of the cluster.
 
-It speaks with a client server on the cluster, and that does what it is asked there.
-Ray's own verbs do this by themselves. Here is the rest: what becomes known of a ref
-only later, what the server does not pass on, and what it is asked in other words.
+A client is no part of the cluster; it asks a client server. Ray's own functions do
+so by themselves. Here is the rest: the id of a ref comes late, some things the server
+does not pass on, and some are asked of a worker instead.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actorlib._ray.pickled import PickledValue, pickle_value, unpickle_value
 from actorlib._ray.ray_api import ray, undelivered
-from actorlib._ray.sealed import SealedValue, opened, seal
 from actorlib.exceptions import ClusterError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _PATIENCE = 60.0
 """Seconds that a worker is given, which may have to be started."""
 
 
-def bring(ray_ref: Any, then: Callable[[Any], None]) -> None:
+def fetch(ray_ref: Any, then: Callable[[Any], None]) -> None:
     """Calls back with the value of a ref, or its error, on a thread of Ray's.
 
     The server gives a ref its number, and until then nothing can be asked about it; so
@@ -50,11 +50,11 @@ def _numbered(ray_ref: Any, then: Callable[[Any], None], number: Any) -> None:
 
 
 def _come(then: Callable[[Any], None], answer: Any) -> None:
-    """Values of users are sealed: an exception is what became of the way here."""
+    """Users' values come pickled: an exception is what became of the way here."""
     then(undelivered(answer) if isinstance(answer, Exception) else answer)
 
 
-def taught(handle: Any, host: type[object]) -> Any:
+def with_methods(handle: Any, host: type[object]) -> Any:
     """A handle that knows the methods of its actor; Ray would ask a worker for them.
 
     Args:
@@ -74,17 +74,17 @@ def _unbound(method: Callable[..., Any]) -> inspect.Signature:
     return said.replace(parameters=list(said.parameters.values())[1:])
 
 
-class Asking:
-    """Asks what any process of the cluster could answer, and a client server does not.
+class ClusterQuery:
+    """Runs a function on the cluster whose answer a client server does not give.
 
     It blocks until there is an answer, as Ray's own questions about a cluster do.
 
     Args:
-        is_far: Whether this process is a client; others answer for themselves.
+        is_client: Whether this process is a client; others answer for themselves.
     """
 
-    def __init__(self, *, is_far: bool) -> None:
-        self._is_far = is_far
+    def __init__(self, *, is_client: bool) -> None:
+        self._is_far = is_client
         self._asked: Any = None
 
     def __call__(self, function: Callable[..., R], *args: Any) -> R:
@@ -108,16 +108,16 @@ class Asking:
                 f"no worker of the cluster has answered within {_PATIENCE:g} s: look "
                 "at its machines with 'ray status', and whether workers can start there"
             ) from error
-        answer: R = opened(came)
+        answer: R = unpickle_value(came)
         return answer
 
 
-def _answered(function: Callable[..., object], *args: Any) -> SealedValue:
-    return seal(function(*args))
+def _answered(function: Callable[..., object], *args: Any) -> PickledValue:
+    return pickle_value(function(*args))
 
 
-def refuse_stream(where: str) -> UnsupportedOptionError:
-    """Why a generator cannot be called."""
+def no_streams(where: str) -> UnsupportedOptionError:
+    """Makes the error that says why a client can call no generator."""
     return UnsupportedOptionError(
         f"{where} is a generator, and Ray passes no streams through a client server: "
         "have it return a list, read it in an actor or a function on the cluster, or "

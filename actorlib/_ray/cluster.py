@@ -19,11 +19,11 @@ from actorlib._core.resources import MEMORY
 from actorlib._core.runtime_env import InheritedEnv
 from actorlib._core.runtime_portal import RuntimePortal
 from actorlib._core.snapshot import ObjectStoreInfo, Snapshot
-from actorlib._ray.client_mode import PREFIX, Asking
+from actorlib._ray.client_mode import PREFIX, ClusterQuery
 from actorlib._ray.connection_errors import connection_error, is_transient
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.messages import RuntimeConfig
-from actorlib._ray.process import ProcessState, from_anywhere
+from actorlib._ray.process import ProcessState, on_owner_thread
 from actorlib._ray.ray_api import (
     connect_client,
     install_serializers,
@@ -31,8 +31,8 @@ from actorlib._ray.ray_api import (
     job_config,
     ray,
 )
-from actorlib._ray.state import Lookout, unanswered
-from actorlib._ray.worker import ARRIVALS, context_here
+from actorlib._ray.state import Explainer, pending_calls
+from actorlib._ray.worker import ENTRY_POINTS, context_here
 from actorlib.exceptions import ClusterError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _init_client(options: RuntimeOptions, address: str) -> None:
                 raise
             ray.shutdown()  # it may be half connected
     # Whether the cluster has actorlib is not seen before somebody there needs it.
-    Asking(is_far=True)(os.getpid)
+    ClusterQuery(is_client=True)(os.getpid)
 
 
 def _init_driver(options: RuntimeOptions, address: str | None) -> None:
@@ -178,7 +178,7 @@ def _init_driver(options: RuntimeOptions, address: str | None) -> None:
 
 
 def own_path() -> list[str]:
-    """Where this program's modules are found, besides Python's own places.
+    """Lists where this program's modules are, besides Python's own places.
 
     Workers look there too, as far as their machines have it.
     """
@@ -199,22 +199,22 @@ class OwnerEngine(RayEngine):
 
     def __init__(self, options: RuntimeOptions) -> None:
         loop = asyncio.get_running_loop()
-        home = ProcessState(
-            ARRIVALS, loop, owner=RuntimePortal(loop), is_far=is_client()
+        process = ProcessState(
+            ENTRY_POINTS, loop, owner=RuntimePortal(loop), is_client=is_client()
         )
-        house = RuntimeConfig(options.namespace, options.infeasible == "wait")
-        super().__init__(home, context_here(options.namespace), house)
+        runtime = RuntimeConfig(options.namespace, options.infeasible == "wait")
+        super().__init__(process, context_here(options.namespace), runtime)
         env = options.runtime_env
         if env:
             self.heritage = InheritedEnv(env)
             self.context = replace(self.context, runtime_env=env)
         self._grace = options.grace
-        self._lookout = Lookout(self.asking, self.nodes)
+        self._explainer = Explainer(self.query, self.nodes)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that it was started on; see RuntimeEngine."""
-        return self.home.loop
+        return self.process.loop
 
     def abandon(self) -> Callable[[], None]:
         """Leaves the cluster, where the loop is closed; its actors end with that."""
@@ -224,7 +224,7 @@ class OwnerEngine(RayEngine):
     async def aclose(self) -> None:
         """Ends every actor of this program, the busy ones after a grace."""
         try:
-            living = [] if self.home.is_lost else self.living()
+            living = [] if self.process.is_lost else self.living()
             ending = [self.end(key) for key in living]
             if ending:
                 await asyncio.wait(ending, timeout=self._grace)
@@ -234,7 +234,7 @@ class OwnerEngine(RayEngine):
             self.close()
             await disconnect()
 
-    @from_anywhere
+    @on_owner_thread
     def snapshot(self) -> Snapshot:
         """What the cluster has and what lives in it; see RuntimeEngine.
 
@@ -249,33 +249,33 @@ class OwnerEngine(RayEngine):
             groups=tuple(self.groups.infos()),
         )
 
-    @from_anywhere
+    @on_owner_thread
     def calls(self) -> list[CallInfo]:
         """The calls of actors that this program waits for; see RuntimeEngine.
 
         Of those that actors have made, ``ray list tasks`` tells, where the cluster has
         its dashboard.
         """
-        return list(unanswered(self.home.pending))
+        return list(pending_calls(self.process.pending))
 
-    @from_anywhere
+    @on_owner_thread
     def explain(self, actor: ActorId) -> str:
         """Where an actor is, or what it asks; see RuntimeEngine."""
-        self.home.check()
-        return self._lookout.actor(self.actor(actor))
+        self.process.check()
+        return self._explainer.actor(self.actor(actor))
 
-    @from_anywhere
+    @on_owner_thread
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Which machines an actor, or a call, could go to now; see RuntimeEngine."""
-        self.home.check()
+        self.process.check()
         asked = options.worker if isinstance(options, FunctionOptions) else options
-        return self._lookout.survey(label, asked)
+        return self._explainer.survey(label, asked)
 
-    @from_anywhere
+    @on_owner_thread
     def explain_group(self, group: GroupId) -> str:
         """Where the bundles of a group are, or what it asks; see RuntimeEngine."""
-        self.home.check()
-        return self._lookout.group(group.hex())
+        self.process.check()
+        return self._explainer.group(group.hex())
 
 
 async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def leaving(headers: Mapping[str, Any], now: float, clock: float) -> Mapping[str, Any]:
+def to_clock_time(
+    headers: Mapping[str, Any], now: float, clock: float
+) -> Mapping[str, Any]:
     """The headers of a call as they are sent.
 
     Args:
@@ -31,7 +33,9 @@ def leaving(headers: Mapping[str, Any], now: float, clock: float) -> Mapping[str
     return {**headers, "deadline": (clock + left, left, seconds, giver)}
 
 
-def arriving(headers: Mapping[str, Any], now: float, clock: float) -> Mapping[str, Any]:
+def from_clock_time(
+    headers: Mapping[str, Any], now: float, clock: float
+) -> Mapping[str, Any]:
     """The headers of a call as they hold where it arrives.
 
     Args:

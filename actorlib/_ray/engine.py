@@ -1,7 +1,7 @@
-"""The verbs on Ray, in whatever process of the cluster.
+"""Implements Engine on Ray, in every process of a cluster.
 
-Also the hosts of actors, as Ray is given them, one class for each face; and what is
-known by asking a host: whether its actor is ready, and how it is ended.
+It makes the classes of hosts, one for each interface, and asks a host whether its actor
+is ready, or has ended.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from actorlib._core.labels import Label
 from actorlib._core.resources import counted
 from actorlib._core.runtime_env import merged_env
 from actorlib._ray import client_mode
-from actorlib._ray.actors import Actor, Known, Traits, key_of
+from actorlib._ray.actors import Actor, ActorTraits, KnownActors, key_of
 from actorlib._ray.calls import (
-    Calls,
-    Functions,
-    disconnected,
-    on_its_way,
-    packed,
+    FunctionCalls,
+    MethodCalls,
+    connection_lost,
+    prepare_call,
+    split_refs,
     unsendable_call,
 )
-from actorlib._ray.host import AsyncHost, Host
-from actorlib._ray.messages import Birth
+from actorlib._ray.host import ActorHost, AsyncActorHost
+from actorlib._ray.messages import HostConfig
 from actorlib._ray.options import actor_options
-from actorlib._ray.placement_groups import Groups
-from actorlib._ray.process import from_anywhere
-from actorlib._ray.ray_api import id_of, inside, ray
-from actorlib._ray.refs import Failed, RayTask
-from actorlib._ray.sealed import Sources, check_travelling, seal
-from actorlib._ray.state import Directory, Nodes, granted
+from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_value
+from actorlib._ray.placement_groups import RayPlacementGroups
+from actorlib._ray.process import on_owner_thread
+from actorlib._ray.ray_api import bundle_strategy, id_of, ray
+from actorlib._ray.refs import FailedAnswer, RayTask
+from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
 from actorlib._wire.errors import unsendable_error
 from actorlib._wire.serialization import dump
 from actorlib.exceptions import (
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_env import InheritedEnv
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
-    from actorlib._ray.messages import RuntimeConfig, Sent
-    from actorlib._ray.process import Arrivals, ProcessState
-    from actorlib._ray.sealed import SealedValue
+    from actorlib._ray.messages import CallMessage, RuntimeConfig
+    from actorlib._ray.pickled import PickledValue
+    from actorlib._ray.process import EntryPoints, ProcessState
 
 
-class Classes:
-    """Ray's actor classes, each made and exported to the cluster once.
+class HostClasses:
+    """Makes Ray's actor classes, each exported to the cluster once.
 
     What a class carries is what somebody needs who finds an actor of it by name.
     """
@@ -72,78 +72,84 @@ class Classes:
 
     def of(self, spec: ActorSpec) -> Any:
         """The class for an actor."""
-        options, face = spec.options, spec.interface
+        options, interface = spec.options, spec.interface
         traits = traits_of(spec)
-        groups = {} if face.is_async else dict(options.concurrency_groups or {})
-        key = dump((face, traits, groups))
+        groups = {} if interface.is_async else dict(options.concurrency_groups or {})
+        key = dump((interface, traits, groups))
         made = self._made.get(key)
         if made is None:
-            base = AsyncHost if face.is_async else Host
+            base = AsyncActorHost if interface.is_async else ActorHost
             # By this name the dashboard and Ray's own messages know the actor.
-            host = type(face.class_name, (base,), {"face": face, "traits": traits})
+            host = type(
+                interface.class_name,
+                (base,),
+                {"interface": interface, "traits": traits},
+            )
             host.__module__ = base.__module__
             decorate = ray.remote(concurrency_groups=groups) if groups else ray.remote
             made = self._made[key] = decorate(host)
         return made
 
 
-def traits_of(spec: ActorSpec) -> Traits:
-    """What callers have to know of an actor's options."""
-    face, options = spec.interface, spec.options
-    return Traits(face.class_name, face.is_async, options.max_restarts, options.retried)
+def traits_of(spec: ActorSpec) -> ActorTraits:
+    """Gives the options of an actor that its callers need."""
+    interface, options = spec.interface, spec.options
+    return ActorTraits(
+        interface.class_name, interface.is_async, options.max_restarts, options.retried
+    )
 
 
-def birth_of(
+def host_config(
     spec: ActorSpec,
-    source: SealedValue,
+    source: PickledValue,
     context: RuntimeContext,
-    house: RuntimeConfig,
-    arrivals: Arrivals,
+    runtime: RuntimeConfig,
+    arrivals: EntryPoints,
     *,
     hides: bool,
-) -> Birth:
-    """What an actor is made from, besides its arguments.
+) -> HostConfig:
+    """Gives what a host needs to make its actor, besides the arguments.
 
     Args:
         spec: What is known of it.
         source: Its class.
         context: Where the code runs that makes it.
-        house: What holds for the whole runtime.
+        runtime: What holds for the whole runtime.
         arrivals: What is called in its process.
         hides: Whether accelerators that it did not ask for are closed to it.
     """
-    options, face = spec.options, spec.interface
-    limits = options.limits(is_async=face.is_async) if face.is_async else {}
-    return Birth(
+    options, interface = spec.options, spec.interface
+    limits = options.limits(is_async=interface.is_async) if interface.is_async else {}
+    return HostConfig(
         source=source,
-        label=face.class_name,
+        label=interface.class_name,
         resources=counted(options.request.amounts),
         runtime_env=merged_env(context.runtime_env, options.runtime_env) or {},
         hides=hides,
         limits=limits,
-        groups=face.grouped(),
+        groups=interface.grouped(),
         group=options.group,
         captures=bool(options.placement_group_capture_child_tasks),
-        house=house,
+        runtime=runtime,
         begin=arrivals.host,
     )
 
 
-class Endings:
-    """Beginnings and ends of the actors that one process knows.
+class ActorLifecycle:
+    """Waits for actors to be ready, and ends them.
 
     Args:
-        home: Where its refs are filled.
+        process: Where its refs are filled.
     """
 
-    def __init__(self, home: ProcessState) -> None:
-        self._home = home
+    def __init__(self, process: ProcessState) -> None:
+        self._process = process
 
     def ready(self, actor: Actor) -> ObjectRef[Any]:
         """Done when the actor is ready; see Engine."""
-        if actor.why is not None or actor.died is not None:
-            error = cast("BaseException", actor.why or actor.died)
-            return self._task(actor).filled(Failed(error))
+        if actor.creation_error is not None or actor.died is not None:
+            error = cast("BaseException", actor.creation_error or actor.died)
+            return self._task(actor).filled(FailedAnswer(error))
         if actor.readiness is None:
             actor.readiness = self.asked_ready(actor)
         return actor.readiness
@@ -160,7 +166,7 @@ class Endings:
         times = -1 if actor.traits.restarts else 0
         name = f"{actor.label}.ready"
         ask = actor.handle.ready.options(max_task_retries=times, name=name)
-        ref = RayTask(self._home, ask.remote(), actor.label, actor, read).ref()
+        ref = RayTask(self._process, ask.remote(), actor.label, actor, read).ref()
         ref.add_done_callback(_look)
         return ref
 
@@ -170,10 +176,12 @@ class Endings:
             return self._task(actor).filled(None)
         # A client's handles have no other way than what the host itself has.
         way = (
-            actor.handle.leave if self._home.is_far else actor.handle.__ray_terminate__
+            actor.handle.leave
+            if self._process.is_client
+            else actor.handle.__ray_terminate__
         )
         ray_ref = way.remote()
-        return RayTask(self._home, ray_ref, actor.label, actor, _gone).ref()
+        return RayTask(self._process, ray_ref, actor.label, actor, _gone).ref()
 
     def kill(self, actor: Actor, *, restart: bool) -> ObjectRef[None]:
         """Ends the actor at once; see Engine."""
@@ -201,10 +209,10 @@ class Endings:
             return None
 
         ask = actor.handle.ready.options(max_task_retries=0)
-        RayTask(self._home, ask.remote(), actor.label, actor, read).ref()
+        RayTask(self._process, ask.remote(), actor.label, actor, read).ref()
 
     def _task(self, actor: Actor) -> RayTask:
-        return RayTask(self._home, None, actor.label, actor)
+        return RayTask(self._process, None, actor.label, actor)
 
 
 def _gone(answer: Any) -> None:
@@ -225,46 +233,48 @@ class RayEngine:
     """Has Ray run actors; see Engine.
 
     Args:
-        home: Where the refs of this process are filled.
+        process: Where the refs of this process are filled.
         context: Where its code is running.
-        house: What holds for the whole runtime.
+        runtime: What holds for the whole runtime.
 
     Attributes:
-        home: The same.
+        process: The same.
         context: The same.
-        house: The same.
-        asking: How it asks what Ray knows.
+        runtime: The same.
+        query: How it asks what Ray knows.
         nodes: What the machines have.
-        face: The face of the actor whose process this is.
+        own_interface: The methods of the actor whose process this is.
         traits: What its callers have to know.
         heritage: What all inherit that is made here, if that was said of the runtime.
     """
 
     def __init__(
-        self, home: ProcessState, context: RuntimeContext, house: RuntimeConfig
+        self, process: ProcessState, context: RuntimeContext, runtime: RuntimeConfig
     ) -> None:
-        self.home = home
+        self.process = process
         self.context = context
-        self.house = house
-        self.face: Interface | None = None
-        self.traits: Traits | None = None
+        self.runtime = runtime
+        self.own_interface: Interface | None = None
+        self.traits: ActorTraits | None = None
         self.heritage: InheritedEnv | None = None
         self.pending = PendingCalls()
-        self.groups = Groups(home)
-        self._known = Known(is_far=home.is_far)
-        self.asking = client_mode.Asking(is_far=home.is_far)
-        self._directory = Directory(self.asking)
-        self._classes = Classes()
-        self.nodes = Nodes()
-        self._sources = Sources()
-        self._calls = Calls(home, self._where)
-        self._functions = Functions(home, lambda: self.house, self.nodes, self._where)
-        self._endings = Endings(home)
+        self.groups = RayPlacementGroups(process)
+        self._actors = KnownActors(is_client=process.is_client)
+        self.query = client_mode.ClusterQuery(is_client=process.is_client)
+        self._directory = ActorDirectory(self.query)
+        self._classes = HostClasses()
+        self.nodes = ClusterNodes()
+        self._sources = PickledSources()
+        self._calls = MethodCalls(process, self._where)
+        self._functions = FunctionCalls(
+            process, lambda: self.runtime, self.nodes, self._where
+        )
+        self._lifecycle = ActorLifecycle(process)
         self._is_closed = False
 
     # Actors.
 
-    @from_anywhere
+    @on_owner_thread
     def create(self, spec: ActorSpec) -> ActorId:
         """Has Ray make an actor; see Engine."""
         self._check()
@@ -273,14 +283,14 @@ class RayEngine:
         label, options = spec.interface.class_name, spec.options
         keywords = actor_options(label, options, is_async=spec.interface.is_async)
         traits = traits_of(spec)
-        sent, given = packed("__init__", spec.args, spec.kwargs)
-        source = self._sources.sealed(f"the actor class {label}", spec.source)
-        why = None if self.house.waits else self.nodes.fault(label, options)
+        sent, given = split_refs("__init__", spec.args, spec.kwargs)
+        source = self._sources.pickled(f"the actor class {label}", spec.source)
+        why = None if self.runtime.waits else self.nodes.fault(label, options)
         if why is not None:
             stillborn = Actor(None, os.urandom(16), traits, why)
-            return key_of(stillborn, self.home.arrivals)
+            return key_of(stillborn, self.process.arrivals)
         if options.group is not None:
-            keywords["scheduling_strategy"] = inside(
+            keywords["scheduling_strategy"] = bundle_strategy(
                 options.group.id,
                 options.placement_group_bundle_index,
                 captures=bool(options.placement_group_capture_child_tasks),
@@ -288,29 +298,31 @@ class RayEngine:
         hides = options.accelerators != "inherit" and (
             options.accelerators == "hide" or os.environ.get(_HIDES, "1") != "0"
         )
-        arrivals = self.home.arrivals
-        birth = birth_of(spec, source, self.context, self.house, arrivals, hides=hides)
-        handle = self._made(spec, keywords, birth, sent, given)
-        actor = self._known.of(handle, traits)
-        actor.readiness = self._endings.asked_ready(actor)
-        actor.asks = str(options.request)
+        arrivals = self.process.arrivals
+        config = host_config(
+            spec, source, self.context, self.runtime, arrivals, hides=hides
+        )
+        handle = self._made(spec, keywords, config, sent, given)
+        actor = self._actors.of(handle, traits)
+        actor.readiness = self._lifecycle.asked_ready(actor)
+        actor.requested = str(options.request)
         # One that was there already is another's.
         actor.is_own = not (options.is_detached or options.get_if_exists)
-        return key_of(actor, self.home.arrivals)
+        return key_of(actor, self.process.arrivals)
 
     def _made(
         self,
         spec: ActorSpec,
         keywords: Mapping[str, Any],
-        birth: Birth,
-        sent: Sent,
+        config: HostConfig,
+        sent: CallMessage,
         given: list[Any],
     ) -> Any:
         label = spec.interface.class_name
         made = self._classes.of(spec).options(**keywords)
         try:
-            going = on_its_way(sent, is_far=self.home.is_far)
-            handle = made.remote(birth, going, *given)
+            going = prepare_call(sent, is_client=self.process.is_client)
+            handle = made.remote(config, going, *given)
             id_of(handle)  # a client server says only now whether it was made
         except ray.exceptions.ActorAlreadyExistsError:
             where = spec.options.namespace or self.context.namespace
@@ -322,7 +334,7 @@ class RayEngine:
             raise unsendable_call(f"{label}()", sent, error) from error
         return handle
 
-    @from_anywhere
+    @on_owner_thread
     def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         name, namespace = spec.options.name, spec.options.namespace
@@ -331,48 +343,50 @@ class RayEngine:
         # Two who come here at once are given one actor, by Ray.
         return self._hold(self.create(spec), spec.interface, name)
 
-    @from_anywhere
+    @on_owner_thread
     def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
         self._check()
         where = namespace or self.context.namespace
         found = self._directory.find(name, where)
-        return self._hold(self.key_of(found.handle, found.traits), found.face, name)
+        return self._hold(
+            self.key_of(found.handle, found.traits), found.interface, name
+        )
 
-    @from_anywhere
+    @on_owner_thread
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
         self._check()
         return self._directory.names()
 
-    @from_anywhere
+    @on_owner_thread
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         self._check()
-        held = {actor.hex for actor in self._known}
+        held = {actor.hex for actor in self._actors}
         return self._directory.infos(self.context.job_id, held)
 
-    @from_anywhere
+    @on_owner_thread
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
         self._check()
         return granted(ray.available_resources())
 
-    @from_anywhere
+    @on_owner_thread
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
         self._check()
         return granted(ray.cluster_resources())
 
     def interface(self) -> Interface:
-        """The face of this actor; see Engine."""
-        if self.face is None:
+        """The interface of this actor; see Engine."""
+        if self.own_interface is None:
             raise RuntimeError("this process is no actor's")
-        return self.face
+        return self.own_interface
 
     def leave(self) -> NoReturn:
         """Ends this actor; see Engine."""
-        if self.face is None:
+        if self.own_interface is None:
             raise TypeError(
                 "exit_actor() ends the actor whose code calls it: this is none"
             )
@@ -380,7 +394,7 @@ class RayEngine:
 
     # Calls.
 
-    @from_anywhere
+    @on_owner_thread
     def call(
         self,
         callee: Callee,
@@ -395,7 +409,7 @@ class RayEngine:
             callee = self.heritage.of(callee)
         return self._functions.call(callee, args, kwargs)
 
-    @from_anywhere
+    @on_owner_thread
     def stream(
         self,
         callee: Callee,
@@ -412,16 +426,16 @@ class RayEngine:
             stream = self._functions.stream(callee, args, kwargs)
         return cast("StreamReader", stream)
 
-    @from_anywhere
+    @on_owner_thread
     def put(self, value: object) -> ObjectRef[Any]:
         """Has Ray keep a value; see Engine."""
         self._check()
         try:
-            ray_ref = ray.put(seal(value) if self.home.is_far else value)
+            ray_ref = ray.put(pickle_value(value) if self.process.is_client else value)
         except ConnectionError as error:
-            raise disconnected("the value", error) from error
+            raise connection_lost("the value", error) from error
         except Exception as error:
-            raise unsendable_error("the value", value, error, seal) from error
+            raise unsendable_error("the value", value, error, pickle_value) from error
         return self.ref_of(ray_ref)
 
     def borrow(self, object_id: ObjectId) -> NoReturn:
@@ -432,23 +446,23 @@ class RayEngine:
 
     # Readiness and endings.
 
-    @from_anywhere
+    @on_owner_thread
     def ready(self, actor: ActorId) -> ObjectRef[Any]:
         """Done when the actor is ready; see Engine."""
         self._check()
-        return self._endings.ready(self.actor(actor))
+        return self._lifecycle.ready(self.actor(actor))
 
-    @from_anywhere
+    @on_owner_thread
     def end(self, actor: ActorId) -> ObjectRef[None]:
         """Ends the actor behind what it was sent; see Engine."""
         self._check()
-        return self._endings.end(self.actor(actor))
+        return self._lifecycle.end(self.actor(actor))
 
-    @from_anywhere
+    @on_owner_thread
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
         """Ends the actor at once; see Engine."""
         self._check()
-        return self._endings.kill(self.actor(actor), restart=restart)
+        return self._lifecycle.kill(self.actor(actor), restart=restart)
 
     # Counting is Ray's.
 
@@ -459,17 +473,17 @@ class RayEngine:
         """Nothing, likewise."""
 
     def note_pickled(self, actor: CountedId) -> None:
-        """Whether a handle may be pickled now; see ``_engine.travels``.
+        """Refuses to pickle a handle for anything but Ray; see Engine.
 
         Raises:
             TypeError: It is pickled for something else than Ray.
         """
         del actor
-        check_travelling("a handle")
+        check_pickled_by_ray("a handle")
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back where refs are filled; see Engine."""
-        self.home.post(callback)
+        self.process.post(callback)
 
     @property
     def is_closed(self) -> bool:
@@ -479,17 +493,17 @@ class RayEngine:
     def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_closed = True
-        self.home.close_in_fork()
+        self.process.close_in_fork()
 
     # What arrives.
 
-    def key_of(self, handle: Any, traits: Traits) -> ActorId:
+    def key_of(self, handle: Any, traits: ActorTraits) -> ActorId:
         """The id of an actor, by Ray's handle."""
-        return key_of(self._known.of(handle, traits), self.home.arrivals)
+        return key_of(self._actors.of(handle, traits), self.process.arrivals)
 
     def ref_of(self, ray_ref: Any) -> ObjectRef[Any]:
         """A ref, by Ray's."""
-        return RayTask(self.home, ray_ref, "what a ref stands for").borrowed()
+        return RayTask(self.process, ray_ref, "what a ref stands for").borrowed()
 
     # Within.
 
@@ -507,8 +521,8 @@ class RayEngine:
             )
         return found
 
-    def _hold(self, key: ActorId, face: Interface, name: str | None) -> HandlePin:
-        return HandlePin(cast("Any", self), key, face, name)
+    def _hold(self, key: ActorId, interface: Interface, name: str | None) -> HandlePin:
+        return HandlePin(cast("Any", self), key, interface, name)
 
     def _check(self) -> None:
         if self._is_closed:
@@ -516,23 +530,23 @@ class RayEngine:
                 "this runtime was shut down: create the actor anew in the one that "
                 "runs now"
             )
-        self.home.check()
+        self.process.check()
 
     def living(self) -> list[ActorId]:
         """The actors that this process has made and that are not known to be dead."""
         return [
-            key_of(actor, self.home.arrivals)
-            for actor in self._known
+            key_of(actor, self.process.arrivals)
+            for actor in self._actors
             if actor.is_own and actor.died is None
         ]
 
     def close(self) -> None:
         """Refuses everything from now on; what has no answer gets none."""
         self._is_closed = True
-        for task in list(self.home.pending):
+        for task in list(self.process.pending):
             task.fail(_shut_down())
-        self.home.leave()
-        self.home.timers.stop()
+        self.process.leave()
+        self.process.timers.stop()
 
 
 def _shut_down() -> ActorDiedError:

@@ -1,4 +1,4 @@
-"""Ray's errors in actorlib's words; told apart by the names of their classes."""
+"""Translates Ray's errors; told apart by the names of their classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from actorlib import exceptions as ours
-from actorlib._ray.messages import Raised
+from actorlib._ray.messages import UserFailure
 from actorlib._wire.errors import exception_of, task_error
 from actorlib._wire.messages import RAISED
 from actorlib.exceptions import Exit
@@ -29,8 +29,8 @@ _NODE = ("node has died", "node died", "Node was dead", "was terminated")
 _COLOUR = re.compile(r"\x1b\[\d+m")
 
 
-def translated(error: Any, where: str, actor_id: str = "") -> BaseException:
-    """What a caller is told for an error of Ray's.
+def translate(error: Any, where: str, actor_id: str = "") -> BaseException:
+    """Translates one of Ray's errors into what the caller gets.
 
     Args:
         error: An instance of Ray's ``RayError``.
@@ -90,12 +90,12 @@ def _reason(text: str) -> str:
 
 def _of_task(error: Any, where: str, actor_id: str) -> BaseException:
     cause = error.cause
-    if isinstance(cause, Raised) and len(cause.args) == 4:
+    if isinstance(cause, UserFailure) and len(cause.args) == 4:
         summary, text, at, payload = cause.args
         return exception_of(RAISED, summary, text, at, payload)
     names = [cls.__name__ for cls in type(cause).__mro__]
     if "RayError" in names:  # an argument's, or what Ray says in a task
-        return translated(cause, where, actor_id)
+        return translate(cause, where, actor_id)
     if "TaskCancelledError" in [cls.__name__ for cls in type(error).__mro__]:
         return ours.TaskCancelledError("the call was cancelled")
     text = _COLOUR.sub("", error.traceback_str)
@@ -106,7 +106,7 @@ def _of_task(error: Any, where: str, actor_id: str) -> BaseException:
 def _died(error: Any, text: str, where: str, actor_id: str) -> BaseException:
     given = error.args[0] if error.args else None
     born = getattr(given, "cause", None)
-    if isinstance(born, Raised):
+    if isinstance(born, UserFailure):
         cause = exception_of(RAISED, *born.args)
         how = Exit(
             cause="failed to start",

@@ -1,6 +1,6 @@
-"""What Ray runs: it holds the user's object, and calls its methods by name.
+"""Hosts an actor: Ray's actor that holds the user's object and calls its methods.
 
-Ray's actors are of classes that are derived from these, one for each face. A host with
+Ray's actors are of classes derived from these, one for each interface. A host with
 ``async def`` methods has Ray's event loop, on a thread that is not the main one: there
 Ray calls the constructor too, and plain methods run, which block the loop meanwhile.
 Only those of a concurrency group have threads of their own.
@@ -19,38 +19,47 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import ActorExit
 from actorlib._core.interface import CALL, READY
-from actorlib._ray.messages import answered, enter, raised, received, refuse_late, where
-from actorlib._ray.ray_api import is_cancelled, leave, ray
+from actorlib._ray.messages import (
+    answer_to,
+    enter_call,
+    failure_of,
+    method_label,
+    read_call,
+    refuse_late,
+)
+from actorlib._ray.ray_api import exit_worker, is_cancelled, ray
 from actorlib._wire.batches import await_each, call_each
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
-    from actorlib._ray.messages import Birth, Sent
-    from actorlib._ray.sealed import SealedValue
+    from actorlib._ray.messages import CallMessage, HostConfig
+    from actorlib._ray.pickled import PickledValue
 
 _END = object()
 
 
-class _Hosting:
-    """What both kinds of host do.
+class _BaseHost:
+    """Holds the user's object; what both kinds of host share.
 
     Args:
-        birth: What the actor is made from.
+        config: What the actor is made from.
         sent: The arguments of the constructor.
         *values: The values of the refs among them.
     """
 
-    def __init__(self, birth: Birth, sent: Sent | SealedValue, *values: Any) -> None:
-        self._label = birth.label
+    def __init__(
+        self, config: HostConfig, sent: CallMessage | PickledValue, *values: Any
+    ) -> None:
+        self._label = config.label
         self._numbers = itertools.count(1)
         try:
-            make, self._home = birth.begin(birth, self)
-            with self._home.blocked():
-                _, args, kwargs = received(sent, values)
+            make, self._process = config.begin(config, self)
+            with self._process.blocked():
+                _, args, kwargs = read_call(sent, values)
                 self._instance = make(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  # the user's code
-            raise raised(error, f"{self._label}()", retried=False) from None
+            raise failure_of(error, f"{self._label}()", retried=False) from None
 
     def leave(self) -> None:
         """Ends the actor behind what it was sent.
@@ -93,44 +102,44 @@ class _Hosting:
     ) -> object:
         return function(self._instance, *args, **kwargs)
 
-    def _enter(self, sent: Sent) -> int:
-        """The call's place in its context; gives its number here."""
+    def _enter(self, sent: CallMessage) -> int:
+        """Makes a call the current one; gives its number."""
         number = next(self._numbers)
-        enter(number, sent, self._called(sent))
+        enter_call(number, sent, self._called(sent))
         return number
 
-    def _called(self, sent: Sent) -> str:
+    def _called(self, sent: CallMessage) -> str:
         return f"{self._label}.{sent.name}"
 
-    def _raised(self, error: BaseException, sent: Sent) -> BaseException:
-        """What is raised in the place of what the user's code has raised."""
+    def _raised(self, error: BaseException, sent: CallMessage) -> BaseException:
+        """Gives what Ray is to see raised for an error of the user's code."""
         if isinstance(error, ActorExit):
             return _left(ray.actor.exit_actor)
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(bool(error.code))
             said = f"Its code left while it ran {sent.name}."
-            return _left(lambda: leave(said, code)) if code else error
+            return _left(lambda: exit_worker(said, code)) if code else error
         if isinstance(error, Exception):
-            at = where(self._instance, self._label, sent.name)
-            return raised(error, at, sent.retried)
+            at = method_label(self._instance, self._label, sent.name)
+            return failure_of(error, at, sent.retried)
         return error
 
 
-class Host(_Hosting):
-    """An actor without an event loop: Ray's main thread, or its pool of threads."""
+class ActorHost(_BaseHost):
+    """Hosts an actor without an event loop: on Ray's main thread, or in its pool."""
 
     def ready(self) -> str:
         """Which process it is, to whoever waits for it."""
         return _worker_id()
 
-    def call(self, sent: Sent | SealedValue, *values: Any) -> Any:
+    def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:
         """Calls a method."""
-        asked, args, kwargs = received(sent, values)
+        asked, args, kwargs = read_call(sent, values)
         return copy_context().run(self._call, asked, args, kwargs)
 
-    def stream(self, sent: Sent, *values: Any) -> Iterator[Any]:
+    def stream(self, sent: CallMessage, *values: Any) -> Iterator[Any]:
         """Calls a generator."""
-        sent, args, kwargs = received(sent, values)
+        sent, args, kwargs = read_call(sent, values)
         context = copy_context()
         try:
             context.run(self._enter, sent)
@@ -143,32 +152,34 @@ class Host(_Hosting):
             raise self._raised(error, sent) from None
 
     def _call(
-        self, sent: Sent, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, sent: CallMessage, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         try:
             self._enter(sent)
             method = self._method(sent.name)
             if sent.batch is not None:
-                return answered(sent, call_each(method, sent.batch, args))
-            return answered(sent, method(*args, **kwargs))
+                return answer_to(sent, call_each(method, sent.batch, args))
+            return answer_to(sent, method(*args, **kwargs))
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
 
 
-class AsyncHost(_Hosting):
-    """An actor with ``async def`` methods: all of it on the thread of Ray's loop."""
+class AsyncActorHost(_BaseHost):
+    """Hosts an actor with ``async def`` methods: all of it runs on Ray's loop."""
 
-    def __init__(self, birth: Birth, sent: Sent | SealedValue, *values: Any) -> None:
+    def __init__(
+        self, config: HostConfig, sent: CallMessage | PickledValue, *values: Any
+    ) -> None:
         self._gates = {
-            group: asyncio.Semaphore(limit) for group, limit in birth.limits.items()
+            group: asyncio.Semaphore(limit) for group, limit in config.limits.items()
         }
         self._threads = {
             group: ThreadPoolExecutor(limit, thread_name_prefix=group)
-            for group, limit in birth.limits.items()
+            for group, limit in config.limits.items()
             if group
         }
-        self._groups = birth.groups
-        super().__init__(birth, sent, *values)
+        self._groups = config.groups
+        super().__init__(config, sent, *values)
 
     def was_canceled(self, call: int) -> bool:
         """Whether the call that asks was cancelled; see CallLookup."""
@@ -179,9 +190,9 @@ class AsyncHost(_Hosting):
         """Which process it is, to whoever waits for it."""
         return _worker_id()
 
-    async def call(self, sent: Sent | SealedValue, *values: Any) -> Any:
+    async def call(self, sent: CallMessage | PickledValue, *values: Any) -> Any:
         """Calls a method, when there is room for it."""
-        asked, args, kwargs = received(sent, values)
+        asked, args, kwargs = read_call(sent, values)
         gate = self._gate(asked)
         if gate is None:
             return await self._call(asked, args, kwargs, _NO_LIMIT)
@@ -189,9 +200,9 @@ class AsyncHost(_Hosting):
             places = partial(_taken, gate), gate.release
             return await self._call(asked, args, kwargs, places)
 
-    async def stream(self, sent: Sent, *values: Any) -> AsyncIterator[Any]:
+    async def stream(self, sent: CallMessage, *values: Any) -> AsyncIterator[Any]:
         """Calls a generator, when there is room for it."""
-        sent, args, kwargs = received(sent, values)
+        sent, args, kwargs = read_call(sent, values)
         gate = self._gate(sent)
         if gate is not None:
             await gate.acquire()
@@ -209,16 +220,16 @@ class AsyncHost(_Hosting):
             if gate is not None:
                 gate.release()
 
-    def _group(self, sent: Sent) -> str:
+    def _group(self, sent: CallMessage) -> str:
         return (sent.headers or {}).get("group") or self._groups.get(sent.name, "")
 
-    def _gate(self, sent: Sent) -> asyncio.Semaphore | None:
-        """What a call has to pass; plain methods only pass what was asked for."""
+    def _gate(self, sent: CallMessage) -> asyncio.Semaphore | None:
+        """The limit of a call's concurrency group, if there is one."""
         return self._gates.get(self._group(sent))
 
     async def _call(
         self,
-        sent: Sent,
+        sent: CallMessage,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         places: tuple[Callable[[], bool], Callable[[], None]],
@@ -230,23 +241,25 @@ class AsyncHost(_Hosting):
             if sent.batch is not None:
                 if is_async:
                     each = await await_each(method, sent.batch, args, places)
-                    return answered(sent, each)
+                    return answer_to(sent, each)
                 calling = partial(call_each, method, sent.batch, args)
-                return answered(sent, await self._plainly(sent, calling))
+                return answer_to(sent, await self._plainly(sent, calling))
             if is_async:
-                return answered(sent, await method(*args, **kwargs))
+                return answer_to(sent, await method(*args, **kwargs))
             calling = partial(method, *args, **kwargs)
-            return answered(sent, await self._plainly(sent, calling))
+            return answer_to(sent, await self._plainly(sent, calling))
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
 
-    async def _plainly(self, sent: Sent, calling: Callable[[], object]) -> object:
+    async def _plainly(
+        self, sent: CallMessage, calling: Callable[[], object]
+    ) -> object:
         """Runs plain code: on the loop, which waits, or on a thread of its group's."""
         threads = self._threads.get(self._group(sent))
         if threads is None:
-            with self._home.blocked():
+            with self._process.blocked():
                 return calling()
         context = copy_context()
 
@@ -256,7 +269,7 @@ class AsyncHost(_Hosting):
 
         return await asyncio.get_running_loop().run_in_executor(threads, run)
 
-    def _stepper(self, sent: Sent, items: Any) -> Callable[[], Any]:
+    def _stepper(self, sent: CallMessage, items: Any) -> Callable[[], Any]:
         """Takes the next item, of an async generator or of a plain one."""
         if hasattr(items, "__anext__"):
             return lambda: anext(items, _END)
@@ -264,7 +277,7 @@ class AsyncHost(_Hosting):
 
 
 def _left(way: Callable[[], object]) -> BaseException:
-    """What a way out raises."""
+    """Gives the error that leaving raises."""
     try:
         way()
     except BaseException as error:  # noqa: BLE001  # it is what it does

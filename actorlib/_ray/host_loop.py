@@ -1,4 +1,4 @@
-"""The event loop of an actor on Ray, which its plain methods block while they run.
+"""Runs what is posted to an actor's event loop, also while a plain method blocks it.
 
 What comes for the refs of this process is posted to the loop. While a plain method
 runs there the loop stands still, and whoever waits for a ref meanwhile does what was
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @final
 class HostLoop:
-    """Does what is posted to a loop, also while plain code blocks that.
+    """Runs what is posted to a loop, also while plain code blocks that.
 
     Args:
         loop: The loop, which this thread runs.

@@ -1,4 +1,4 @@
-"""What crosses between a caller and a host, besides the values themselves."""
+"""Messages between a caller and a host: calls, their failures, and configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actorlib._core.current_call import deadline_of, is_late, running
 from actorlib._core.labels import Label, own_name
-from actorlib._ray.deadlines import arriving
+from actorlib._ray.deadlines import from_clock_time
 from actorlib._wire.arguments import with_values
 from actorlib._wire.call_headers import enter_variables, late_error
 from actorlib._wire.errors import encode_exception, traceback_of
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.runtime_env import RuntimeEnv
-    from actorlib._ray.sealed import SealedValue
+    from actorlib._ray.pickled import PickledValue
 
 
-Retried: TypeAlias = bool | tuple[type[Exception], ...]
+RetriedErrors: TypeAlias = bool | tuple[type[Exception], ...]
 """The exceptions after which a call is made again: all, none, or those listed."""
 
 
-class Sent(NamedTuple):
-    """The arguments of one call, and what is said of it.
+class CallMessage(NamedTuple):
+    """A call as it is sent: method, arguments, headers.
 
     Attributes:
         name: The method.
@@ -36,7 +36,7 @@ class Sent(NamedTuple):
             gives the values in this order.
         headers: What the caller says of this call alone, or None; see ``call_headers``.
         retried: The exceptions after which it is to be made again.
-        is_far: Whether its answer is sealed, as it came from a client.
+        is_client: Whether its answer is pickled, as it came from a client.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Sent(NamedTuple):
     kwargs: Mapping[str, Any]
     places: tuple[int | str, ...] = ()
     headers: Mapping[str, Any] | None = None
-    retried: Retried = False
-    is_far: bool = False
+    retried: RetriedErrors = False
+    is_client: bool = False
 
     @property
     def batch(self) -> tuple[int, int] | None:
-        """That it is many calls; see ``call_headers``."""
+        """Set if it is a batch of calls; see ``call_headers``."""
         return None if self.headers is None else self.headers.get("batch")
 
     def filled(
@@ -61,8 +61,8 @@ class Sent(NamedTuple):
         return with_values(self.args, self.kwargs, self.places, values)
 
 
-class Birth(NamedTuple):
-    """What an actor is made from, besides its arguments.
+class HostConfig(NamedTuple):
+    """What a host needs to make its actor, besides the arguments.
 
     Attributes:
         source: The class.
@@ -74,11 +74,11 @@ class Birth(NamedTuple):
         groups: The methods that are in a group, each with its name.
         group: The spec of the placement group that it is in, or None.
         captures: Whether the actors that it makes go into that group by default.
-        house: What holds for the whole runtime.
+        runtime: What holds for the whole runtime.
         begin: Makes a process the actor's.
     """
 
-    source: SealedValue
+    source: PickledValue
     label: str
     resources: Mapping[str, float]
     runtime_env: RuntimeEnv
@@ -87,12 +87,12 @@ class Birth(NamedTuple):
     groups: Mapping[str, str]
     group: Any
     captures: bool
-    house: RuntimeConfig
+    runtime: RuntimeConfig
     begin: Callable[[Any, Any], tuple[Callable[..., object], Any]]
 
 
 class RuntimeConfig(NamedTuple):
-    """What holds for the whole runtime, in every process.
+    """The configuration of a runtime, the same in every process.
 
     Attributes:
         namespace: Where names are looked for that say nothing else.
@@ -103,8 +103,8 @@ class RuntimeConfig(NamedTuple):
     waits: bool = False
 
 
-class Raised(Exception):  # noqa: N818  # it reports an error
-    """The user's code raised: what the caller is to be told of it.
+class UserFailure(Exception):  # noqa: N818  # it reports an error
+    """Carries an exception of the user's code to the caller.
 
     It is what Ray carries, because it always loads, whatever the user's class is like.
     Its arguments are those of ``error_of``: the last line of the traceback, the
@@ -116,12 +116,12 @@ class Raised(Exception):  # noqa: N818  # it reports an error
         return str(self.args[1]) if len(self.args) > 1 else ""
 
 
-class Again(Raised):
-    """The same, of an exception after which the call is made again."""
+class RetryableFailure(UserFailure):
+    """Carries an exception after which Ray makes the call again."""
 
 
-def raised(error: BaseException, where: str, retried: Retried) -> Raised:
-    """What is raised in the place of an exception of the user's.
+def failure_of(error: BaseException, where: str, retried: RetriedErrors) -> UserFailure:
+    """Makes what is raised in the place of an exception of the user's.
 
     Args:
         error: The exception.
@@ -129,12 +129,12 @@ def raised(error: BaseException, where: str, retried: Retried) -> Raised:
         retried: The exceptions after which the call is made again.
     """
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
-    kind = Again if is_again else Raised
+    kind = RetryableFailure if is_again else UserFailure
     told = one_line(error), traceback_of(error)
     return kind(*told, where, encode_exception(error, dump))
 
 
-def enter(number: int, sent: Sent, label: str) -> None:
+def enter_call(number: int, sent: CallMessage, label: str) -> None:
     """Makes a call the one whose code is running here.
 
     Args:
@@ -151,33 +151,33 @@ def enter(number: int, sent: Sent, label: str) -> None:
         enter_variables(sent.headers)
 
 
-def received(
-    sent: Sent | SealedValue, values: tuple[Any, ...]
-) -> tuple[Sent, tuple[Any, ...], Mapping[str, Any]]:
-    """A call where it runs, and its arguments.
+def read_call(
+    sent: CallMessage | PickledValue, values: tuple[Any, ...]
+) -> tuple[CallMessage, tuple[Any, ...], Mapping[str, Any]]:
+    """Decodes a call where it runs; gives it and its arguments.
 
     Args:
         sent: What was sent.
         values: The values of the refs among the arguments.
     """
-    from actorlib._ray.sealed import opened  # noqa: PLC0415  # errors are told without Ray
+    from actorlib._ray.pickled import unpickle_value  # noqa: PLC0415  # errors are told without Ray
 
-    asked: Sent = opened(sent)
+    asked: CallMessage = unpickle_value(sent)
     if asked.headers is not None:
-        headers = arriving(asked.headers, time.monotonic(), time.time())
+        headers = from_clock_time(asked.headers, time.monotonic(), time.time())
         asked = asked._replace(headers=headers)
-    args, kwargs = asked.filled(tuple(map(opened, values)))
+    args, kwargs = asked.filled(tuple(map(unpickle_value, values)))
     return asked, args, kwargs
 
 
-def answered(sent: Sent, value: object) -> object:
-    """What a call answers: the value, or that sealed."""
-    from actorlib._ray.sealed import seal  # noqa: PLC0415  # likewise
+def answer_to(sent: CallMessage, value: object) -> object:
+    """Gives the answer of a call: the value, or the pickled one for a client."""
+    from actorlib._ray.pickled import pickle_value  # noqa: PLC0415  # likewise
 
-    return seal(value) if sent.is_far else value
+    return pickle_value(value) if sent.is_client else value
 
 
-def refuse_late(sent: Sent, label: str) -> None:
+def refuse_late(sent: CallMessage, label: str) -> None:
     """Refuses a call whose time is over: it may have waited for its turn.
 
     Raises:
@@ -188,6 +188,6 @@ def refuse_late(sent: Sent, label: str) -> None:
         raise late_error(label, deadline)
 
 
-def where(instance: object, label: str, method: str) -> str:
+def method_label(instance: object, label: str, method: str) -> str:
     """Names a method of an actor, by the actor's own ``repr`` if it has one of use."""
     return Label(label, own=own_name(instance)).method(method, os.getpid())

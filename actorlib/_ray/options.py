@@ -1,4 +1,4 @@
-"""Options of actors and calls in Ray's words, and those that Ray has none for.
+"""Translates options of actors and calls into Ray's, and refuses the others.
 
 What is translated: ``num_cpus``, ``num_gpus``, ``memory``, ``resources``,
 ``accelerator_type``, ``name``, ``namespace``, ``lifetime``, ``get_if_exists``,

@@ -1,4 +1,4 @@
-"""Placement groups on Ray: there the strategies are about machines, not devices."""
+"""Makes placement groups on Ray, where strategies are about machines, not devices."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, final
 from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.resources import counted
 from actorlib._core.snapshot import BundleInfo, GroupInfo
-from actorlib._ray.process import from_anywhere
+from actorlib._ray.process import on_owner_thread
 from actorlib._ray.ray_api import group_of, ray
-from actorlib._ray.refs import Failed, RayTask
+from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
     PlacementGroupNotFoundError,
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 
 @final
-class Groups:
-    """The placement groups of a cluster; see PlacementGroups.
+class RayPlacementGroups:
+    """Makes and finds the placement groups of a cluster; see PlacementGroups.
 
     Args:
-        home: Where refs are filled.
+        process: Where refs are filled.
 
     Attributes:
-        home: The same.
+        process: The same.
     """
 
-    def __init__(self, home: ProcessState) -> None:
-        self.home = home
+    def __init__(self, process: ProcessState) -> None:
+        self.process = process
 
-    @from_anywhere
+    @on_owner_thread
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see PlacementGroups."""
-        self.home.check()
+        self.process.check()
         if spec.name and self._row_of(spec.name) is not None:
             raise PlacementGroupAlreadyExistsError(
                 f"a placement group is called {spec.name!r} already: take another name"
@@ -52,32 +52,36 @@ class Groups:
         )
         return replace(spec, id=GroupId(made.id.binary()))
 
-    @from_anywhere
+    @on_owner_thread
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
         """The value, when all bundles are reserved; see PlacementGroups."""
-        self.home.check()
+        self.process.check()
         state = self._states().get(group.hex())
         if state in (None, "REMOVED"):
-            task = RayTask(self.home, None, "placement group")
-            return task.filled(Failed(_removed(group)))
+            task = RayTask(self.process, None, "placement group")
+            return task.filled(FailedAnswer(_removed(group)))
 
         def read(answer: Any) -> Any:
-            return Failed(_removed(group)) if isinstance(answer, Exception) else value
+            return (
+                FailedAnswer(_removed(group))
+                if isinstance(answer, Exception)
+                else value
+            )
 
         ray_ref = group_of(group).ready()
-        return RayTask(self.home, ray_ref, "placement group", read=read).ref()
+        return RayTask(self.process, ray_ref, "placement group", read=read).ref()
 
-    @from_anywhere
+    @on_owner_thread
     def remove(self, group: GroupId) -> ObjectRef[None]:
         """Removes a group; Ray ends the actors inside soon; see PlacementGroups."""
-        self.home.check()
+        self.process.check()
         ray.util.remove_placement_group(group_of(group))
-        return RayTask(self.home, None, "placement group").filled(None)
+        return RayTask(self.process, None, "placement group").filled(None)
 
-    @from_anywhere
+    @on_owner_thread
     def find(self, name: str) -> GroupSpec:
         """The group of a name; see PlacementGroups."""
-        self.home.check()
+        self.process.check()
         row = self._row_of(name)
         if row is None:
             raise PlacementGroupNotFoundError(f"no placement group is called {name!r}")
@@ -88,7 +92,7 @@ class Groups:
             name=name,
         )
 
-    @from_anywhere
+    @on_owner_thread
     def infos(self) -> list[GroupInfo]:
         """What is known of each group; see PlacementGroups."""
         return [_info(row) for row in self._rows() if row["state"] != "REMOVED"]

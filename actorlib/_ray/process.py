@@ -1,4 +1,4 @@
-"""Where the answers of one process become the values of its refs.
+"""Fills the refs of one process with Ray's answers, on its loop if it has one.
 
 Ray calls back on a thread of its own. In a process with an event loop the answer goes
 on to that loop; elsewhere the ref is filled on the thread that it came on, as there is
@@ -39,16 +39,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Pending(Protocol):
-    """Something that has been asked and has no answer."""
+class PendingResult(Protocol):
+    """A result that has not come yet."""
 
     def fail(self, error: BaseException) -> None:
         """Gives it an error that is no answer."""
         ...
 
 
-class Arrivals(NamedTuple):
-    """What is called in other processes, where an engine has to be there first.
+class EntryPoints(NamedTuple):
+    """The functions that Ray calls in other processes, to make an engine there.
 
     Attributes:
         actor: Makes the id of an actor of Ray's handle.
@@ -65,38 +65,38 @@ class Arrivals(NamedTuple):
 
 
 class ProcessState:
-    """The place of one process.
+    """Fills the refs of one process, and runs what other threads post to it.
 
     Args:
         arrivals: How others find again what is sent from here.
         loop: The loop of its user's code, or None while there is none.
         owner: The thread of the loop, if this is the user's program: nobody may block
             it, and others cross to it.
-        is_far: Whether it is a client, and a client server stands between it and the
+        is_client: Whether it is a client, and a client server stands between it and the
             cluster.
 
     Attributes:
         arrivals: The same.
         loop: What refs take for their loop.
         is_owner: Whether it is the user's program.
-        is_far: The same.
+        is_client: The same.
         pending: What has been asked and has no answer, in that order.
         timers: Call back when the time of a call is over.
     """
 
     def __init__(
         self,
-        arrivals: Arrivals,
+        arrivals: EntryPoints,
         loop: asyncio.AbstractEventLoop | None,
         *,
         owner: RuntimePortal | None = None,
-        is_far: bool = False,
+        is_client: bool = False,
     ) -> None:
         self.arrivals = arrivals
         self.loop = immediate_loop() if loop is None else loop
         self.is_owner = owner is not None
-        self.is_far = is_far
-        self.pending: dict[Pending, None] = {}
+        self.is_client = is_client
+        self.pending: dict[PendingResult, None] = {}
         self.timers = TimerThread()
         self._owner = owner
         self._host_loop: HostLoop | None = None
@@ -143,7 +143,7 @@ class ProcessState:
         return self._owner.call(work)
 
     def leave(self) -> None:
-        """The runtime is over here: nothing crosses any more."""
+        """Ends the crossing of threads: the runtime is over here."""
         self._is_left = True
 
     def close_in_fork(self) -> None:
@@ -183,7 +183,7 @@ class ProcessState:
     @property
     def is_lost(self) -> bool:
         """Whether it was a client, and no server knows it any more."""
-        return self.is_far and not is_client()
+        return self.is_client and not is_client()
 
     def check(self) -> None:
         """Refuses to go on where the cluster is lost.
@@ -199,22 +199,22 @@ class ProcessState:
             )
 
 
-class AtHome(Protocol):
-    """What has verbs that any thread may call."""
+class HasProcess(Protocol):
+    """An object whose methods any thread may call."""
 
-    home: ProcessState
-
-
-H = TypeVar("H", bound=AtHome)
+    process: ProcessState
 
 
-def from_anywhere(
+H = TypeVar("H", bound=HasProcess)
+
+
+def on_owner_thread(
     verb: Callable[Concatenate[H, P], T],
 ) -> Callable[Concatenate[H, P], T]:
-    """Lets any thread of the user's program call a verb, which is done on its loop."""
+    """Runs a method on the loop of the user's program, whichever thread calls it."""
 
     @wraps(verb)
     def cross(self: H, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.home.call(partial(verb, self, *args, **kwargs))
+        return self.process.call(partial(verb, self, *args, **kwargs))
 
     return cross

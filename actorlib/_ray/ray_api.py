@@ -1,4 +1,4 @@
-"""Ray itself: the one file that imports it, and all that is asked of its inside.
+"""Imports Ray, and wraps what is used of its private parts; no other file does.
 
 Ray's own types say little and may not be installed where types are checked, so Ray is
 ``Any`` here, and what the other rooms get is typed again.
@@ -40,7 +40,7 @@ def install_serializers() -> None:
         pickler.dispatch_table = ChainMap({}, REDUCERS, table)
 
 
-def travels_now() -> bool:
+def is_pickling_now() -> bool:
     """Whether Ray is pickling a value here, and counts what is in it."""
     return bool(_serialization().is_in_band_serialization())
 
@@ -54,23 +54,23 @@ def class_of(handle: Any) -> Any:
     )
 
 
-def bring(ray_ref: Any, then: Callable[[Any], None]) -> None:
+def fetch(ray_ref: Any, then: Callable[[Any], None]) -> None:
     """Calls back with the value of a ref, or its error, on a thread of Ray's."""
     ray_ref._on_completed(then)  # noqa: SLF001  # as Ray's own futures do
 
 
 class Undelivered(ray.exceptions.RayError):  # type: ignore[misc]  # Ray is Any
-    """What became of something that a client server could not pass on."""
+    """Raised for what a client server could not pass on."""
 
 
 def undelivered(error: BaseException) -> BaseException:
-    """What is reported instead of a value: Ray's own errors are that already."""
+    """Wraps an error that is not Ray's own, to be reported in the place of a value."""
     if isinstance(error, error_class()):
         return error
     return Undelivered(f"{type(error).__name__}: {error}")
 
 
-def is_rays(value: object) -> bool:
+def is_ray_object(value: object) -> bool:
     """Whether it is what Ray counts: a ref, or a handle of an actor.
 
     A client's handle is known by its name, as its module would load all of gRPC.
@@ -84,12 +84,12 @@ def id_of(handle: Any) -> bytes:
     return number
 
 
-def peek(generator: Any) -> Any:
+def peek_item(generator: Any) -> Any:
     """The ref of the next item of a stream, which may not be there yet."""
     return _worker().core_worker.peek_object_ref_stream(generator.completed())[0]
 
 
-def read(generator: Any) -> Any | None:
+def read_item(generator: Any) -> Any | None:
     """The next item of a stream, which is there; None at the end."""
     try:
         return _worker().core_worker.try_read_next_object_ref_stream(
@@ -110,7 +110,7 @@ def is_cancelled() -> bool:
     return running is not None and bool(running.cancelled())
 
 
-def leave(message: str, code: int) -> None:
+def exit_worker(message: str, code: int) -> None:
     """Ends this worker behind its answers, and says why where Ray is asked.
 
     Raises:
@@ -125,7 +125,7 @@ def group_of(group: bytes) -> Any:
     return importlib.import_module("ray.util.placement_group").PlacementGroup(number)
 
 
-def inside(group: bytes, index: int, *, captures: bool) -> Any:
+def bundle_strategy(group: bytes, index: int, *, captures: bool) -> Any:
     """Ray's strategy for what is placed in a bundle of a group."""
     return ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
         group_of(group),
@@ -176,7 +176,7 @@ def connect_client(
     builder.connect()
 
 
-def visibility(given: Mapping[str, list[str]]) -> list[str]:
+def hidden_devices_variables(given: Mapping[str, list[str]]) -> list[str]:
     """The visibility variables of the accelerators that a process was not given."""
     managers: Any = ray._private.accelerators.get_all_accelerator_managers()  # noqa: SLF001  # there is no other list
     names = [

@@ -1,4 +1,4 @@
-"""What stands behind a ref: something that Ray has, or will have.
+"""Fills refs with the results of Ray's tasks; a ref's ``ResultOwner`` on Ray.
 
 A task holds its ref until it is answered, fails it when its time is over, and knows of
 a call what is to be known while it has no answer.
@@ -12,7 +12,7 @@ import time
 import weakref
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._api.waiting import CombinedRef
 from actorlib._core.loop_thread import TOO_LATE, block, may_block
@@ -26,9 +26,14 @@ from actorlib._core.object_ref import (
     result_owner_of,
 )
 from actorlib._ray import client_mode
-from actorlib._ray.errors import translated
-from actorlib._ray.ray_api import bring, error_class, is_client, ray
-from actorlib._ray.sealed import SealedValue, check_travelling, opened, seal
+from actorlib._ray.errors import translate
+from actorlib._ray.pickled import (
+    PickledValue,
+    check_pickled_by_ray,
+    pickle_value,
+    unpickle_value,
+)
+from actorlib._ray.ray_api import error_class, fetch, is_client, ray
 from actorlib._wire.call_headers import late_error
 from actorlib.exceptions import (
     GetTimeoutError,
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from actorlib._core.current_call import Deadline
+    from actorlib._ray.actors import Actor
     from actorlib._ray.process import ProcessState
 
 
@@ -56,38 +62,38 @@ _numbers = itertools.count(1)
 
 
 class RayTask:
-    """A call, or a value that was put; the owner of its ref's result.
+    """Fills the ref of a call, or of a value that was put; see ResultOwner.
 
     It holds the ref strongly until a wait for it is cancelled, and weakly from then on:
     if nobody else holds it, nobody can ask, and the call is cancelled.
 
     Args:
-        home: Where its answer goes.
+        process: Where its answer goes.
         ray_ref: What Ray calls it.
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
         read: Makes of an answer what the ref gets, if it is not the answer itself.
-        asked: What is known of it, if it is a call of an actor.
+        pending_call: What is known of it, if it is a call of an actor.
 
     Attributes:
         ray_ref: What Ray calls it.
         actor: Whose method it is; None when it was answered.
-        asked: The same.
+        pending_call: The same.
         on_done: Called as its ref is filled, also while plain code blocks the loop.
     """
 
     def __init__(
         self,
-        home: ProcessState,
+        process: ProcessState,
         ray_ref: Any,
         where: str,
-        actor: Hearer | None = None,
+        actor: Actor | None = None,
         read: Callable[[Any], Any] | None = None,
-        asked: Asked | None = None,
+        pending_call: PendingCall | None = None,
     ) -> None:
         self.ray_ref = ray_ref
-        self.asked = asked
-        self._home = home
+        self.pending_call = pending_call
+        self._process = process
         self._where = where
         self.actor = actor
         self._read = read
@@ -104,14 +110,14 @@ class RayTask:
 
     def ref(self) -> ObjectRef[Any]:
         """The ref of a call, whose answer comes by itself."""
-        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
         self.ask()
         return ref
 
     def borrowed(self) -> ObjectRef[Any]:
         """The ref of what may be large; its value comes when it is wanted."""
-        ref: BorrowedRef[Any] = BorrowedRef(loop=self._home.loop)
+        ref: BorrowedRef[Any] = BorrowedRef(loop=self._process.loop)
         self._bind(ref)
         borrow(ref, self.ask, _nothing)
         self._held, self._weak = None, weakref.ref(ref)
@@ -120,14 +126,14 @@ class RayTask:
 
     def unasked(self) -> ObjectRef[Any]:
         """The ref of something that is not Ray's to bring; ``settle`` does."""
-        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
-        self._home.pending[self] = None
+        self._process.pending[self] = None
         return ref
 
     def filled(self, answer: Any) -> ObjectRef[Any]:
         """The ref of what has come already."""
-        ref: ObjectRef[Any] = ObjectRef(loop=self._home.loop)
+        ref: ObjectRef[Any] = ObjectRef(loop=self._process.loop)
         self._bind(ref)
         self.settle(answer)
         return ref
@@ -140,32 +146,32 @@ class RayTask:
         """Has Ray bring the answer."""
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
-        self._home.pending[self] = None
-        way = client_mode.bring if self._home.is_far else bring
+        self._process.pending[self] = None
+        way = client_mode.fetch if self._process.is_client else fetch
         way(self.ray_ref, self._came)
 
     def settle(self, answer: Any) -> None:
         """Gives the ref what has come, where refs are filled."""
-        self._home.pending.pop(self, None)
+        self._process.pending.pop(self, None)
         ref, read, actor = self._mine(), self._read, self.actor
         # A result keeps no actor alive.
         self._held = self._weak = self._read = self.actor = None
         if read is not None:
             answer = read(answer)
         if isinstance(answer, _RAY_ERROR):
-            answer = Failed(self._translated(answer, actor))
+            answer = FailedAnswer(self._translated(answer, actor))
         if self._is_stopped:
             _give_up(ref)  # whatever it came to in the end
             return
         if self._deadline is not None and self.is_late:
             # It came too late, before the timer could say so.
-            answer = Failed(late_error(self._where, self._deadline))
+            answer = FailedAnswer(late_error(self._where, self._deadline))
         if ref is None:
             return
-        if type(answer) is SealedValue:
+        if type(answer) is PickledValue:
             answer = _loaded(answer, self._where)
         with suppress(asyncio.InvalidStateError):  # it was cancelled
-            if isinstance(answer, Failed):
+            if isinstance(answer, FailedAnswer):
                 ref.set_exception(answer.error)
             else:
                 ref.set_result(answer)
@@ -173,7 +179,7 @@ class RayTask:
 
     def fail(self, error: BaseException) -> None:
         """Gives the ref an error that is no answer; nobody has to look at it."""
-        self._home.pending.pop(self, None)
+        self._process.pending.pop(self, None)
         ref = self._mine()
         self._held = self._weak = None
         if self._is_stopped:
@@ -193,9 +199,9 @@ class RayTask:
         if ref is None or ref.done():
             return
         self._deadline = deadline
-        late = partial(self._home.post, self.expire)
-        timer = self._home.timers.add(deadline[0], late)
-        self._home.watch(ref, partial(self._home.timers.discard, timer))
+        late = partial(self._process.post, self.expire)
+        timer = self._process.timers.add(deadline[0], late)
+        self._process.watch(ref, partial(self._process.timers.discard, timer))
 
     @property
     def is_late(self) -> bool:
@@ -204,7 +210,7 @@ class RayTask:
 
     def expire(self) -> None:
         """Its time is over; where refs are filled."""
-        if self not in self._home.pending or self._deadline is None:
+        if self not in self._process.pending or self._deadline is None:
             return  # it was answered
         ref, error = self._mine(), late_error(self._where, self._deadline)
         self._drop(recursive=False)
@@ -225,7 +231,7 @@ class RayTask:
         has not begun.
         """
         del call
-        if self.asked is None or not self.asked.ends_later:
+        if self.pending_call is None or not self.pending_call.ends_later:
             self._drop(recursive=recursive)
             return False
         if not self._is_stopped:
@@ -236,18 +242,18 @@ class RayTask:
     def _drop(self, *, recursive: bool) -> None:
         """Stops the call, and waits for no answer any more."""
         self._held = None
-        self._home.pending.pop(self, None)
+        self._process.pending.pop(self, None)
         if self._is_stopped:
             return
-        if self.asked is None or self.asked.sent_at is None:
+        if self.pending_call is None or self.pending_call.sent_at is None:
             self._stop(recursive=recursive)
             return
         # An actor that keeps order would wait for the number of a call that was taken
         # back before it left, and then count as unavailable.
-        wait = self.asked.sent_at + _SURELY_SENT - time.monotonic()
+        wait = self.pending_call.sent_at + _SURELY_SENT - time.monotonic()
         if wait <= _SURELY_SENT and (self.actor is None or self.actor.is_ready):
             stop = partial(self._stop, recursive=recursive)
-            self._home.after(max(wait, 0.0), stop)
+            self._process.after(max(wait, 0.0), stop)
 
     def _stop(self, *, recursive: bool) -> None:
         if ray.is_initialized():  # else it has ended with everything
@@ -266,11 +272,11 @@ class RayTask:
         """
         if self.is_of(ref) and self._held is not None and not self._is_borrowed:
             self._held = None
-            self._weak = weakref.ref(ref, lambda _: self._home.post(self.cancel, 0))
+            self._weak = weakref.ref(ref, lambda _: self._process.post(self.cancel, 0))
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see ResultOwner."""
-        self._home.watch(ref, then)
+        self._process.watch(ref, then)
 
     def name(self) -> bytes:
         """Ray's id of the result; of a part of it, another one; see ResultOwner."""
@@ -282,20 +288,20 @@ class RayTask:
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
         """How a ref is pickled, so that Ray counts it; see ResultOwner."""
-        check_travelling("a ref")
-        return self._home.arrivals.ref, (ray_ref_of(ref),)
+        check_pickled_by_ray("a ref")
+        return self._process.arrivals.ref, (ray_ref_of(ref),)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until a ref is done; see ResultOwner."""
-        home = self._home
-        if home.is_owner:
+        process = self._process
+        if process.is_owner:
             block(ref, timeout, _WOULD_BLOCK)
             return
         if isinstance(ref, CombinedRef):
             self._wait_for_several(ref, timeout)
             return
         is_whole = self.is_of(ref) and self.ray_ref is not None
-        if home.is_here and not is_whole and not may_block():
+        if process.is_here and not is_whole and not may_block():
             raise RuntimeError(_WOULD_BLOCK)
         deadline = None if timeout is None else time.monotonic() + timeout
         if is_whole:
@@ -304,7 +310,7 @@ class RayTask:
             ready = self._is_there(limit)
             if not ready and limit == timeout:
                 raise GetTimeoutError(TOO_LATE)
-            if home.is_here:
+            if process.is_here:
                 if ready:
                     self.settle(self._fetched())
                 else:
@@ -313,12 +319,12 @@ class RayTask:
         left = None if deadline is None else deadline - time.monotonic()
         if left is not None and is_whole:
             left = max(left, _ON_ITS_WAY)
-        if not home.wait(ref, left):
+        if not process.wait(ref, left):
             raise GetTimeoutError(TOO_LATE)
 
     def _wait_for_several(self, several: CombinedRef, timeout: float | None) -> None:
         """Blocks this thread until some refs are as somebody waits for them."""
-        home = self._home
+        process = self._process
         deadline = None if timeout is None else time.monotonic() + timeout
         while not several.done():
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -330,9 +336,9 @@ class RayTask:
                 for task in first:
                     task.wait(pending[task], left)
                 continue
-            if home.is_here and not may_block():
+            if process.is_here and not may_block():
                 raise RuntimeError(_WOULD_BLOCK)
-            if not home.wait(several, left):
+            if not process.wait(several, left):
                 raise GetTimeoutError(TOO_LATE)
 
     def _is_there(self, timeout: float | None) -> bool:
@@ -359,7 +365,7 @@ class RayTask:
 
     def _came(self, answer: Any) -> None:
         """On a thread of Ray's."""
-        self._home.post(self.settle, answer)
+        self._process.post(self.settle, answer)
 
     def _fetched(self) -> Any:
         try:
@@ -367,10 +373,10 @@ class RayTask:
         except _RAY_ERROR as error:
             return error
 
-    def _translated(self, error: Any, actor: Hearer | None) -> BaseException:
+    def _translated(self, error: Any, actor: Actor | None) -> BaseException:
         if actor is None:
-            return translated(error, self._where)
-        return actor.heard_of(translated(error, self._where, actor.hex))
+            return translate(error, self._where)
+        return actor.note_end(translate(error, self._where, actor.hex))
 
 
 def _whole(ref: ObjectRef[Any]) -> RayTask | None:
@@ -410,8 +416,8 @@ def _ready_of(tasks: list[RayTask], timeout: float | None) -> list[RayTask]:
     return [by_ref[ref] for ref in ready]
 
 
-class Failed:
-    """An error of ours in the place of an answer.
+class FailedAnswer:
+    """An error of actorlib's in the place of an answer.
 
     Args:
         error: The error.
@@ -423,19 +429,19 @@ class Failed:
         self.error = error
 
 
-class Force(RayTask):
-    """A call of a function, whose process may be ended."""
+class FunctionTask(RayTask):
+    """Fills the ref of a call of a function, whose process may be ended."""
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Ends the process that runs it."""
         del call
         self._held = None
-        self._home.pending.pop(self, None)
+        self._process.pending.pop(self, None)
         ray.cancel(self.ray_ref, force=True, recursive=recursive)
 
 
 def ray_ref_of(ref: ObjectRef[Any]) -> Any:
-    """What Ray calls what a ref stands for.
+    """Gives Ray's ref of what a ref stands for.
 
     Raises:
         UnsupportedOptionError: It is a part of a result that is not there yet.
@@ -445,7 +451,7 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
         return task.ray_ref
     if ref.done():
         value = ref.result()
-        return ray.put(seal(value) if is_client() else value)
+        return ray.put(pickle_value(value) if is_client() else value)
     raise UnsupportedOptionError(
         f"{ref!r} is a part of a result, or of a stream, that is not there yet, and "
         "the Ray engine sends whole results alone: await it first"
@@ -461,11 +467,11 @@ def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
                 yield task
 
 
-def _loaded(answer: SealedValue, where: str) -> Any:
+def _loaded(answer: PickledValue, where: str) -> Any:
     try:
-        return opened(answer)
+        return unpickle_value(answer)
     except Exception as error:  # noqa: BLE001  # the user's classes
-        return Failed(
+        return FailedAnswer(
             SerializationError(f"the answer of {where} cannot be loaded here: {error}")
         )
 
@@ -479,31 +485,8 @@ def _nothing() -> None:
     """What there is to be revoked of a ref that is not awaited any more."""
 
 
-class Hearer(Protocol):
-    """Who is told what calls came to."""
-
-    @property
-    def hex(self) -> str:
-        """Its id in hex."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """The name of its class."""
-        ...
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is known to be ready for calls."""
-        ...
-
-    def heard_of(self, error: BaseException) -> BaseException:
-        """Takes note of what an error says of it, and gives the error back."""
-        ...
-
-
-class Asked(NamedTuple):
-    """What is known of a call of an actor that has no answer.
+class PendingCall(NamedTuple):
+    """A call of an actor that has no answer yet.
 
     Attributes:
         method: What was called.

@@ -1,4 +1,4 @@
-"""What the cluster tells of its actors, calls, groups and machines, to anybody.
+"""Reports the state of a cluster: its actors, calls, groups and machines.
 
 Ray does not say what something waits for; then this says what it asks, and what each
 machine has. Machines tell the cluster now and then, so that may be a second old. Here,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.interface import Interface
     from actorlib._core.snapshot import CallState
-    from actorlib._ray.actors import Actor, Traits
-    from actorlib._ray.client_mode import Asking
+    from actorlib._ray.actors import Actor, ActorTraits
+    from actorlib._ray.client_mode import ClusterQuery
 
 
 _STATES = {
@@ -51,7 +51,7 @@ def infos_of(job: str, held: Container[str]) -> list[ActorInfo]:
 
 
 def state_of(row: Mapping[str, Any]) -> str:
-    """What we call the state of an actor.
+    """Translates Ray's state of an actor.
 
     Args:
         row: What Ray tells of it.
@@ -60,7 +60,7 @@ def state_of(row: Mapping[str, Any]) -> str:
 
 
 def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
-    """One of them.
+    """Describes one actor.
 
     Args:
         actor: Its id in hex.
@@ -94,8 +94,8 @@ def _moment(milliseconds: Any) -> float | None:
 _OF_RAY = ("node:", "object_store_memory", "bundle_group_", "accelerator_type:")
 
 
-class Nodes:
-    """The machines of the cluster; they are asked about again when one is too small."""
+class ClusterNodes:
+    """Knows what the machines have; asks again when none is large enough."""
 
     def __init__(self) -> None:
         self._found: list[dict[str, float]] = []
@@ -167,7 +167,7 @@ def _told(node: Mapping[str, float]) -> str:
 _LATELY = "free, as the machines told last"
 
 
-class Machine(NamedTuple):
+class Node(NamedTuple):
     """A machine of the cluster.
 
     Attributes:
@@ -190,24 +190,24 @@ class Machine(NamedTuple):
         return f"{self.address} ({amounts or 'nothing'})"
 
 
-class Lookout:
-    """Tells of what this process has asked, and of what others see of that.
+class Explainer:
+    """Explains what actors and groups wait for, or where they are.
 
     Args:
-        asking: How it asks what Ray knows.
+        query: How it asks what Ray knows.
         nodes: What the machines have.
     """
 
-    def __init__(self, asking: Asking, nodes: Nodes) -> None:
-        self._asking = asking
+    def __init__(self, query: ClusterQuery, nodes: ClusterNodes) -> None:
+        self._query = query
         self._nodes = nodes
 
     def actor(self, actor: Actor) -> str:
         """Where an actor is, or what it asks as long as it is nowhere."""
         label = actor.label
-        if actor.why is not None:
-            return f"{label} was never made: {actor.why}"
-        state, node, pid, death = self._asking(_told_of, actor.hex)
+        if actor.creation_error is not None:
+            return f"{label} was never made: {actor.creation_error}"
+        state, node, pid, death = self._query(_describe_actor, actor.hex)
         if state == "dead":
             how = exit_of(death) if actor.died is None else actor.died.exit
             return f"{label} is dead: {how}"
@@ -216,7 +216,11 @@ class Lookout:
                 f"{label} is alive on the machine {node}, in the process {pid}; which "
                 "devices it holds, Ray tells that process alone (get_gpu_ids())"
             )
-        asks = f"asks {actor.asks}" if actor.asks else "was made by somebody else"
+        asks = (
+            f"asks {actor.requested}"
+            if actor.requested
+            else "was made by somebody else"
+        )
         return (
             f"{label} is {state} and {asks}. What it waits for, Ray does not tell; "
             f"{_LATELY}: {self._free()}"
@@ -230,7 +234,7 @@ class Lookout:
         if options.group is not None:
             return f"{label} goes where its placement group is, if that has room"
         asked = wanted(options.request, options.accelerator_type)
-        machines: list[Machine] = self._asking(machines_now)
+        machines: list[Node] = self._query(nodes_now)
         fit = [
             machine
             for machine in machines
@@ -250,7 +254,7 @@ class Lookout:
         label = f"the placement group {row['name'] or group}"
         bundles = {n: _amounts(bundle) for n, bundle in row["bundles"].items()}
         if row["state"] == "CREATED":
-            machines: list[Machine] = self._asking(machines_now)
+            machines: list[Node] = self._query(nodes_now)
             where = {machine.node: machine.address for machine in machines}
             places = row["bundles_to_node_id"]
             return f"{label} is reserved: " + ", ".join(
@@ -265,10 +269,10 @@ class Lookout:
         )
 
     def _free(self) -> str:
-        return _listed(self._asking(machines_now))
+        return _listed(self._query(nodes_now))
 
 
-def unanswered(pending: Iterable[object]) -> Iterator[CallInfo]:
+def pending_calls(pending: Iterable[object]) -> Iterator[CallInfo]:
     """The calls of actors that have no answer yet, in their order.
 
     Args:
@@ -276,29 +280,33 @@ def unanswered(pending: Iterable[object]) -> Iterator[CallInfo]:
     """
     held_up: set[str] = set()
     for task in pending:
-        if not isinstance(task, RayTask) or task.asked is None or task.actor is None:
+        if (
+            not isinstance(task, RayTask)
+            or task.pending_call is None
+            or task.actor is None
+        ):
             continue
-        asked, actor = task.asked, task.actor
-        waits = any(other in pending for other in asked.waits)
-        if waits and asked.keeps_order:
+        call, actor = task.pending_call, task.actor
+        waits = any(other in pending for other in call.waits)
+        if waits and call.keeps_order:
             held_up.add(actor.hex)
         state: CallState = "sent" if actor.is_ready else "pending_actor"
-        if waits or (asked.keeps_order and actor.hex in held_up):
+        if waits or (call.keeps_order and actor.hex in held_up):
             state = "pending_arguments"
         yield CallInfo(
             actor_id=actor.hex,
             class_name=actor.label,
-            method=asked.method,
+            method=call.method,
             state=state,
-            name=f"{actor.label}.{asked.method}",
+            name=f"{actor.label}.{call.method}",
         )
 
 
-def machines_now() -> list[Machine]:
+def nodes_now() -> list[Node]:
     """The machines of the cluster, as they told last."""
     free = free_by_node()
     return [
-        Machine(
+        Node(
             node["NodeID"],
             node["NodeManagerAddress"],
             free.get(node["NodeID"], {}),
@@ -309,7 +317,7 @@ def machines_now() -> list[Machine]:
     ]
 
 
-def _told_of(actor: str) -> tuple[str, str, int, str]:
+def _describe_actor(actor: str) -> tuple[str, str, int, str]:
     """State, machine, process and end of an actor."""
     row = actor_table().get(actor)
     if row is None:
@@ -318,7 +326,7 @@ def _told_of(actor: str) -> tuple[str, str, int, str]:
     return state_of(row), where, int(row.get("Pid") or 0), str(row["DeathCause"] or "")
 
 
-def _listed(machines: Iterable[Machine]) -> str:
+def _listed(machines: Iterable[Node]) -> str:
     return "; ".join(sorted(map(str, machines))) or "no machine"
 
 
@@ -326,49 +334,49 @@ def _amounts(bundle: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={amount:g}" for name, amount in bundle.items())
 
 
-class Found(NamedTuple):
+class FoundActor(NamedTuple):
     """An actor that was found by its name.
 
     Attributes:
         handle: Ray's.
-        face: Its methods.
+        interface: Its methods.
         traits: What callers have to know of its options.
     """
 
     handle: Any
-    face: Interface
-    traits: Traits
+    interface: Interface
+    traits: ActorTraits
 
 
-class Directory:
-    """What one process learns of the actors of the cluster.
+class ActorDirectory:
+    """Finds actors by name, and lists them.
 
     Args:
-        asking: How it asks what Ray knows.
+        query: How it asks what Ray knows.
     """
 
-    def __init__(self, asking: Asking) -> None:
-        self._asking = asking
+    def __init__(self, query: ClusterQuery) -> None:
+        self._query = query
 
-    def find(self, name: str, namespace: str) -> Found:
+    def find(self, name: str, namespace: str) -> FoundActor:
         """The actor of a name.
 
         Raises:
             ActorNotFoundError: None has that name, or one that actorlib has not made.
         """
         # Ray's own verb would have a client server hold it until this program ends.
-        handle, face, traits = self._asking(_found, name, namespace)
+        handle, interface, traits = self._query(_found, name, namespace)
         if handle is None:
             raise ActorNotFoundError(
                 f"no living actor is called {name!r} in the namespace {namespace!r}; "
                 f"there are {self._others(namespace)}"
             )
-        if face is None:
+        if interface is None:
             raise ActorNotFoundError(
                 f"the actor {name!r} in the namespace {namespace!r} is one of Ray's "
                 "own, not made by actorlib: call it by ray.get_actor()"
             )
-        return Found(handle, face, traits)
+        return FoundActor(handle, interface, traits)
 
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name: namespaces and names."""
@@ -377,7 +385,7 @@ class Directory:
 
     def infos(self, job: str, held: set[str]) -> list[ActorInfo]:
         """What is known of each actor of a job; see ``infos_of``."""
-        return self._asking(infos_of, job, held)
+        return self._query(infos_of, job, held)
 
     def _others(self, namespace: str) -> str:
         there = [repr(name) for where, name in self.names() if where == namespace]
@@ -390,4 +398,4 @@ def _found(name: str, namespace: str) -> tuple[Any, Any, Any]:
     except ValueError:
         return None, None, None
     made = class_of(handle)
-    return handle, getattr(made, "face", None), getattr(made, "traits", None)
+    return handle, getattr(made, "interface", None), getattr(made, "traits", None)

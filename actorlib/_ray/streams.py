@@ -1,4 +1,4 @@
-"""A stream as it is read in this process: Ray's generator behind ours.
+"""Reads a stream of Ray's: the reader behind ``ObjectRefGenerator`` on Ray.
 
 Nothing is read ahead of whoever reads, as Ray lets a held back producer go on when an
 item is read. When somebody waits, Ray is asked for the next ref, which does not have to
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.object_ref import ObjectRef, bind, keep_generator
 from actorlib._core.stream_reader import copy_outcome
-from actorlib._ray.ray_api import bring, error_class, peek, ray, read
-from actorlib._ray.refs import Failed, RayTask
+from actorlib._ray.ray_api import error_class, fetch, peek_item, ray, read_item
+from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from actorlib._core.current_call import Deadline
     from actorlib._ray.actors import Actor
     from actorlib._ray.process import ProcessState
-    from actorlib._ray.refs import Asked
+    from actorlib._ray.refs import PendingCall
 
 _RAY_ERROR = error_class()
 _END = cast("type[Exception]", ray.exceptions.ObjectRefStreamEndOfStreamError)
 
 
-class Stream:
-    """The reader's end of one stream; see StreamReader, which it stands in for.
+class RayStreamReader:
+    """Reads one of Ray's generators; offers what StreamReader offers.
 
     Args:
-        home: Where its refs are filled.
+        process: Where its refs are filled.
         generator: Ray's.
         where: What was called, for messages.
         actor: Whose method it is, if it is one's.
-        asked: What is known of the call; see RayTask.
+        pending_call: What is known of the call; see RayTask.
         is_detached: Whether the call goes on when nobody reads any more.
 
     Attributes:
@@ -49,17 +49,17 @@ class Stream:
 
     def __init__(
         self,
-        home: ProcessState,
+        process: ProcessState,
         generator: Any,
         where: str,
         actor: Actor | None,
-        asked: Asked | None = None,
+        pending_call: PendingCall | None = None,
         *,
         is_detached: bool = False,
     ) -> None:
         self.is_detached = is_detached
         self._known: weakref.ref[ObjectRef[int]] | None = None
-        self._home = home
+        self._process = process
         self._generator = generator
         self._where = where
         self._actor = actor
@@ -73,7 +73,7 @@ class Stream:
         self._has_failed = False
         self._count = 0
         self._whole = RayTask(
-            home, generator.completed(), where, actor, self._completed, asked
+            process, generator.completed(), where, actor, self._completed, pending_call
         )
         self.completed: ObjectRef[int] = self._whole.ref()
         bind(self.completed, self, 0)
@@ -98,7 +98,7 @@ class Stream:
         with self._lock:
             if self._arrival is not None:
                 return self._arrival
-            arrival: ObjectRef[None] = ObjectRef(loop=self._home.loop)
+            arrival: ObjectRef[None] = ObjectRef(loop=self._process.loop)
             bind(arrival, self, 0)
             if self._items or self.is_exhausted:
                 arrival.set_result(None)
@@ -114,7 +114,7 @@ class Stream:
             known = None if self._known is None else self._known()
             if known is not None:
                 return known
-            whole: ObjectRef[int] = ObjectRef(loop=self._home.loop)
+            whole: ObjectRef[int] = ObjectRef(loop=self._process.loop)
             bind(whole, self, 0)
             keep_generator(whole, reader)
             self._known = weakref.ref(whole)
@@ -143,7 +143,7 @@ class Stream:
 
     def drop_soon(self) -> None:
         """The same, from a destructor."""
-        self._home.post(self.drop)
+        self._process.post(self.drop)
 
     def done(self) -> bool:
         """Whether the end has come."""
@@ -209,13 +209,13 @@ class Stream:
         self._is_asking = True
         if self._unfetched:
             ref = self._unfetched.popleft()
-            bring(ref, partial(self._post, ref))
+            fetch(ref, partial(self._post, ref))
         else:
-            bring(peek(self._generator), partial(self._post, None))
+            fetch(peek_item(self._generator), partial(self._post, None))
 
     def _post(self, ref: Any, answer: Any) -> None:
         """On a thread of Ray's."""
-        self._home.post(self._came, ref, answer)
+        self._process.post(self._came, ref, answer)
 
     def _came(self, ref: Any, answer: Any) -> None:
         if self._whole.is_late:  # before the timer could say so
@@ -236,7 +236,7 @@ class Stream:
             self._arrived()
 
     def _read(self) -> Any | None:
-        ref = None if self._generator is None else read(self._generator)
+        ref = None if self._generator is None else read_item(self._generator)
         if ref is not None:
             self._count += 1
         return ref
@@ -244,7 +244,7 @@ class Stream:
     def _put(self, ray_ref: Any, answer: Any) -> None:
         if isinstance(answer, _RAY_ERROR):
             self._has_failed = True
-        item = RayTask(self._home, ray_ref, self._where, self._actor)
+        item = RayTask(self._process, ray_ref, self._where, self._actor)
         self._items.append(item.filled(answer))
 
     def _end(self) -> None:
@@ -279,8 +279,8 @@ class Stream:
             return self._count
 
     def _failed(self, error: BaseException) -> ObjectRef[Any]:
-        task = RayTask(self._home, self._whole.ray_ref, self._where)
-        ref = task.filled(Failed(error))
+        task = RayTask(self._process, self._whole.ray_ref, self._where)
+        ref = task.filled(FailedAnswer(error))
         ref.exception()  # the reader is told, or nobody wants to know
         return ref
 

@@ -21,7 +21,7 @@ _log = logging.getLogger("actorlib")
 
 @final
 class Timer:
-    """One callback at one time.
+    """A callback that is due at one time.
 
     Args:
         callback: What is called, on the thread of the timers.
@@ -38,7 +38,7 @@ class Timer:
 
 @final
 class TimerThread:
-    """The timers of one process, and the thread that calls back."""
+    """Runs the timers of one process on one thread."""
 
     def __init__(self) -> None:
         self._timers: Deadlines[Timer] = Deadlines()
@@ -71,13 +71,13 @@ class TimerThread:
         return timer
 
     def discard(self, timer: Timer) -> None:
-        """Does not call back, if that has not been yet."""
+        """Cancels a timer, if it was not called yet."""
         with self._changed:
             timer.callback = None
             self._timers.discard(timer)
 
     def stop(self) -> None:
-        """Calls nobody back any more."""
+        """Stops the thread; no timer is called any more."""
         with self._changed:
             self._is_stopped = True
             self._changed.notify()

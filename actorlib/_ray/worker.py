@@ -1,4 +1,4 @@
-"""The engine of this process, wherever in the cluster that is.
+"""Makes the engine of a worker, as soon as Ray brings something to it.
 
 Whatever Ray brings to a process first, a host, a handle or a ref, an engine is there
 for it: the owner's was started by ``init()``, a worker's is made when it is needed.
@@ -18,31 +18,31 @@ from actorlib._core.interface import class_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.messages import RuntimeConfig
-from actorlib._ray.process import Arrivals, ProcessState
+from actorlib._ray.pickled import unpickle_value
+from actorlib._ray.process import EntryPoints, ProcessState
 from actorlib._ray.ray_api import (
+    hidden_devices_variables,
     install_serializers,
     is_client,
     is_worker,
     ray,
-    visibility,
 )
-from actorlib._ray.sealed import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.ids import ActorId
     from actorlib._core.object_ref import ObjectRef
-    from actorlib._ray.actors import Traits
-    from actorlib._ray.messages import Birth
+    from actorlib._ray.actors import ActorTraits
+    from actorlib._ray.messages import HostConfig
 
 
-def arrive_actor(handle: Any, traits: Traits) -> ActorId:
+def receive_actor(handle: Any, traits: ActorTraits) -> ActorId:
     """The id of an actor whose handle was sent to this process."""
     return engine_here().key_of(handle, traits)
 
 
-def arrive_ref(ray_ref: Any) -> ObjectRef[Any]:
+def receive_ref(ray_ref: Any) -> ObjectRef[Any]:
     """The ref of something that was sent to this process."""
     return engine_here().ref_of(ray_ref)
 
@@ -56,7 +56,7 @@ def engine_here() -> RayEngine:
     engine = find_engine()
     if engine is None and is_worker():
         engine = RayEngine(
-            ProcessState(ARRIVALS, None), context_here(), RuntimeConfig()
+            ProcessState(ENTRY_POINTS, None), context_here(), RuntimeConfig()
         )
         install_serializers()
         set_engine(cast("Any", engine))
@@ -70,7 +70,7 @@ def engine_here() -> RayEngine:
 
 
 def context_here(namespace: str = "default") -> RuntimeContext:
-    """What Ray knows of this process."""
+    """Makes the runtime context of this process from what Ray knows."""
     context = ray.get_runtime_context()
     ids: dict[str, list[Any]] = {} if is_client() else context.get_accelerator_ids()
     return RuntimeContext(
@@ -85,12 +85,14 @@ def context_here(namespace: str = "default") -> RuntimeContext:
     )
 
 
-def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], ProcessState]:
-    """Makes this process the actor's, before any of the user's code is imported.
+def begin_host(
+    config: HostConfig, host: Any
+) -> tuple[Callable[..., object], ProcessState]:
+    """Makes this process an actor's, before any of the user's code is imported.
 
     Args:
-        birth: What the actor is made from.
-        process: Who knows its calls.
+        config: What the actor is made from.
+        host: What holds the user's object, and knows its calls.
 
     Returns:
         What makes the user's object, and where refs are filled.
@@ -98,35 +100,35 @@ def begin(birth: Birth, process: Any) -> tuple[Callable[..., object], ProcessSta
     engine = engine_here()
     loop = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
     if loop is not None:
-        engine.home.host(loop)
-    if birth.hides:
+        engine.process.host(loop)
+    if config.hides:
         _hide()
-    directory = birth.runtime_env.get("working_dir")
+    directory = config.runtime_env.get("working_dir")
     if directory is not None:
         _work_in(directory)
-    engine.house = birth.house
-    engine.context = _context_of(birth, process)
-    engine.face, engine.traits = process.face, process.traits
-    return class_of(opened(birth.source)), engine.home
+    engine.runtime = config.runtime
+    engine.context = _context_of(config, host)
+    engine.own_interface, engine.traits = host.interface, host.traits
+    return class_of(unpickle_value(config.source)), engine.process
 
 
-def begin_function(house: RuntimeConfig) -> None:
+def begin_function(runtime: RuntimeConfig) -> None:
     """Makes this process one of the runtime's, for a call of a function.
 
     Args:
-        house: What holds for the whole runtime.
+        runtime: What holds for the whole runtime.
     """
     engine = engine_here()
-    if engine.house is not house:
-        engine.house = house
-        engine.context = context_here(house.namespace)
+    if engine.runtime is not runtime:
+        engine.runtime = runtime
+        engine.context = context_here(runtime.namespace)
 
 
-ARRIVALS = Arrivals(arrive_actor, arrive_ref, begin, begin_function)
+ENTRY_POINTS = EntryPoints(receive_actor, receive_ref, begin_host, begin_function)
 
 
-def _context_of(birth: Birth, process: Any) -> RuntimeContext:
-    known = context_here(birth.house.namespace)
+def _context_of(config: HostConfig, host: Any) -> RuntimeContext:
+    known = context_here(config.runtime.namespace)
     context = ray.get_runtime_context()
     return RuntimeContext(
         namespace=known.namespace,
@@ -135,15 +137,15 @@ def _context_of(birth: Birth, process: Any) -> RuntimeContext:
         worker_id=known.worker_id,
         actor_id=context.get_actor_id(),
         actor_name=context.get_actor_name() or None,
-        runtime_env=birth.runtime_env,
-        class_name=birth.label,
+        runtime_env=config.runtime_env,
+        class_name=config.label,
         own=_own,
-        process=process,
+        process=host,
         accelerator_ids=known.accelerator_ids,
-        resources=birth.resources,
+        resources=config.resources,
         was_current_actor_reconstructed=context.was_current_actor_reconstructed,
-        group=birth.group,
-        captures=birth.captures,
+        group=config.group,
+        captures=config.captures,
     )
 
 
@@ -151,13 +153,15 @@ def _own() -> ActorHandle[Any]:
     """A handle of the actor whose code this is."""
     engine = engine_here()
     handle = ray.get_runtime_context().current_actor
-    key = engine.key_of(handle, cast("Traits", engine.traits))
+    key = engine.key_of(handle, cast("ActorTraits", engine.traits))
     return ActorHandle(HandlePin(cast("Any", engine), key, engine.interface()))
 
 
 def _hide() -> None:
     """Closes every accelerator that Ray has not given to this process."""
-    for name in visibility(ray.get_runtime_context().get_accelerator_ids()):
+    for name in hidden_devices_variables(
+        ray.get_runtime_context().get_accelerator_ids()
+    ):
         os.environ[name] = ""
 
 

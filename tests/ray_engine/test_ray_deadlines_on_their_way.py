@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actorlib._ray.deadlines import arriving, leaving
+from actorlib._ray.deadlines import from_clock_time, to_clock_time
 
 HEADERS: dict[str, Any] = {"name": "nightly", "deadline": (105.0, 10.0, "Desk.answer")}
 
@@ -22,9 +22,9 @@ HEADERS: dict[str, Any] = {"name": "nightly", "deadline": (105.0, 10.0, "Desk.an
 def test_deadline_when_it_arrives_then_it_is_a_time_there(
     clock: float, when: float
 ) -> None:
-    sent = leaving(HEADERS, now=100.0, clock=2_000.0)
+    sent = to_clock_time(HEADERS, now=100.0, clock=2_000.0)
 
-    came = arriving(sent, now=50.0, clock=clock)
+    came = from_clock_time(sent, now=50.0, clock=clock)
 
     assert came == {"name": "nightly", "deadline": (when, 10.0, "Desk.answer")}
 
@@ -32,5 +32,5 @@ def test_deadline_when_it_arrives_then_it_is_a_time_there(
 def test_call_when_it_has_no_deadline_then_its_headers_stay_as_they_are() -> None:
     headers = {"name": "nightly"}
 
-    assert leaving(headers, now=1.0, clock=2.0) is headers
-    assert arriving(headers, now=1.0, clock=2.0) is headers
+    assert to_clock_time(headers, now=1.0, clock=2.0) is headers
+    assert from_clock_time(headers, now=1.0, clock=2.0) is headers

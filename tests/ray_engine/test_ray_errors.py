@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from actorlib import exceptions as ours
-from actorlib._ray.errors import exit_of, translated
-from actorlib._ray.messages import Raised, raised, where
+from actorlib._ray.errors import exit_of, translate
+from actorlib._ray.messages import UserFailure, failure_of, method_label
 
 
 class RayError(Exception): ...
@@ -33,15 +33,15 @@ def ray_error(name: str, text: str = "what Ray says") -> Any:
     return type(name, (RayError,), {})(text)
 
 
-def of_user(error: Exception) -> Raised:
+def of_user(error: Exception) -> UserFailure:
     try:
         raise error  # noqa: TRY301  # as a method does
     except Exception as caught:  # noqa: BLE001  # as a host does
-        return raised(caught, "Model.ping (pid 7)", retried=False)
+        return failure_of(caught, "Model.ping (pid 7)", retried=False)
 
 
 def test_users_error_when_it_crosses_then_it_is_of_its_own_class_too() -> None:
-    error = translated(RayTaskError(of_user(KeyError("lost"))), "Model.ping")
+    error = translate(RayTaskError(of_user(KeyError("lost"))), "Model.ping")
 
     assert isinstance(error, KeyError)
     assert isinstance(error, ours.TaskError)
@@ -52,11 +52,11 @@ def test_users_error_when_it_crosses_then_it_is_of_its_own_class_too() -> None:
 def test_arguments_error_when_it_comes_from_another_call_then_it_is_that_one() -> None:
     inner = RayTaskError(of_user(LookupError("far")))
 
-    assert isinstance(translated(RayTaskError(inner), "Model.ping"), LookupError)
+    assert isinstance(translate(RayTaskError(inner), "Model.ping"), LookupError)
 
 
 def test_rays_own_trouble_when_in_a_task_then_it_is_a_task_error() -> None:
-    error = translated(RayTaskError(TypeError("no")), "Model.ping")
+    error = translate(RayTaskError(TypeError("no")), "Model.ping")
 
     assert isinstance(error, TypeError)
     assert isinstance(error, ours.TaskError)
@@ -64,7 +64,7 @@ def test_rays_own_trouble_when_in_a_task_then_it_is_a_task_error() -> None:
 
 def test_constructor_when_it_raised_then_the_death_has_its_error() -> None:
     died = ActorDiedError(RayTaskError(of_user(ValueError("not today"))))
-    error = translated(died, "Model.ping", "aa")
+    error = translate(died, "Model.ping", "aa")
 
     assert isinstance(error, ours.ActorDiedError)
     assert isinstance(error.__cause__, ValueError)
@@ -73,7 +73,7 @@ def test_constructor_when_it_raised_then_the_death_has_its_error() -> None:
 
 def test_restart_when_under_way_then_the_error_says_how_it_ended() -> None:
     unavailable = ActorUnavailableError("UnexpectedSystemExit: exit code 3.")
-    error = translated(unavailable, "Model.ping")
+    error = translate(unavailable, "Model.ping")
 
     assert isinstance(error, ours.ActorUnavailableError)
     assert (error.exit.cause, error.exit.code) == ("exited", 3)
@@ -99,7 +99,7 @@ def test_restart_when_under_way_then_the_error_says_how_it_ended() -> None:
 def test_error_when_of_rays_then_it_has_a_class_of_ours(
     name: str, kind: type[Exception]
 ) -> None:
-    assert type(translated(ray_error(name), "Model.ping")) is kind
+    assert type(translate(ray_error(name), "Model.ping")) is kind
 
 
 @pytest.mark.parametrize(
@@ -152,4 +152,4 @@ def test_where_when_the_repr_is_of_no_use_then_the_class(
         def __repr__(self) -> str:
             return shown
 
-    assert where(Shown(), "A", "ping") == f"{called}.ping (pid {os.getpid()})"
+    assert method_label(Shown(), "A", "ping") == f"{called}.ping (pid {os.getpid()})"

@@ -1,4 +1,4 @@
-"""Values that only those load who asked for them: bytes, and Ray's own things beside.
+"""Pickles values so that a client server passes them on without loading them.
 
 Between a client and the cluster stands a client server, which loads what passes by and
 pickles it anew. It has none of the user's modules, and no runtime to whom a handle or a
@@ -14,17 +14,17 @@ import weakref
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from actorlib._ray.ray_api import is_rays, ray, travels_now
+from actorlib._ray.ray_api import is_pickling_now, is_ray_object, ray
 from actorlib.exceptions import SerializationError
 
-sealing: ContextVar[bool] = ContextVar("actorlib_sealing", default=False)
-"""Whether a value is being sealed, and Ray counts what is in it."""
+is_pickling: ContextVar[bool] = ContextVar("actorlib_is_pickling", default=False)
+"""Whether a value is being pickled, and Ray counts what is in it."""
 
 _Pickler: Any = ray.cloudpickle.CloudPickler
 
 
-class SealedValue(NamedTuple):
-    """A value on its way.
+class PickledValue(NamedTuple):
+    """A pickled value, and Ray's objects that are in it.
 
     Attributes:
         payload: It, pickled.
@@ -35,60 +35,60 @@ class SealedValue(NamedTuple):
     things: list[Any]
 
 
-def seal(value: object) -> SealedValue:
-    """Seals a value.
+def pickle_value(value: object) -> PickledValue:
+    """Pickles a value; Ray's objects in it stay as they are.
 
     Raises:
         Exception: It cannot be sent.
     """
     things: list[Any] = []
-    token = sealing.set(True)
+    token = is_pickling.set(True)
     try:
         with io.BytesIO() as file:
-            _Sealer(file, things).dump(value)
-            return SealedValue(file.getvalue(), things)
+            _ValuePickler(file, things).dump(value)
+            return PickledValue(file.getvalue(), things)
     finally:
-        sealing.reset(token)
+        is_pickling.reset(token)
 
 
-def opened(value: Any) -> Any:
-    """A value as it was, sealed or not.
+def unpickle_value(value: Any) -> Any:
+    """Gives a value as it was, if it was pickled by this file or not.
 
     Raises:
         Exception: It cannot be loaded here.
     """
-    if type(value) is not SealedValue:
+    if type(value) is not PickledValue:
         return value
     with io.BytesIO(value.payload) as file:
-        return _Opener(file, value.things).load()
+        return _ValueUnpickler(file, value.things).load()
 
 
-def check_travelling(what: str) -> None:
+def check_pickled_by_ray(what: str) -> None:
     """Refuses what is pickled for something else than Ray, which would not count it.
 
     Raises:
         TypeError: It is.
     """
-    if not (sealing.get() or travels_now()):
+    if not (is_pickling.get() or is_pickling_now()):
         raise TypeError(
             f"{what} travels only as an argument or a result of an actor's method: "
             "pickled otherwise, what it stands for could be gone when it is loaded"
         )
 
 
-class Sources:
-    """Functions and the classes of actors, each sealed once for as long as it exists.
+class PickledSources:
+    """Pickles functions and actor classes, each once for as long as it exists.
 
     What they capture is held by what Ray has of it in here.
     """
 
     def __init__(self) -> None:
-        self._sealed: weakref.WeakKeyDictionary[object, SealedValue] = (
+        self._pickled: weakref.WeakKeyDictionary[object, PickledValue] = (
             weakref.WeakKeyDictionary()
         )
 
-    def sealed(self, label: str, source: object) -> SealedValue:
-        """A function or a class as it is sent.
+    def pickled(self, label: str, source: object) -> PickledValue:
+        """Gives a function or a class pickled.
 
         Args:
             label: What it is, and what it is called, for messages.
@@ -98,10 +98,10 @@ class Sources:
             SerializationError: It cannot be sent, for example because it uses a global
                 that cannot.
         """
-        found = self._sealed.get(source)
+        found = self._pickled.get(source)
         if found is None:
             try:
-                found = self._sealed[source] = seal(source)
+                found = self._pickled[source] = pickle_value(source)
             except Exception as error:
                 raise SerializationError(
                     f"{label} cannot be sent to another process: {error}"
@@ -109,19 +109,19 @@ class Sources:
         return found
 
 
-class _Sealer(_Pickler):  # type: ignore[misc]  # Ray is Any
+class _ValuePickler(_Pickler):  # type: ignore[misc]  # Ray is Any
     def __init__(self, file: io.BytesIO, things: list[Any]) -> None:
         super().__init__(file)  # pyright: ignore[reportUnknownMemberType]  # likewise
         self._things = things
 
     def persistent_id(self, obj: object) -> int | None:
-        if not is_rays(obj):
+        if not is_ray_object(obj):
             return None
         self._things.append(obj)
         return len(self._things) - 1
 
 
-class _Opener(pickle.Unpickler):
+class _ValueUnpickler(pickle.Unpickler):
     def __init__(self, file: io.BytesIO, things: list[Any]) -> None:
         super().__init__(file)
         self._things = things
