@@ -128,7 +128,7 @@ class StreamReader:
         self.completed: ObjectRef[int] = ObjectRef(loop=loop)
         bind(self.completed, self, 0)
         self.is_detached = is_detached
-        self._whole: weakref.ref[ObjectRef[int]] | None = None
+        self._whole: WholeCall | None = None
         self._loop = loop
         self._owner = owner
         self._is_capped = is_capped
@@ -195,15 +195,9 @@ class StreamReader:
             reader: The generator; ``drop`` is called when it is gone.
         """
         with self._lock:
-            known = None if self._whole is None else self._whole()
-            if known is not None:
-                return known
-            whole: ObjectRef[int] = ObjectRef(loop=self._loop)
-            bind(whole, self, 0)
-            keep_generator(whole, reader)
-            self._whole = weakref.ref(whole)
-            copy_outcome(self.completed, whole)
-        return whole
+            if self._whole is None:
+                self._whole = WholeCall(self.completed, self)
+        return self._whole.ref(reader)
 
     def drop(self) -> None:
         """Throws items away from now on, and cancels the call unless it is detached.
@@ -359,10 +353,8 @@ class StreamReader:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        with self._lock:
-            whole = None if self._whole is None else self._whole()
-        if whole is not None:
-            copy_outcome(self.completed, whole)
+        if self._whole is not None:
+            self._whole.update()
 
     def label_of(self, call: int = 0) -> str:
         """The name of the call in messages; see ResultOwner."""
@@ -415,6 +407,44 @@ class StreamReader:
             arrival, self._arrival = self._arrival, None
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
+
+
+class WholeCall:
+    """Gives readers of a stream its whole call, as a ref that keeps the generator.
+
+    Args:
+        completed: The call, as the engine fills it.
+        owner: The result owner of the ref.
+    """
+
+    __slots__ = ("_completed", "_lock", "_owner", "_ref")
+
+    def __init__(self, completed: ObjectRef[int], owner: ResultOwner) -> None:
+        self._completed = completed
+        self._owner = owner
+        # Reentrant: a destructor may end the stream while its thread is in here.
+        self._lock = threading.RLock()
+        self._ref: weakref.ref[ObjectRef[int]] | None = None
+
+    def ref(self, generator: object) -> ObjectRef[int]:
+        """Returns the ref, the same one as long as somebody holds it."""
+        with self._lock:
+            known = None if self._ref is None else self._ref()
+            if known is not None:
+                return known
+            ref: ObjectRef[int] = ObjectRef(loop=self._completed.get_loop())
+            bind(ref, self._owner, 0)
+            keep_generator(ref, generator)
+            self._ref = weakref.ref(ref)
+            copy_outcome(self._completed, ref)
+        return ref
+
+    def update(self) -> None:
+        """Copies the outcome of the call to the ref, if it is there and held."""
+        with self._lock:
+            ref = None if self._ref is None else self._ref()
+        if ref is not None:
+            copy_outcome(self._completed, ref)
 
 
 def copy_outcome(ref: ObjectRef[R], to: ObjectRef[R]) -> None:

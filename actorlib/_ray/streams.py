@@ -8,13 +8,12 @@ be there, and calls back when it is.
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.object_ref import ObjectRef, bind, keep_generator
-from actorlib._core.stream_reader import copy_outcome
+from actorlib._core.object_ref import ObjectRef, bind
+from actorlib._core.stream_reader import WholeCall
 from actorlib._ray.ray_api import error_class, fetch, peek_item, ray, read_item
 from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
@@ -58,7 +57,7 @@ class RayStreamReader:
         is_detached: bool = False,
     ) -> None:
         self.is_detached = is_detached
-        self._known: weakref.ref[ObjectRef[int]] | None = None
+        self._whole: WholeCall | None = None
         self._process = process
         self._generator = generator
         self._where = where
@@ -72,14 +71,14 @@ class RayStreamReader:
         self._is_over = False
         self._has_failed = False
         self._count = 0
-        self._whole = RayTask(
+        self._task = RayTask(
             process, generator.completed(), where, actor, self._completed, pending_call
         )
-        self.completed: ObjectRef[int] = self._whole.ref()
+        self.completed: ObjectRef[int] = self._task.ref()
         bind(self.completed, self, 0)
         self.completed.add_done_callback(_look)  # the last item tells of an error
         self.completed.add_done_callback(self._pass_on)
-        self._whole.on_done = self._whole_done
+        self._task.on_done = self._whole_done
 
     # For readers.
 
@@ -111,20 +110,14 @@ class RayStreamReader:
     def whole(self, reader: object) -> ObjectRef[int]:
         """The whole call, as a ref that keeps its reader; see StreamReader."""
         with self._lock:
-            known = None if self._known is None else self._known()
-            if known is not None:
-                return known
-            whole: ObjectRef[int] = ObjectRef(loop=self._process.loop)
-            bind(whole, self, 0)
-            keep_generator(whole, reader)
-            self._known = weakref.ref(whole)
-            copy_outcome(self.completed, whole)
-        return whole
+            if self._whole is None:
+                self._whole = WholeCall(self.completed, self)
+        return self._whole.ref(reader)
 
-    def _pass_on(self, completed: ObjectRef[int]) -> None:
-        whole = None if self._known is None else self._known()
-        if whole is not None:
-            copy_outcome(completed, whole)
+    def _pass_on(self, completed: object) -> None:
+        del completed
+        if self._whole is not None:
+            self._whole.update()
 
     def drop(self) -> None:
         """Nobody reads any more: the call is cancelled, unless it is detached.
@@ -154,12 +147,12 @@ class RayStreamReader:
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops the call; what was not taken is gone; see ResultOwner."""
         del call
-        self._whole.cancel(0, recursive=recursive)
+        self._task.cancel(0, recursive=recursive)
         self._give_up(TaskCancelledError("the call was cancelled"))
 
     def is_due(self, deadline: Deadline) -> None:
         """Ends the call when its time is over; see RayTask."""
-        self._whole.is_due(deadline)
+        self._task.is_due(deadline)
         self.completed.add_done_callback(self._late)
 
     def _late(self, completed: ObjectRef[int]) -> None:
@@ -188,19 +181,19 @@ class RayStreamReader:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see ResultOwner."""
-        self._whole.watch(ref, then)
+        self._task.watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until a ref is done; see ResultOwner."""
-        self._whole.wait(ref, timeout)
+        self._task.wait(ref, timeout)
 
     def name(self) -> bytes:
         """An id for what a ref stands for; see ResultOwner."""
-        return self._whole.name()
+        return self._task.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
         """How a ref is pickled into a value that is being sent; see ResultOwner."""
-        return self._whole.travel(ref)
+        return self._task.travel(ref)
 
     # What comes.
 
@@ -218,8 +211,8 @@ class RayStreamReader:
         self._process.post(self._came, ref, answer)
 
     def _came(self, ref: Any, answer: Any) -> None:
-        if self._whole.is_late:  # before the timer could say so
-            self._whole.expire()
+        if self._task.is_late:  # before the timer could say so
+            self._task.expire()
         with self._lock:
             self._is_asking = False
             if self._is_over:
@@ -229,7 +222,7 @@ class RayStreamReader:
             if ref is not None:
                 self._put(ref, answer)
             elif isinstance(answer, _RAY_ERROR) and not isinstance(answer, _END):
-                self._put(self._whole.ray_ref, answer)
+                self._put(self._task.ray_ref, answer)
         if ref is None and not self._is_over:
             self._end()
         else:
@@ -279,7 +272,7 @@ class RayStreamReader:
             return self._count
 
     def _failed(self, error: BaseException) -> ObjectRef[Any]:
-        task = RayTask(self._process, self._whole.ray_ref, self._where)
+        task = RayTask(self._process, self._task.ray_ref, self._where)
         ref = task.filled(FailedAnswer(error))
         ref.exception()  # the reader is told, or nobody wants to know
         return ref
