@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
-    from actorlib._owner.restart_policy import Retries
+    from actorlib._owner.call_policy import Retries
     from actorlib._shm.memory import Payload
 
 R = TypeVar("R")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actorlib._owner.actor_record import ActorState
-from actorlib._owner.restart_policy import retries_of
+from actorlib._owner.call_policy import retries_of
 from actorlib._owner.teardown import Phase
 from actorlib._owner.worker_calls import WorkerCall, WorkerCalls
 from actorlib._wire.messages import (

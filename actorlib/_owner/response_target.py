@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from actorlib._core.object_ref import ObjectRef, mark_cancelled
 from actorlib._core.stream_reader import StreamReader
+from actorlib._owner.call_policy import Retries, is_retried
 from actorlib._owner.refcount import OWNER, passing
-from actorlib._owner.restart_policy import Retries, is_retried
 from actorlib._wire.errors import exception_of, fill_future
 from actorlib._wire.messages import CANCELLED, FAILURE, RAISED, Frame
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
-from actorlib._owner.restart_policy import Retries
+from actorlib._owner.call_policy import Retries
 from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
 
 if TYPE_CHECKING:

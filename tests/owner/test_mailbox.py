@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actorlib._core.ids import ActorId
+from actorlib._owner.call_policy import Retries
 from actorlib._owner.mailbox import Mailbox
-from actorlib._owner.restart_policy import Retries
 from actorlib._wire.messages import CALL
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from actorlib._core.actor_options import ActorOptions
-from actorlib._owner.restart_policy import Retries, is_retried, retries_of
+from actorlib._owner.call_policy import Retries, is_retried, retries_of
 
 
 @pytest.mark.parametrize(
