@@ -98,7 +98,7 @@ def test_line_when_empty_or_very_long_then_it_is_always_shown() -> None:
         assert admits(deduplicator, line(text, pid=2), 0)
 
 
-def test_lines_when_there_are_too_many_then_what_was_held_back_is_told_at_once() -> (
+def test_lines_when_there_are_too_many_then_what_was_held_back_is_shown_at_once() -> (
     None
 ):
     deduplicator = LogDeduplicator(most=2)
@@ -199,13 +199,15 @@ def test_report_when_several_print_it_alike_then_each_is_shown_whole(
     begin: str,
 ) -> None:
     deduplicator = LogDeduplicator()
-    told = (begin, '  File "x.py", line 1, in f', "ValueError: no")
-    deduplicator.admit(lines(*told, pid=1), 0)
+    traceback = (begin, '  File "x.py", line 1, in f', "ValueError: no")
+    deduplicator.admit(lines(*traceback, pid=1), 0)
 
-    assert deduplicator.admit(lines(*told, pid=2), 1) == lines(*told, pid=2)
+    assert deduplicator.admit(lines(*traceback, pid=2), 1) == lines(*traceback, pid=2)
     # Also where it comes in pieces, and behind what is known.
     assert deduplicator.admit(lines("ValueError: no", begin, pid=3), 2) == lines(
         "ValueError: no", begin, pid=3
     )
-    assert deduplicator.admit(lines(*told[1:], pid=3), 2.05) == lines(*told[1:], pid=3)
+    assert deduplicator.admit(lines(*traceback[1:], pid=3), 2.05) == lines(
+        *traceback[1:], pid=3
+    )
     assert deduplicator.next_due is None

@@ -58,7 +58,7 @@ async def test_line_when_it_is_read_then_in_no_context(
     assert screen.shown == [("(A pid=7) one\n", None), ("(A pid=7) two\n", None)]
 
 
-async def test_line_when_it_was_held_back_then_told_in_no_context(
+async def test_line_when_it_was_held_back_then_shown_in_no_context(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = in_cell(monkeypatch)

@@ -7,7 +7,7 @@ from actorlib._processes.worker_output import LogStyle, OutputLine, style_of
 LINE = OutputLine("stdout", "A", 7, "grüße".encode())
 
 
-def test_style_when_nothing_is_said_then_merged_and_prefixed_without_colours() -> None:
+def test_style_when_nothing_is_set_then_merged_and_prefixed_without_colours() -> None:
     assert style_of({}, is_shown=True) == LogStyle()
 
 
@@ -43,7 +43,7 @@ def test_log_004_a_variable_does_not_show_what_the_program_silences() -> None:
     assert not style_of({"RAY_LOG_TO_DRIVER": "1"}, is_shown=False).is_shown
 
 
-def test_line_when_told_then_with_its_prefix_and_how_often() -> None:
+def test_line_when_formatted_then_with_its_prefix_and_how_often() -> None:
     assert LogStyle().format(LINE) == "(A pid=7) grüße\n"
     assert LogStyle().format(LINE, 1) == "(A pid=7) grüße\n"
     assert LogStyle().format(LINE, 3) == (

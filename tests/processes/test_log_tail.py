@@ -36,12 +36,12 @@ def test_log_tail_when_it_was_not_in_the_user_s_code_then_the_error_alone() -> N
 
 
 def test_log_tail_when_the_thread_is_not_known_then_frames_of_all() -> None:
-    told = [line.replace("Current thread", "Thread") for line in FAULT]
-    assert len(log_tail(told, "/ours/").splitlines()) == 5
+    lines = [line.replace("Current thread", "Thread") for line in FAULT]
+    assert len(log_tail(lines, "/ours/").splitlines()) == 5
 
 
 def test_log_tail_when_a_traceback_has_our_frames_then_they_are_left_out() -> None:
-    told = [
+    lines = [
         "Traceback (most recent call last):",
         '  File "/ours/_worker/serial.py", line 218, in _serve_call',
         "    value = method(*args, **kwargs)",
@@ -50,7 +50,7 @@ def test_log_tail_when_a_traceback_has_our_frames_then_they_are_left_out() -> No
         "    raise SystemExit",
         "SystemExit: 3",
     ]
-    assert log_tail(told, "/ours/").splitlines() == [told[0], *told[4:]]
+    assert log_tail(lines, "/ours/").splitlines() == [lines[0], *lines[4:]]
 
 
 def test_log_tail_when_there_are_many_then_the_last() -> None:

@@ -27,14 +27,14 @@ def segment() -> Iterator[Segment]:
     del segment._memory  # it has a descriptor of its own while it is mapped
 
 
-class Told(ViewToken):
-    """Says that a view is gone."""
+class Released(ViewToken):
+    """Notes the names of parts whose views are gone."""
 
-    said: list[bytes] = []  # noqa: RUF012  # emptied by each test
+    names: list[bytes] = []  # noqa: RUF012  # emptied by each test
 
     def on_release(self) -> None:
         """Takes note."""
-        self.said.append(bytes(self))
+        self.names.append(bytes(self))
 
 
 @pytest.mark.parametrize("start", [0, PAGE, PAGE + 64, 3 * PAGE - 1])
@@ -62,15 +62,15 @@ def test_writable_when_it_is_written_then_nobody_else_sees_it(segment: Segment) 
 
 
 def test_writable_when_it_lives_then_what_it_shows_is_held(segment: Segment) -> None:
-    Told.said.clear()
-    own = memoryview(private_writable(segment.view(0, PAGE, Told(b"block"))))
+    Released.names.clear()
+    own = memoryview(private_writable(segment.view(0, PAGE, Released(b"block"))))
     piece = own[3:4]
     del own
-    before = list(Told.said)
+    before = list(Released.names)
     del piece
 
     assert before == []
-    assert Told.said == [b"block"]
+    assert Released.names == [b"block"]
 
 
 def test_writable_when_the_file_is_closed_then_it_is_a_copy(segment: Segment) -> None:

@@ -321,7 +321,7 @@ def test_send_when_the_other_side_closes_while_it_waits_then_os_error(
 # Waits that last.
 
 
-def test_wake_after_when_nothing_comes_then_the_read_says_so(
+def test_read_timeout_when_nothing_comes_then_the_read_says_so(
     right: BlockingChannel,
 ) -> None:
     right.set_read_timeout(0.01)
@@ -330,7 +330,7 @@ def test_wake_after_when_nothing_comes_then_the_read_says_so(
         right.receive_some()
 
 
-def test_wake_after_when_it_is_0_again_then_the_read_waits(
+def test_read_timeout_when_it_is_0_again_then_the_read_waits(
     left: BlockingChannel, right: BlockingChannel
 ) -> None:
     right.set_read_timeout(0.01)
@@ -342,7 +342,7 @@ def test_wake_after_when_it_is_0_again_then_the_read_waits(
         assert frames.result() == [(READY,)]
 
 
-def test_wake_after_when_it_is_cut_off_in_a_frame_then_the_rest_is_read(
+def test_read_timeout_when_it_is_cut_off_in_a_frame_then_the_rest_is_read(
     left: BlockingChannel, right: BlockingChannel
 ) -> None:
     data = written((CALL, 1, "ping", None, [b"x" * MIB]))
