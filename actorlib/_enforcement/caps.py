@@ -1,4 +1,4 @@
-"""Environment variables that keep libraries to the CPUs of a lease.
+"""Limits the threads of libraries to the CPUs of a lease, by environment variables.
 
 A library that starts one thread per core of the machine, in each of ten actors, makes
 all ten slow. These variables are read when the library loads, so they have to be in
@@ -34,7 +34,7 @@ _ALONE = (
 
 
 def thread_caps(lease_cpu_units: int, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that hold the libraries of a process to its share of the CPUs.
+    """Returns the variables that hold the libraries of a process to its CPUs.
 
     Args:
         lease_cpu_units: Its CPUs, in units; 0 if it asked for none, and then nothing is

@@ -173,34 +173,34 @@ def accelerator_ids(
     Returns:
         Every kind that the inventory knows, with an empty list if nothing is held.
     """
-    told: dict[str, list[int | str]] = {kind: [] for kind in inventory.devices}
+    ids: dict[str, list[int | str]] = {kind: [] for kind in inventory.devices}
     for share in lease.shares:
         device = share.device
         is_number = device.id.isdecimal() and device.family not in inventory.masked
-        told[device.kind].append(int(device.id) if is_number else device.id)
+        ids[device.kind].append(int(device.id) if is_number else device.id)
     for family in inventory.families:
         value = (own or {}).get(family.visible_env)
         mask = read_mask(family.visible_env, value, family.syntax)
-        if mask is not None and family.kind.name in told:
+        if mask is not None and family.kind.name in ids:
             entries = mask.entries
-            told[family.kind.name] = [int(e) if e.isdecimal() else e for e in entries]
-    return told
+            ids[family.kind.name] = [int(e) if e.isdecimal() else e for e in entries]
+    return ids
 
 
 def _granted(
-    rivals: Sequence[Accelerator],
+    same_kind: Sequence[Accelerator],
     found: Mapping[str, Detection],
     count: int | None,
     form: str | None,
 ) -> tuple[Device, ...]:
     """Returns the devices of one kind, of all families that count as it."""
-    offered = {family.family: found[family.family].devices for family in rivals}
+    offered = {family.family: found[family.family].devices for family in same_kind}
     missing = (count or 0) - sum(map(len, offered.values()))
     if missing > 0:
-        offered |= _declared(missing, _declaring(rivals, found), found)
+        offered |= _declared(missing, _families_to_declare(same_kind, found), found)
     every = [
         device
-        for family in rivals
+        for family in same_kind
         for device in family.formed(
             offered[family.family],
             None if form == "uuid" and not family.takes_uuids else form,
@@ -221,8 +221,8 @@ def _check_uuids(present: Sequence[Accelerator]) -> None:
         )
 
 
-def _declaring(
-    rivals: Sequence[Accelerator], found: Mapping[str, Detection]
+def _families_to_declare(
+    same_kind: Sequence[Accelerator], found: Mapping[str, Detection]
 ) -> list[Accelerator]:
     """Returns the families that declared devices may be of that are not there.
 
@@ -231,10 +231,10 @@ def _declaring(
     Masks that leave nothing then mean that there is to be nothing, whichever family's
     they are; and without any mask it is NVIDIA or the only one of its kind.
     """
-    usual = sorted(rivals, key=lambda family: family.family != _STAND_IN)
+    usual = sorted(same_kind, key=lambda family: family.family != _STAND_IN)
     closed = [family for family in usual if found[family.family].outer == ()]
     return (
-        [family for family in rivals if found[family.family].devices]
+        [family for family in same_kind if found[family.family].devices]
         or [family for family in closed if found[family.family].rejected]
         or [family for family in usual if found[family.family].outer][:1]
         or closed
@@ -243,25 +243,25 @@ def _declaring(
 
 
 def _declared(
-    missing: int, declaring: Sequence[Accelerator], found: Mapping[str, Detection]
+    missing: int, declarable: Sequence[Accelerator], found: Mapping[str, Detection]
 ) -> dict[str, tuple[Device, ...]]:
     """Returns the devices of these families, and so many logical ones among them.
 
     Raises:
         ValueError: Their masks name fewer.
     """
-    rooms = {family: _room(found[family.family]) for family in declaring}
-    if len(declaring) > 1 and missing > sum(rooms.values()):
+    rooms = {family: _room_for_logical(found[family.family]) for family in declarable}
+    if len(declarable) > 1 and missing > sum(rooms.values()):
         # Two families may read the same variable, which is named once.
         names = dict.fromkeys(
             f"{found[family.family].said or family.visible_env} names "
             f"{','.join(found[family.family].outer or ()) or 'none'}"
-            for family in declaring
+            for family in declarable
         )
-        have = sum(len(found[family.family].devices) for family in declaring)
+        have = sum(len(found[family.family].devices) for family in declarable)
         most = have + int(sum(rooms.values()))
         raise ValueError(
-            f"{have + missing} {declaring[0].kind.name} declared, but the visibility "
+            f"{have + missing} {declarable[0].kind.name} declared, but the visibility "
             f"variables let this process use {most}: {'; '.join(names)}. "
             f"Declare at most {most}, or set the variables to more"
         )
@@ -277,7 +277,7 @@ def _declared(
     return offered
 
 
-def _room(detection: Detection) -> float:
+def _room_for_logical(detection: Detection) -> float:
     """Counts the logical devices that the owner's mask has names for."""
     if detection.outer is None:
         return inf
