@@ -141,19 +141,19 @@ class FunctionEntry:
         label: What a call is called in messages.
         options: What it asks for.
         group: Who runs it; None if nobody ever can.
-        trouble: Why nobody can.
+        error: Why nobody can, as calls are told.
         is_stream: Whether a call gives items, one after the other.
     """
 
     __slots__ = (
         "code",
+        "error",
         "group",
         "is_stream",
         "label",
         "max_calls",
         "may_prefetch",
         "retries",
-        "trouble",
     )
 
     def __init__(
@@ -162,14 +162,14 @@ class FunctionEntry:
         label: str,
         options: FunctionOptions,
         group: TaskRunner | None,
-        trouble: BaseException | None = None,
+        error: BaseException | None = None,
         *,
         is_stream: bool = False,
     ) -> None:
         self.code = code
         self.label = label
         self.group = group
-        self.trouble = trouble
+        self.error = error
         self.is_stream = is_stream
         self.retries = Retries(options.max_retries, options.retried)
         # What ran and was not answered yet is run once more if its process dies. And

@@ -42,30 +42,35 @@ class _Backlog:
     Attributes:
         is_nested: Whether they are nested ones.
         waiting: The calls, in order; also some that were cancelled.
-        promise: Their place in the line for a slot, if they have one.
+        pending: Their place in the line for a slot, if they have one.
         starting_worker: The worker that is started on a device for them, if one is.
         has_no_worker: Whether no worker could take one when that was tried last.
     """
 
-    __slots__ = ("has_no_worker", "is_nested", "promise", "starting_worker", "waiting")
+    __slots__ = ("has_no_worker", "is_nested", "pending", "starting_worker", "waiting")
 
     def __init__(self, *, is_nested: bool) -> None:
         self.is_nested = is_nested
         self.waiting: deque[Task] = deque()
-        self.promise: asyncio.Future[Lease] | None = None
+        self.pending: asyncio.Future[Lease] | None = None
         self.starting_worker: TaskWorker | None = None
         self.has_no_worker = False
 
 
 class WorkerGroup:
-    """Runs calls of one shape: sends those that wait to workers that have slots.
+    """Sends calls that ask for the same to workers that have slots.
 
     Args:
         task_workers: Starts its workers, sends them calls and ends them.
-        slots: Where its workers get their slots from.
+        slots: Gives its workers their slots.
         demand: What a call asks for.
         options: What a worker asks for itself.
         is_on_device: Whether that is everything that a call asks for.
+
+    Attributes:
+        demand: As given, like is_on_device.
+        workers: All its workers.
+        waiting_count: How many calls wait.
     """
 
     def __init__(
@@ -111,13 +116,13 @@ class WorkerGroup:
         self._nested.has_no_worker = self._usual.has_no_worker = False
 
     def task_cancelled(self) -> None:
-        """A call that waited is over."""
+        """Takes note that a call is cancelled that waited here."""
         self.waiting_count -= 1
         if not self.waiting_count:
             self._forget_waiting()
 
     def give_up(self) -> list[Task]:
-        """Forgets the calls that wait."""
+        """Forgets the calls that wait; gives them."""
         given_up = [
             task
             for backlog in (self._usual, self._nested)
@@ -159,10 +164,10 @@ class WorkerGroup:
                 waiting.popleft()
                 self.waiting_count -= 1
                 self._task_workers.send(task, worker)
-        if nested.promise is not None and not nested.waiting:
+        if nested.pending is not None and not nested.waiting:
             # What has passed others is not for the rest of those who wait.
-            promise, nested.promise = nested.promise, None
-            self._slots.leave(promise)
+            pending, nested.pending = nested.pending, None
+            self._slots.leave(pending)
 
     def _feed_in_turn(self, *, nested_first: bool) -> None:
         while first := self._first_of_each(nested_first=nested_first):
@@ -182,7 +187,7 @@ class WorkerGroup:
                 return
 
     def _first_of_each(self, *, nested_first: bool) -> list[Task]:
-        """Who has waited for longest: the nested one, and the other one."""
+        """Lists the first nested call and the first other one, the older one first."""
         first: list[Task] = []
         for waiting in (self._usual.waiting, self._nested.waiting):
             while waiting and waiting[0].is_cancelled:
@@ -198,14 +203,14 @@ class WorkerGroup:
 
     def _refuse_all(self) -> bool:
         """Fails the calls that wait if nobody can ever run them; says whether so."""
-        trouble = self._slots.trouble()
-        if trouble is not None:
+        error = self._slots.error()
+        if error is not None:
             for task in self.give_up():
-                self._task_workers.refuse(task, type(trouble)(str(trouble)))
-        return trouble is not None
+                self._task_workers.refuse(task, type(error)(str(error)))
+        return error is not None
 
     def _next_worker(self, task: Task, backlog: _Backlog) -> TaskWorker | None:
-        """Who runs a call: somebody free, somebody new, or somebody quick."""
+        """Finds who runs a call: a free worker, a new one, or one that is quick."""
         depth = task.entry.code.depth if task.entry.may_prefetch else AT_LEAST
         best, least = None, depth
         for worker in self._in_slots:
@@ -218,7 +223,9 @@ class WorkerGroup:
                 best, least = worker, count
         if best is not None and not self._has_cpus(best):
             best = None
-        new = self._new_slot(task.entry.label, backlog)
+        new = None
+        if backlog.pending is None:  # else they are in line for one already
+            new = self._new_slot(task.entry.label, backlog)
         if new is not None or best is None:
             return new
         return None if self._others_wait() else best
@@ -226,44 +233,44 @@ class WorkerGroup:
     # Slots.
 
     def _new_slot(self, label: str, backlog: _Backlog) -> TaskWorker | None:
-        """Somebody more, if there is room for them now; else their place in line."""
+        """Gives a further worker a slot if there is one now; else it is waited for."""
         if self.is_on_device:
             return self._start_on_device(label, backlog)
-        if backlog.promise is not None or not self._may_fill_slot():
+        if not self._may_fill_slot():
             return None
-        promise = self._slots.acquire(label, is_nested=backlog.is_nested)
-        if promise.done():
-            return self._fill_slot(promise.result())
-        backlog.promise = promise
-        promise.add_done_callback(partial(self._slot_granted, backlog))
+        pending = self._slots.acquire(label, is_nested=backlog.is_nested)
+        if pending.done():
+            return self._fill_slot(pending.result())
+        backlog.pending = pending
+        pending.add_done_callback(partial(self._slot_granted, backlog))
         self._task_workers.log_long_wait(
-            promise, label, lambda: self._explain_wait(label, promise)
+            pending, label, lambda: self._explain_wait(label, pending)
         )
         return None
 
-    def _explain_wait(self, label: str, promise: asyncio.Future[Lease]) -> str | None:
-        """Why nobody runs calls; None if somebody does: that others wait is usual."""
+    def _explain_wait(self, label: str, pending: asyncio.Future[Lease]) -> str | None:
+        """Says why no worker runs calls; None if one does, as waiting is usual then."""
         if any(worker.tasks for worker in self.workers):
             return None
-        return self._slots.explain(label, promise)
+        return self._slots.explain(label, pending)
 
     def _may_fill_slot(self) -> bool:
         if not (self._idle or self._task_workers.may_start()):
             return False
         is_full = not self._is_counted and len(self._in_slots) >= MOST_SLOTS
-        return not is_full and self._slots.trouble() is None
+        return not is_full and self._slots.error() is None
 
-    def _slot_granted(self, backlog: _Backlog, promise: asyncio.Future[Lease]) -> None:
-        if backlog.promise is not promise:
+    def _slot_granted(self, backlog: _Backlog, pending: asyncio.Future[Lease]) -> None:
+        if backlog.pending is not pending:
             return  # given up, and back already
-        backlog.promise = None
-        if promise.cancelled() or promise.exception() is not None:
+        backlog.pending = None
+        if pending.cancelled() or pending.exception() is not None:
             self.feed()  # which finds out why, and tells
             return
         if not (backlog.waiting if backlog.is_nested else self.waiting_count):
-            self._slots.leave(promise)
+            self._slots.leave(pending)
             return
-        self._fill_slot(promise.result())
+        self._fill_slot(pending.result())
         self.feed(nested_first=backlog.is_nested)
         self._free_idle_slots()
 
@@ -275,7 +282,7 @@ class WorkerGroup:
             worker = self._task_workers.start(self, "function", self._options)
             self.workers[worker] = None
         worker.lease = lease
-        self._slots.occupy(lease)
+        self._slots.mark_transient(lease)
         self._put_in_slot(worker)
         return worker
 
@@ -292,15 +299,15 @@ class WorkerGroup:
             self, label, self._options, is_nested=is_nested
         )
         self.workers[worker] = None
-        promise = worker.supervisor.placement.pending
-        if promise is not None and promise.done():
-            self._slots.occupy(promise.result())
+        pending = worker.supervisor.placement.pending
+        if pending is not None and pending.done():
+            self._slots.mark_transient(pending.result())
             self._put_in_slot(worker)
             return worker
         backlog.starting_worker = worker
-        if promise is not None:
+        if pending is not None:
             self._task_workers.log_long_wait(
-                promise, label, lambda: self._explain_wait(label, promise)
+                pending, label, lambda: self._explain_wait(label, pending)
             )
         worker.supervisor.placement.settled().add_done_callback(
             lambda _: self._worker_placed(worker, backlog)
@@ -318,7 +325,7 @@ class WorkerGroup:
             or lease is None
         ):
             return  # it never will be
-        self._slots.occupy(lease)
+        self._slots.mark_transient(lease)
         self._put_in_slot(worker)
         self.feed(nested_first=backlog.is_nested)
         self._free_idle_slots()
@@ -368,15 +375,15 @@ class WorkerGroup:
                 nested.starting_worker is not None
             )
         else:
-            ours = (usual.promise is not None) + (nested.promise is not None)
+            ours = (usual.pending is not None) + (nested.pending is not None)
         return self._slots.others_wait(ours)
 
     def _leave_lines(self) -> None:
-        """No call waits: whoever stands in line for one leaves it."""
+        """Gives up the places in line for slots, as no call waits."""
         for backlog in (self._usual, self._nested):
-            promise, backlog.promise = backlog.promise, None
-            if promise is not None:
-                self._slots.leave(promise)
+            pending, backlog.pending = backlog.pending, None
+            if pending is not None:
+                self._slots.leave(pending)
             worker, backlog.starting_worker = backlog.starting_worker, None
             if worker is not None:
                 worker.supervisor.kill("nobody needed it any more")
@@ -422,7 +429,7 @@ class WorkerGroup:
             if not self._lend_to_nested(lease):
                 self._slots.release(lease)
         elif lease is not None and lease.amounts:
-            self._set_lease(worker, self._slots.lend(lease))
+            self._set_lease(worker, self._slots.release_cpus(lease))
         self.feed()
 
     def _lend_to_nested(self, lease: Lease) -> bool:
@@ -445,22 +452,22 @@ class WorkerGroup:
         """The call of a worker has that, and goes on when it has its CPUs."""
         if not worker.is_blocked or worker.pending_cpus is not None:
             return
-        promise = None
-        if not self._has_cpus(worker) and self._slots.trouble() is None:
+        pending = None
+        if not self._has_cpus(worker) and self._slots.error() is None:
             label = next((task.entry.label for task in worker.tasks), "function")
-            promise = self._slots.reacquire(label, self._cpus, self._lease_of(worker))
-        if promise is None:
+            pending = self._slots.reacquire(label, self._cpus, self._lease_of(worker))
+        if pending is None:
             self._resume(worker, None)
-        elif promise.done():
-            self._resume(worker, promise.result())
+        elif pending.done():
+            self._resume(worker, pending.result())
         else:
-            worker.pending_cpus = promise
-            promise.add_done_callback(partial(self._cpus_granted, worker))
+            worker.pending_cpus = pending
+            pending.add_done_callback(partial(self._cpus_granted, worker))
 
-    def _cpus_granted(self, worker: TaskWorker, promise: asyncio.Future[Lease]) -> None:
-        if worker.pending_cpus is promise:
-            has_failed = promise.cancelled() or promise.exception() is not None
-            self._resume(worker, None if has_failed else promise.result())
+    def _cpus_granted(self, worker: TaskWorker, pending: asyncio.Future[Lease]) -> None:
+        if worker.pending_cpus is pending:
+            has_failed = pending.cancelled() or pending.exception() is not None
+            self._resume(worker, None if has_failed else pending.result())
 
     def _resume(self, worker: TaskWorker, cpus: Lease | None) -> None:
         worker.pending_cpus = None
@@ -470,16 +477,16 @@ class WorkerGroup:
             lease = cpus if lease is None else self._slots.merge(lease, cpus)
             self._set_lease(worker, lease)
         if lease is not None:
-            self._slots.occupy(lease)
+            self._slots.mark_transient(lease)
         if not self.is_on_device:
             self._put_in_slot(worker)
         worker.supervisor.router.tell((RESUME, worker.wait_number))
 
     def _end_wait(self, worker: TaskWorker) -> None:
         """The call of a worker does not wait any more."""
-        promise, worker.pending_cpus = worker.pending_cpus, None
-        if promise is not None:
-            self._slots.leave(promise)
+        pending, worker.pending_cpus = worker.pending_cpus, None
+        if pending is not None:
+            self._slots.leave(pending)
         if worker.is_blocked:
             worker.is_blocked = False
             self._idle_workers.count_blocked(-1)

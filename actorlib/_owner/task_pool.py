@@ -132,7 +132,7 @@ class TaskPool:
         if group is None or self._closed_for:
             if borrowed:
                 self.references.returned(borrowed, OWNER)
-            self._fail(reply, entry.trouble or self._cancelled_error(entry))
+            self._fail(reply, entry.error or self._cancelled_error(entry))
             return 0
         task = Task(entry, borrowed, payload, headers, self._on_answer, self._on_item)
         task.is_nested = is_nested

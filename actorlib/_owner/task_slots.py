@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Slots(Protocol):
     """Gives one worker group its slots."""
 
-    def trouble(self) -> Exception | None:
-        """Why there never will be one, or never again."""
+    def error(self) -> Exception | None:
+        """Gives why there never will be one, or never again; None if there may be."""
         ...
 
     def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
@@ -40,35 +40,35 @@ class Slots(Protocol):
         """
         ...
 
-    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
-        """Why there is no slot yet.
+    def explain(self, label: str, pending: asyncio.Future[Lease]) -> str:
+        """Says why there is no slot yet.
 
         Args:
             label: For whom.
-            promise: What ``acquire`` gave.
+            pending: What ``acquire`` gave.
         """
         ...
 
-    def occupy(self, lease: Lease) -> None:
-        """A function begins to run with a lease, or goes on."""
+    def mark_transient(self, lease: Lease) -> None:
+        """Marks a lease as one that comes back soon: a call runs with it now."""
         ...
 
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line, or a slot that was not taken."""
+    def leave(self, pending: asyncio.Future[Lease]) -> None:
+        """Gives up a request, or a slot that was not taken."""
         ...
 
     def release(self, lease: Lease) -> None:
         """Takes a slot back."""
         ...
 
-    def lend(self, lease: Lease) -> Lease:
-        """Takes the CPUs back of a function that waits; gives what it keeps."""
+    def release_cpus(self, lease: Lease) -> Lease:
+        """Takes the CPUs of a call back that waits; gives what it keeps."""
         ...
 
     def reacquire(
         self, label: str, cpus: int, lease: Lease | None
     ) -> asyncio.Future[Lease] | None:
-        """Asks for the CPUs of a function that goes on; None if they may never come.
+        """Asks for the CPUs of a call that goes on; None if they may never come.
 
         Args:
             label: Which function, for messages.
@@ -82,7 +82,7 @@ class Slots(Protocol):
         ...
 
     def others_wait(self, own: int) -> bool:
-        """Whether more than so many stand in line."""
+        """Whether more requests wait than so many."""
         ...
 
 
@@ -100,31 +100,31 @@ class MachineSlots:
         self._admission = scheduler.admission
         self._demand = demand
 
-    def trouble(self) -> None:
-        """Nothing: what can never be given is refused before; see Slots."""
+    def error(self) -> None:
+        """Gives None: what can never be given is refused before; see Slots."""
 
     def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
         """Asks for a slot; see Slots."""
         priority = Priority.NESTED if is_nested else Priority.USUAL
         return self._admission.acquire(label, *self._demand, priority)
 
-    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
-        """Why there is no slot yet; see Slots."""
-        return self._admission.explain(label, *self._demand, promise)
+    def explain(self, label: str, pending: asyncio.Future[Lease]) -> str:
+        """Says why there is no slot yet; see Slots."""
+        return self._admission.explain(label, *self._demand, pending)
 
-    def occupy(self, lease: Lease) -> None:
-        """A function begins to run with a lease; see Slots."""
+    def mark_transient(self, lease: Lease) -> None:
+        """Marks a lease as one that comes back soon; see Slots."""
         self._ledger.mark_transient(lease)
 
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line; see Slots."""
-        self._admission.leave(promise)
+    def leave(self, pending: asyncio.Future[Lease]) -> None:
+        """Gives up a request; see Slots."""
+        self._admission.leave(pending)
 
     def release(self, lease: Lease) -> None:
         """Takes a slot back; see Slots."""
         self._admission.release(lease)
 
-    def lend(self, lease: Lease) -> Lease:
+    def release_cpus(self, lease: Lease) -> Lease:
         """Takes the CPUs back; see Slots."""
         return self._admission.release_part(lease, CPU)
 
@@ -143,7 +143,7 @@ class MachineSlots:
         return self._ledger.merge(lease, cpus)
 
     def others_wait(self, own: int) -> bool:
-        """Whether more than so many stand in line; see Slots."""
+        """Whether more requests wait than so many; see Slots."""
         return len(self._admission) > own
 
 
@@ -177,8 +177,8 @@ class GroupSlots:
         self._members: dict[asyncio.Future[Lease], ActorId] = {}
         self._numbers = itertools.count(1)
 
-    def trouble(self) -> Exception | None:
-        """Why there never will be one, or never again; see Slots."""
+    def error(self) -> Exception | None:
+        """Gives why there never will be one, or never again; see Slots."""
         group = self._groups.alive(self._spec)
         if group is None:
             return TaskPlacementGroupRemoved(
@@ -196,45 +196,45 @@ class GroupSlots:
 
     def _enter(self, request: LeaseRequest) -> asyncio.Future[Lease]:
         group = self._groups.alive(self._spec)
-        assert group is not None  # else there is trouble
-        promise = group.acquire(request)
-        if promise.done():
-            return promise
+        assert group is not None  # else there is an error
+        pending = group.acquire(request)
+        if pending.done():
+            return pending
         member = ActorId(b"%x/%d" % (id(self), next(self._numbers)))
-        self._members[promise] = member
-        group.members[member] = partial(_removed, promise)
-        promise.add_done_callback(self._settled)
-        return promise
+        self._members[pending] = member
+        group.members[member] = partial(_removed, pending)
+        pending.add_done_callback(self._settled)
+        return pending
 
-    def _settled(self, promise: asyncio.Future[Lease]) -> None:
-        """Its turn has come, or never will: it is no member of the group any more."""
-        member = self._members.pop(promise, None)
+    def _settled(self, pending: asyncio.Future[Lease]) -> None:
+        """Ends a membership: the request is granted, or never will be."""
+        member = self._members.pop(pending, None)
         group = self._groups.find(self._spec.id)
         if member is not None and group is not None:
             group.remove_member(member)
 
-    def leave(self, promise: asyncio.Future[Lease]) -> None:
-        """Gives up a place in line; see Slots."""
-        if not promise.done():
-            promise.cancel()
-        if promise.cancelled() or promise.exception() is None:
-            self._groups.leave(promise)
+    def leave(self, pending: asyncio.Future[Lease]) -> None:
+        """Gives up a request; see Slots."""
+        if not pending.done():
+            pending.cancel()
+        if pending.cancelled() or pending.exception() is None:
+            self._groups.leave(pending)
 
     def release(self, lease: Lease) -> None:
         """Takes a slot back; see Slots."""
         self._groups.release(lease)
 
-    def explain(self, label: str, promise: asyncio.Future[Lease]) -> str:
-        """Why there is no slot yet; see Slots."""
-        del promise
+    def explain(self, label: str, pending: asyncio.Future[Lease]) -> str:
+        """Says why there is no slot yet; see Slots."""
+        del pending
         group = self._groups.alive(self._spec)
         assert group is not None  # else nobody would wait any more
         return group.explain_member(self._request(label))
 
-    def occupy(self, lease: Lease) -> None:
-        """Nothing: in a group what is nested waits for nobody else; see Slots."""
+    def mark_transient(self, lease: Lease) -> None:
+        """Does nothing: in a group nested calls wait for nobody else; see Slots."""
 
-    def lend(self, lease: Lease) -> Lease:
+    def release_cpus(self, lease: Lease) -> Lease:
         """Takes the CPUs back; see Slots."""
         cpus, rest = self._groups.split(lease, CPU)
         self._groups.release(cpus)
@@ -257,7 +257,7 @@ class GroupSlots:
         return self._groups.merge(lease, cpus)
 
     def others_wait(self, own: int) -> bool:
-        """Whether more than so many seek a place in the group; see Slots."""
+        """Whether more requests wait than so many; see Slots."""
         group = self._groups.alive(self._spec)
         return group is not None and group.waiting > own
 
@@ -270,6 +270,6 @@ class GroupSlots:
         )
 
 
-def _removed(promise: asyncio.Future[Lease], _: str) -> None:
-    """The group is no more: nobody gets a slot in it; see ``trouble``."""
-    promise.cancel()
+def _removed(pending: asyncio.Future[Lease], _: str) -> None:
+    """Cancels a request, as the group is no more; see ``error``."""
+    pending.cancel()

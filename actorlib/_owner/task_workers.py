@@ -269,12 +269,12 @@ class TaskWorkers:
 
     def log_long_wait(
         self,
-        promise: asyncio.Future[Lease],
+        pending: asyncio.Future[Lease],
         label: str,
         explain: Callable[[], str | None],
     ) -> None:
         """Has the log say why a function waits for a slot, if it does for long."""
-        self._long_waits.add(promise, label, explain)
+        self._long_waits.add(pending, label, explain)
 
     def send(self, task: Task, worker: TaskWorker) -> None:
         """Sends a call to a worker."""
