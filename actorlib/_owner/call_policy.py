@@ -80,7 +80,7 @@ class CallTerms(NamedTuple):
     """Holds for one call.
 
     Attributes:
-        headers: What its worker is told of it.
+        headers: What is sent to its worker.
         retries: How often it is sent again.
         deadline: When its time is over.
     """
@@ -152,7 +152,7 @@ class CallPolicy:
         return late_error(self.where(timed.method), timed.deadline)
 
 
-def opened(headers: dict[str, Any]) -> dict[str, Any]:
+def load_retries(headers: dict[str, Any]) -> dict[str, Any]:
     """The headers of a worker's call, with the classes of exceptions loaded.
 
     Raises:

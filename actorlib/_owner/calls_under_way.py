@@ -1,6 +1,6 @@
 """Tells which of an actor's calls run, from those that have no answer.
 
-Nobody is told when a call begins: an actor begins them in the order in which they came,
+No frame says when a call begins: an actor begins them in the order in which they came,
 as many as its limits allow, so what runs follows from what has no answer.
 """
 
@@ -29,8 +29,8 @@ class UnderWay(NamedTuple):
         number: Its number in its actor; 0 where it has none yet.
         method: The name of the method.
         state: Where it is; ``sent`` if it is in the worker.
-        reply: Who wants the answer.
-        told: What was said of it besides its arguments.
+        target: Who wants the answer.
+        headers: What was said of it besides its arguments.
         since: When it was made, by the clock of the loop; None if that is unknown.
         gives_way: Whether it lets others run, as a stream does whose reader is behind.
     """
@@ -38,8 +38,8 @@ class UnderWay(NamedTuple):
     number: int
     method: str
     state: CallState
-    reply: Any
-    told: Mapping[str, Any] | None
+    target: Any
+    headers: Mapping[str, Any] | None
     since: float | None
     gives_way: bool = False
 
@@ -51,7 +51,7 @@ def with_states(
     *,
     is_busy: bool = False,
 ) -> list[UnderWay]:
-    """The same calls; of those in the worker it is told which run.
+    """Gives the same calls, and says of those in the worker which run.
 
     Args:
         calls: Those of one actor, in the order in which they were sent.
@@ -84,7 +84,7 @@ def _places(
     limits: Mapping[str, int],
 ) -> list[tuple[str, int]]:
     """What a call needs to run: its places, each with how many there are."""
-    group = (call.told or {}).get("group") or groups.get(call.method, "")
+    group = (call.headers or {}).get("group") or groups.get(call.method, "")
     method = face.methods.get(call.method)
     is_async = method is not None and method.is_async
     places: list[tuple[str, int]] = []

@@ -4,7 +4,7 @@ All methods of an actor run on its one thread, plain ones and ``async def`` ones
 it asked for more by ``max_concurrency`` or concurrency groups. While that thread blocks
 until a call is answered, it does nothing else. So if that call needs an actor whose
 thread blocks likewise, and so on until the first, none of them will ever end. Then the
-worker that closed the circle is told that its answer will never come.
+worker that closed the cycle is told that its answer will never come.
 
 Only what is certain is kept here. A wait that may end by itself (by a timeout or a
 deadline), an ``await``, which does not block the thread, and a call of an actor with
@@ -57,7 +57,7 @@ class Need(NamedTuple, Generic[A]):
 
 
 class WaitEdge(NamedTuple):
-    """Names one wait of a circle.
+    """Names one wait of a cycle.
 
     Attributes:
         who: Who waits.
@@ -84,7 +84,7 @@ class Waits(Generic[A, C]):
         wait: Wait[C],
         need: Callable[[C], Need[A] | None],
     ) -> list[WaitEdge]:
-        """Takes an actor that begins to wait; finds the circle that this closes.
+        """Takes an actor that begins to wait; finds the cycle that this closes.
 
         Args:
             actor: Whose thread waits.
@@ -92,7 +92,7 @@ class Waits(Generic[A, C]):
             need: What a call needs now; None if it has been answered.
 
         Returns:
-            The circle that this closes, beginning here; empty if there is none.
+            The cycle that this closes, beginning here; empty if there is none.
         """
         self._waits[actor] = wait
         links: list[WaitEdge] = []
@@ -116,18 +116,18 @@ class Waits(Generic[A, C]):
         self._waits.pop(actor, None)
 
 
-def circle_in_words(links: list[WaitEdge]) -> str:
+def cycle_in_words(links: list[WaitEdge]) -> str:
     """Says what waits for what, and what to do about it."""
     first = links[0]
-    told = f"{first.who} waits for {first.what}"
+    text = f"{first.who} waits for {first.what}"
     if len(links) == 1:
-        told += " of the same actor"
+        text += " of the same actor"
     for before, link in pairwise(links):
         if link.who != before.what:
-            told += f", which is behind {link.who}"
-        told += f", which waits for {link.what}"
+            text += f", which is behind {link.who}"
+        text += f", which waits for {link.what}"
     return (
-        f"{told}, which cannot begin before {first.who} has ended: make one that "
+        f"{text}, which cannot begin before {first.who} has ended: make one that "
         "waits async, give a plain class max_concurrency=2, or await it elsewhere"
     )
 
@@ -171,10 +171,10 @@ class Deadlocks:
             else _named(supervisor, method, asked.supervisor)
         )
         wait = Wait(who, (session.number, call, session.actor))
-        circle = self._waits.begin(session.actor, wait, self._need)
-        if circle:
+        cycle = self._waits.begin(session.actor, wait, self._need)
+        if cycle:
             asked.drop()  # first: whoever waited may be the one to run it
-            asked.fail(DeadlockError(circle_in_words(circle)))
+            asked.fail(DeadlockError(cycle_in_words(cycle)))
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Forgets the wait of a worker."""

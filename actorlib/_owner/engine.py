@@ -28,7 +28,7 @@ from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.placement_groups import GroupVerbs
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.streams import OwnerFeed
-from actorlib._owner.submission import Sending
+from actorlib._owner.submission import CallSubmitter
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
@@ -85,8 +85,8 @@ class LocalEngine(ABC):
         self._grace = options.grace
         self._thread = threading.get_ident()
         self._definitions = ClassDefinitions(self)
-        self._sending = Sending(self, self._references, self.loop)
-        self._lanes = self._sending.lanes  # at hand likewise
+        self._submitter = CallSubmitter(self, self._references, self.loop)
+        self._order = self._submitter.order  # at hand likewise
         self._pool = self.actor_table.pool
         self.groups = GroupVerbs(
             self.actor_table.groups, self.loop, self._new_group, self._check_open
@@ -112,10 +112,12 @@ class LocalEngine(ABC):
             self.actor_table.actor_names.vacant(spec.options)
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
-        arguments = self._sending.arguments(name, spec.args, spec.kwargs)
+        arguments = self._submitter.arguments(name, spec.args, spec.kwargs)
         actor = self.actor_table.registry.new_id()
         made_of = ActorDefinition(definition, spec.interface, spec.options)
-        self.actor_table.create(actor, made_of, self._sending.sealed(arguments))
+        self.actor_table.create(
+            actor, made_of, self._submitter.constructor_arguments(arguments)
+        )
         return actor
 
     def call(
@@ -140,11 +142,11 @@ class LocalEngine(ABC):
         if headers is not None or PROPAGATED:
             headers = headers_of(callee)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        payload = None if kwargs or self._lanes else encode_plain_call(args)
+        payload = None if kwargs or self._order else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
             supervisor.router.call(ref, callee.name, payload, headers)
             return ref
-        self._sending.send(supervisor, ref, callee, args, kwargs, headers)
+        self._submitter.send(supervisor, ref, callee, args, kwargs, headers)
         return ref
 
     @abstractmethod
@@ -179,8 +181,10 @@ class LocalEngine(ABC):
         if payload is not None:  # the usual case: everything else is the long way
             bind(result, pool, pool.post(result, entry, None, payload, headers))
             return result
-        call = Call(0, spec, self._sending.arguments(spec.name, args, kwargs), headers)
-        self._sending.post(pool, entry, result, call)
+        call = Call(
+            0, spec, self._submitter.arguments(spec.name, args, kwargs), headers
+        )
+        self._submitter.post(pool, entry, result, call)
         return result
 
     def stream(
@@ -199,11 +203,11 @@ class LocalEngine(ABC):
             router = supervisor.router
             reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, router))
             headers = headers_of(callee)
-            payload = None if kwargs or self._lanes else encode_plain_call(args)
+            payload = None if kwargs or self._order else encode_plain_call(args)
             if payload is not None:
                 router.call(reading, callee.name, payload, headers)
             else:
-                self._sending.send(supervisor, reading, callee, args, kwargs, headers)
+                self._submitter.send(supervisor, reading, callee, args, kwargs, headers)
             return reading
         pool = self._pool
         reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool))
@@ -359,7 +363,7 @@ class LocalEngine(ABC):
         if ended:
             await asyncio.wait(ended, timeout=_PATIENCE)
 
-    # Sending.
+    # CallSubmitter.
 
     def _supervisor_of(self, actor: ActorId) -> ActorSupervisor:
         supervisor = self._supervisors.get(actor)

@@ -177,14 +177,14 @@ class Inspector:
             name=call.method,
             task_id=task_id,
             age=None if call.since is None else self._clock.now() - call.since,
-            caller=self._caller(call.reply),
-            variables=variables_in(call.told or {}),
+            caller=self._caller(call.target),
+            variables=variables_in(call.headers or {}),
         )
 
     def _call_info(
         self, supervisor: ActorSupervisor, prefix: bytes, call: UnderWay
     ) -> CallInfo:
-        record, told = supervisor.record, call.told or {}
+        record, headers = supervisor.record, call.headers or {}
         is_there = call.state in ("queued", "running")
         return CallInfo(
             actor_id=record.id.hex(),
@@ -192,23 +192,23 @@ class Inspector:
             method=call.method,
             state=call.state,
             actor_name=record.options.name,
-            name=told.get("name") or f"{record.called.class_name}.{call.method}",
+            name=headers.get("name") or f"{record.called.class_name}.{call.method}",
             task_id=f"{prefix.hex()}{call.number:016x}" if is_there else "",
             age=None if call.since is None else self._clock.now() - call.since,
-            caller=self._caller(call.reply),
-            variables=variables_in(told),
+            caller=self._caller(call.target),
+            variables=variables_in(headers),
         )
 
-    def _caller(self, reply: object) -> str:
+    def _caller(self, target: object) -> str:
         """Names the call that waits for an answer; empty for the owner's own code."""
-        while isinstance(reply, CancelledTarget):
-            reply = reply.target
-        if not isinstance(reply, WorkerCall | WorkerStream):
+        while isinstance(target, CancelledTarget):
+            target = target.target
+        if not isinstance(target, WorkerCall | WorkerStream):
             return ""
-        supervisor = self._supervisors.get(reply.session.actor)
+        supervisor = self._supervisors.get(target.session.actor)
         if supervisor is None:
             return "a call of an actor that is gone"
-        method = supervisor.router.method_of(reply.parent_call)
+        method = supervisor.router.method_of(target.parent_call)
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title

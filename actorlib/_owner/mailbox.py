@@ -110,15 +110,6 @@ class Mailbox(Generic[R]):
         """An answer came: whom it is for, or None if nobody wants it any more."""
         return self.calls.drop(number) if number in self.sent else None
 
-    def reply_of(self, number: int) -> R | None:
-        """Who waits for the answer of a call that was sent, by its number now."""
-        sent = self.sent.get(number)
-        return None if sent is None else sent[0]
-
-    def replies(self) -> list[R | None]:
-        """Everybody who waits for an answer."""
-        return [target for target, *_ in self.calls.posted.values()]
-
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""
         number = self.current(number)

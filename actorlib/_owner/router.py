@@ -3,8 +3,8 @@
 Answers of the owner's own calls fill an ``ObjectRef``, and items of their streams a
 ``StreamReader``; those of a worker's calls are passed on to it without being decoded.
 
-A stream is told what was taken of it only in answer to an item, so what its actor is
-told is of a stream that it knows. An actor that was ended by name (``end``, the end of
+What was taken of a stream is said only in answer to an item, so an actor hears only of
+streams that it knows. An actor that was ended by name (``end``, the end of
 its block) leaves behind what it was sent. A stream that nobody takes anything of would
 keep it for ever: it is cut off when nothing was taken of it for a while. Its worker
 knows which those are.
@@ -144,7 +144,7 @@ class CallRouter:
         """All calls without an answer, and where each is."""
         return [
             call._replace(
-                gives_way=isinstance(call.reply, StreamReader) and call.reply.lags
+                gives_way=isinstance(call.target, StreamReader) and call.target.lags
             )
             for call in self._mailbox.unanswered()
         ]
@@ -189,7 +189,7 @@ class CallRouter:
 
     def send(
         self,
-        reply: ResponseTarget,
+        target: ResponseTarget,
         method: str,
         loans: Collection[CountedId] | None,
         payload: Payload,
@@ -198,7 +198,7 @@ class CallRouter:
         """Sends a call, or keeps it until the actor is ready; gives its number.
 
         Args:
-            reply: Who gets the answer.
+            target: Who gets the answer.
             method: The name of the method.
             loans: The actors whose handles are in the payload; this process holds
                 them once more until the call has gone.
@@ -206,14 +206,14 @@ class CallRouter:
             headers: What the caller says of this call alone.
         """
         if self._is_closed:
-            self._refuse(reply, loans, self._died())
+            self._refuse(target, loans, self._died())
             return 0
         retries = self._retries
         deadline = None
         if headers:
             headers, retries, deadline = self._policy.terms_of(headers)
         number, frame = self._mailbox.post(
-            reply, method, loans, payload, headers, retries
+            target, method, loans, payload, headers, retries
         )
         channel = self.channel
         if number and (frame is None or channel is None or not channel.is_turn_timed):
@@ -227,7 +227,7 @@ class CallRouter:
             if loans:
                 self._lend(frame)
         elif not number:
-            self._refuse(reply, loans, self._unavailable())
+            self._refuse(target, loans, self._unavailable())
         return number
 
     def _made_now(self) -> None:
@@ -274,19 +274,19 @@ class CallRouter:
             return
         # It is there until it is answered: if that fails, its actor's end answers it.
         sent = mailbox.sent.get(number)
-        reply = None if sent is None else sent[0]
-        if type(reply) is ObjectRef and frame[0] == RESULT and frame[2] is None:
+        target = None if sent is None else sent[0]
+        if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
             try:
                 value = decode(frame[3])
             except BaseException as error:  # noqa: BLE001  # loading runs the user's code
-                fail_to_load(reply, error)
+                fail_to_load(target, error)
             else:
-                if not reply.done():
-                    reply.set_result(value)
+                if not target.done():
+                    target.set_result(value)
         elif number >= LINKED:
             self.callers.answer(frame)
         else:
-            give_answer(reply, frame, self._loans)
+            give_answer(target, frame, self._loans)
         mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
         calls = self._calls
         if not (calls.posted or calls.deferred):
@@ -299,10 +299,10 @@ class CallRouter:
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
         self._timekeeper.discard(call)
-        reply = self._mailbox.settle(call)
+        target = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
-        if reply is not None:
-            give_error(reply, self._died())
+        if target is not None:
+            give_error(target, self._died())
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""
@@ -420,14 +420,14 @@ class CallRouter:
 
     def _give_up(
         self,
-        replies: list[ResponseTarget],
+        targets: list[ResponseTarget],
         frames: list[Frame],
         why: Callable[[], BaseException],
     ) -> None:
         tear_down(
             self,
             *(partial(self._return, frame) for frame in frames),
-            *(partial(_fail, reply, why) for reply in replies),
+            *(partial(_fail, target, why) for target in targets),
         )
 
     def _return(self, frame: Frame | None) -> None:
@@ -437,25 +437,29 @@ class CallRouter:
 
     def _refuse(
         self,
-        reply: ResponseTarget,
+        target: ResponseTarget,
         loans: Collection[CountedId] | None,
         error: BaseException,
     ) -> None:
         if loans:
             self._loans.returned(loans, OWNER)
-        give_error(reply, error)
+        give_error(target, error)
 
-    # The replier of the owner's refs.
+    # What refs ask of who fills them; see ResultOwner.
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops a call; True if it is told when it has ended; see ResultOwner."""
+        """Stops a call; True if its end is reported later; see ResultOwner."""
         number = self._mailbox.current(call)
-        reply, method, _ = self._mailbox.sent.get(number, (None, "", None))
-        if reply is None or self.channel is None or not self._policy.ends_later(method):
+        target, method, _ = self._mailbox.sent.get(number, (None, "", None))
+        if (
+            target is None
+            or self.channel is None
+            or not self._policy.ends_later(method)
+        ):
             self._drop(call, recursive=recursive)
             return False
-        if type(reply) is not CancelledTarget:
-            self._calls.replace(number, CancelledTarget(reply, self._drop_answer))
+        if type(target) is not CancelledTarget:
+            self._calls.replace(number, CancelledTarget(target, self._drop_answer))
             self.channel.send((CANCEL, number))
             if recursive:
                 self._policy.cancel_children(self._session, number)
@@ -547,8 +551,8 @@ class CallRouter:
         return self._objects.travel(ref)
 
 
-def _fail(reply: ResponseTarget, why: Callable[[], BaseException]) -> None:
-    give_error(reply, why())  # an error of its own for each: it keeps their frames
+def _fail(target: ResponseTarget, why: Callable[[], BaseException]) -> None:
+    give_error(target, why())  # an error of its own for each: it keeps their frames
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from actorlib._owner.task_pool import TaskPool
     from actorlib._wire.arguments import SendingEngine
 
-    Answered: TypeAlias = ObjectRef[Any] | StreamReader
+    Result: TypeAlias = ObjectRef[Any] | StreamReader
 
 
-class Sending:
-    """What the owner's code sends to actors.
+class CallSubmitter:
+    """Encodes and sends what the owner's code calls, in order.
 
     Args:
         engine: Whose handles may be among the arguments.
@@ -53,8 +53,8 @@ class Sending:
         self._loans = loans
         self._loop = loop
         self._places = itertools.count(1)
-        self.lanes: CallOrder[ActorId, int] = CallOrder()
-        self._held_back: dict[int, Callable[[], None]] = {}
+        self.order: CallOrder[ActorId, int] = CallOrder()
+        self._deferred: dict[int, Callable[[], None]] = {}
 
     def arguments(
         self, where: object, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -69,12 +69,12 @@ class Sending:
             self._loans.arrived(arguments.loans, OWNER)
         return arguments
 
-    def sealed(
+    def constructor_arguments(
         self, arguments: Arguments
     ) -> EncodedArguments | BaseException | asyncio.Future[EncodedArguments]:
         """A constructor's arguments, why there are none, or a future of them."""
         if arguments.are_ready:
-            return self.completed(arguments)
+            return self._completed(arguments)
         later: asyncio.Future[EncodedArguments] = self._loop.create_future()
         call_when_done(arguments.refs, partial(self._complete_into, later, arguments))
         return later
@@ -82,7 +82,7 @@ class Sending:
     def send(
         self,
         supervisor: ActorSupervisor,
-        ref: ObjectRef[Any] | StreamReader,
+        ref: Result,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
@@ -103,12 +103,12 @@ class Sending:
         """
         router = supervisor.router
         arguments = self.arguments(callee, args, kwargs)
-        if self.lanes or not arguments.are_ready:
+        if self.order or not arguments.are_ready:
             number = router.defer(ref, callee.name, headers)
             bind(ref, router, number)
             self._send_in_order(supervisor, Call(number, callee, arguments, headers))
             return
-        encoded = self.completed(arguments)
+        encoded = self._completed(arguments)
         if isinstance(encoded, BaseException):
             bind(ref, router, 0)
             ref.set_exception(encoded)
@@ -120,21 +120,21 @@ class Sending:
         """Sends a call when its arguments are there and those before it have gone."""
         lane, place = supervisor.record.id, next(self._places)
         ready, passes = call.arguments.are_ready, not call.callee.keeps_order
-        if self.lanes.add(lane, place, ready=ready, passes=passes):
-            self._send_held(supervisor, call)
+        if self.order.add(lane, place, ready=ready, passes=passes):
+            self._send_deferred(supervisor, call)
             return
-        self._held_back[place] = partial(self._send_held, supervisor, call)
+        self._deferred[place] = partial(self._send_deferred, supervisor, call)
 
         def settled() -> None:
-            for free in self.lanes.resolve(lane, place, goes=True):
-                self._held_back.pop(free)()
+            for free in self.order.resolve(lane, place, goes=True):
+                self._deferred.pop(free)()
 
         call_when_done(call.arguments.refs, settled)
 
-    def _send_held(self, supervisor: ActorSupervisor, call: Call) -> None:
+    def _send_deferred(self, supervisor: ActorSupervisor, call: Call) -> None:
         router = supervisor.router
         waiting = router.take_deferred(call.number)
-        encoded = self.encoded_for(waiting, call.arguments)
+        encoded = self._encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
             payload, loans = encoded
             name = call.callee.name
@@ -143,7 +143,7 @@ class Sending:
         supervisor.idle()
 
     def post(
-        self, pool: TaskPool, entry: FunctionEntry, ref: Answered, call: Call
+        self, pool: TaskPool, entry: FunctionEntry, ref: Result, call: Call
     ) -> None:
         """Posts a call of a function when its arguments are there.
 
@@ -155,18 +155,20 @@ class Sending:
         """
         call.number = pool.defer(ref, entry, call.headers)
         bind(ref, pool, call.number)
-        call_when_done(call.arguments.refs, partial(self._post_held, pool, entry, call))
+        call_when_done(
+            call.arguments.refs, partial(self._post_deferred, pool, entry, call)
+        )
 
-    def _post_held(self, pool: TaskPool, entry: FunctionEntry, call: Call) -> None:
+    def _post_deferred(self, pool: TaskPool, entry: FunctionEntry, call: Call) -> None:
         waiting = pool.take_deferred(call.number)
-        encoded = self.encoded_for(waiting, call.arguments)
+        encoded = self._encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
             payload, loans = encoded
             posted = pool.post(waiting, entry, loans, payload, call.headers)
             bind(waiting, pool, posted)
 
-    def encoded_for(
-        self, waiting: Answered | None, arguments: Arguments
+    def _encoded_for(
+        self, waiting: Result | None, arguments: Arguments
     ) -> EncodedArguments | None:
         """The payload of a call whose refs are done, if it is still to be sent.
 
@@ -175,17 +177,17 @@ class Sending:
                 cancelled while it waited.
             arguments: Its arguments.
         """
-        completed = self.completed(arguments)
-        if isinstance(completed, BaseException):
+        encoded = self._completed(arguments)
+        if isinstance(encoded, BaseException):
             if waiting is not None:
-                waiting.set_exception(completed)
+                waiting.set_exception(encoded)
             return None
         if waiting is None:
-            self._loans.returned(completed.loans or (), OWNER)
+            self._loans.returned(encoded.loans or (), OWNER)
             return None
-        return completed
+        return encoded
 
-    def completed(self, arguments: Arguments) -> EncodedArguments | BaseException:
+    def _completed(self, arguments: Arguments) -> EncodedArguments | BaseException:
         """The payload of arguments whose refs are done, or why there is none."""
         try:
             payload, loans = arguments.payload()
@@ -202,11 +204,11 @@ class Sending:
     def _complete_into(
         self, later: asyncio.Future[EncodedArguments], arguments: Arguments
     ) -> None:
-        completed = self.completed(arguments)
-        if isinstance(completed, EncodedArguments):
+        encoded = self._completed(arguments)
+        if isinstance(encoded, EncodedArguments):
             if later.done():
-                self._loans.returned(completed.loans or (), OWNER)
+                self._loans.returned(encoded.loans or (), OWNER)
             else:
-                later.set_result(completed)
+                later.set_result(encoded)
         elif not later.done():
-            later.set_exception(completed)
+            later.set_exception(encoded)

@@ -110,7 +110,7 @@ class TaskPool:
 
     def post(
         self,
-        reply: ResponseTarget,
+        target: ResponseTarget,
         entry: FunctionEntry,
         borrowed: Collection[CountedId] | None,
         payload: Payload,
@@ -121,7 +121,7 @@ class TaskPool:
         """Takes a call, whose arguments are there; gives its number.
 
         Args:
-            reply: Who gets the answer.
+            target: Who gets the answer.
             entry: What it is a call of.
             borrowed: What is in its arguments, which this process holds for it.
             payload: The arguments.
@@ -132,12 +132,12 @@ class TaskPool:
         if group is None or self._closed_for:
             if borrowed:
                 self.references.returned(borrowed, OWNER)
-            self._fail(reply, entry.error or self._cancelled_error(entry))
+            self._fail(target, entry.error or self._cancelled_error(entry))
             return 0
         task = Task(entry, borrowed, payload, headers, self._on_answer, self._on_item)
         task.is_nested = is_nested
         calls = self._calls
-        task.number = number = calls.begin(reply, task, headers)
+        task.number = number = calls.begin(target, task, headers)
         now = self.loop.time()
         if now >= calls.next_mark:
             calls.mark(now)

@@ -91,9 +91,9 @@ class CrossingEngine(LocalEngine):
         payload: bytes,
         headers: dict[str, object] | None,
     ) -> None:
-        if self._lanes:  # others wait for their arguments, perhaps to the same actor
+        if self._order:  # others wait for their arguments, perhaps to the same actor
             args, kwargs = decode_call(payload)
-            self._sending.send(supervisor, ref, callee, tuple(args), kwargs, headers)
+            self._submitter.send(supervisor, ref, callee, tuple(args), kwargs, headers)
         else:
             supervisor.router.call(ref, callee.name, payload, headers)
 

@@ -268,7 +268,7 @@ class WorkerCall:
         """Tells that there will be none."""
         kind = DIED
         if isinstance(error, DeadlineExceededError) and error.is_inherited:
-            kind = CANCELLED  # whoever waits for the call above is told likewise
+            kind = CANCELLED  # as whoever waits for the parent call hears
         summary, payload = one_line(error), dump_exception(error)
         self.answer((FAILURE, 0, kind, summary, "", "", None, payload))
 

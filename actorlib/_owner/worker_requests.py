@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.log import warn
-from actorlib._owner.call_policy import opened
+from actorlib._owner.call_policy import load_retries
 from actorlib._owner.deadlocks import Deadlocks
 from actorlib._owner.peer_links import OF_LINKS, LinkBroker
 from actorlib._owner.pending_creations import PendingCreations
@@ -227,7 +227,7 @@ class WorkerRequests:
             self._calls.deferred.discard((session.number, call))
         if headers and "retries" in headers:
             try:
-                headers = opened(headers)
+                headers = load_retries(headers)
             except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
                 made.fail(_unreadable(method, error))
                 return
@@ -336,7 +336,7 @@ class WorkerRequests:
     ) -> None:
         """Takes a call that waits for its arguments: it may end before they come."""
         supervisor = self._find_actor(actor)
-        if supervisor is None and actor:  # told when it is made for
+        if supervisor is None and actor:  # refused when the call itself comes
             return
         made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
         self._calls.defer(made, deadline)

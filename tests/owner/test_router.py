@@ -152,19 +152,19 @@ async def test_settle_when_a_failure_brings_no_exception_then_the_call_fails(
 async def test_settle_when_a_call_that_is_kept_still_waits_then_it_keeps_what_it_has(
     called: Called,
 ) -> None:
-    dispatch, loop = called.router, asyncio.get_running_loop()
-    dispatch.interrupted()
+    router, loop = called.router, asyncio.get_running_loop()
+    router.interrupted()
     called.loans.arrived([b"known"], 0)  # as whoever makes the call does
     ref: ObjectRef[Any] = ObjectRef(loop=loop)
     headers = {"retries": (2, True)}
-    number = dispatch.send(ref, "ping", [b"known"], encode(()), headers)
+    number = router.send(ref, "ping", [b"known"], encode(()), headers)
 
-    dispatch.settle((RESULT, number, None, encode(1)))  # which no honest worker does
+    router.settle((RESULT, number, None, encode(1)))  # which no honest worker does
 
     assert not ref.done()
     assert called.loans.held == 1
-    assert dispatch.pending == 1
-    dispatch.over()
+    assert router.pending == 1
+    router.over()
     assert called.loans.held == 0
     for lost in (called.ref, ref):
         with pytest.raises(ActorDiedError):

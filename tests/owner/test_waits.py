@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._owner.deadlocks import Need, Wait, WaitEdge, Waits, circle_in_words
+from actorlib._owner.deadlocks import Need, Wait, WaitEdge, Waits, cycle_in_words
 
 A, B, C = "A", "B", "C"
 NEEDS: dict[int, Need[str]] = {
@@ -87,4 +87,4 @@ def test_end_when_a_wait_was_given_up_then_it_closes_nothing() -> None:
     ],
 )
 def test_circle_when_told_then_it_names_each(links: list[WaitEdge], told: str) -> None:
-    assert circle_in_words(links).startswith(told)
+    assert cycle_in_words(links).startswith(told)
