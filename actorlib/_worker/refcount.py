@@ -25,6 +25,7 @@ class LocalRefCount:
     Attributes:
         awaits_answer: Says whether an actor has yet to answer a call that the owner
             does not know of: references to it are not given back before.
+        released: The references whose holders are gone, before that is counted.
         awaited: The actors of which that is so, and which nothing here holds.
     """
 
@@ -33,7 +34,7 @@ class LocalRefCount:
         self.awaited: set[CountedId] = set()
         self._holders: dict[CountedId, int] = {}
         self._borrowed: dict[CountedId, int] = {}
-        self._released: deque[CountedId] = deque()
+        self.released: deque[CountedId] = deque()
         self._lock = threading.Lock()
 
     def retain(self, actor: CountedId) -> None:
@@ -43,7 +44,7 @@ class LocalRefCount:
 
     def release(self, actor: CountedId) -> None:
         """Notes that a handle here is gone; safe in a destructor."""
-        self._released.append(actor)
+        self.released.append(actor)
 
     def borrow(self, actors: Iterable[CountedId]) -> None:
         """Counts the references that one frame brought; who loads it retains them."""
@@ -70,12 +71,12 @@ class LocalRefCount:
             wait: Whether to wait for another thread that is counting; without, what
                 was noted stays noted until the next time.
         """
-        if not self._released or not self._lock.acquire(blocking=wait):
+        if not self.released or not self._lock.acquire(blocking=wait):
             return []
         try:
             returned: dict[CountedId, int] = {}
-            while self._released:
-                actor = self._released.popleft()
+            while self.released:
+                actor = self.released.popleft()
                 self._holders[actor] -= 1
                 if not self._holders[actor]:
                     del self._holders[actor]

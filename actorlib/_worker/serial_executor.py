@@ -251,8 +251,9 @@ class SerialExecutor:
 
     def flush(self) -> None:
         """Sends what was answered."""
-        for returned in self._client.release_frames():
-            self._pipe.gather(returned)
+        if self._client.refcount.released:  # seldom, so it is looked at here
+            for returned in self._client.release_frames():
+                self._pipe.gather(returned)
         if self._links.gathered:
             self._links.flush()
         self._pipe.flush()

@@ -200,8 +200,9 @@ class ThreadedExecutor:
 
     def _run_deferred(self) -> None:
         """Does what was put off while this thread was busy."""
-        for returned in self._client.release_frames():
-            self._pipe.send(returned)
+        if self._client.refcount.released:  # seldom, so it is looked at here
+            for returned in self._client.release_frames():
+                self._pipe.send(returned)
         self._inbox.run_callbacks()
 
     def _break(self, error: BaseException) -> None:
