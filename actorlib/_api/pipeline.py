@@ -141,6 +141,7 @@ class PipelineTask:
         Raises:
             TypeError: It is neither.
         """
+        kind = type(made).__name__
         if isinstance(made, ObjectRef):
             self.refs = (cast("ObjectRef[Any]", made),)
             return
@@ -149,7 +150,7 @@ class PipelineTask:
             raise TypeError(
                 "the function has to return the ref of a call, as in 'lambda actor, "
                 f"value: actor.method.remote(value)', and returned {made!r} "
-                f"({type(made).__name__})"
+                f"({kind})"
             )
         self._is_one = False
         self.refs = tuple(cast("list[ObjectRef[Any]]", several))

@@ -7,9 +7,9 @@ refs, classes) is what ``actorlib`` itself gives.
 
 In the order in which to read it:
 
-* ``_session``: the thread, its loop, and the runtime on it.
-* ``_options``, ``_init``: what ``init()`` may be told, and starting and ending.
-* ``_verbs``: get, put, wait, and what else blocks.
+* ``_script_runtime``: the thread with an event loop that a script's runtime is on.
+* ``_options``, ``_init``: checks options, starts and ends the runtime.
+* ``_verbs``: ``get``, ``put``, ``wait`` and the other functions that block.
 * ``util``, ``actor``, ``exceptions``, ``runtime_env``: where scripts look for the rest.
 """
 

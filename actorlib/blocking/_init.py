@@ -1,14 +1,16 @@
-"""Starting and ending the runtime of a script."""
+"""``init`` and ``shutdown``: start and end the runtime of a script."""
 
 from __future__ import annotations
 
 import logging
+import os
 from typing import TYPE_CHECKING, Any, Self
 
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._core.public import public
+from actorlib._runtime import ENGINE_VARIABLE
 from actorlib.blocking._options import checked_init
-from actorlib.blocking._session import SCRIPT
+from actorlib.blocking._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -19,7 +21,7 @@ _log = logging.getLogger("actorlib")
 
 @public("actorlib.blocking")
 class Context:
-    """What ``init()`` gives: ``with init():`` ends the runtime with the block."""
+    """The runtime of a script: ``with init():`` ends it with the block."""
 
     dashboard_url = ""
 
@@ -42,7 +44,7 @@ class Context:
 
     @property
     def address_info(self) -> dict[str, str]:
-        """Where it runs: here."""
+        """Where it runs."""
         return {"address": "local", "node_id": current_engine().context.node_id}
 
     def __getitem__(self, name: str) -> str:
@@ -60,8 +62,9 @@ def init(address: str | None = None, **options: Any) -> Context:
     or with the script, however that ends.
 
     Args:
-        address: None or ``"local"``: the runtime is always this machine's. Default:
-            None.
+        address: Where the cluster is, with ``engine="ray"`` alone: see
+            ``actorlib.init``. ``"local"`` is this machine. Default: None, which is
+            this machine.
         **options: How the runtime is, by name. What of Ray's is about its dashboard,
             its logs or its own processes is noted in the log and does nothing; None is
             what is not said.
@@ -125,6 +128,8 @@ def init(address: str | None = None, **options: Any) -> Context:
     Raises:
         InitError: An option is unknown, or asks for what there is not. It is a
             ValueError and a RuntimeError. Nothing was started.
+        ClusterError: There is no cluster at the address, or it is one of another Ray.
+        ImportError: The engine is Ray's, and Ray is not installed.
         RuntimeError: A runtime is running, and ``ignore_reinit_error`` is not set.
         TypeError: A value has the wrong type.
         ValueError: A value is out of range.
@@ -137,9 +142,10 @@ def init(address: str | None = None, **options: Any) -> Context:
         ...     print(ray.get(ref))
         [1, 2, 3]
     """
-    told = checked_init({**options, "address": address})
+    engine = options.get("engine") or os.environ.get(ENGINE_VARIABLE)
+    checked = checked_init({**options, "address": address}, is_on_ray=engine == "ray")
     if find_engine() is not None:
-        if told.ignores_second:
+        if checked.ignores_second:
             return Context()
         end = (
             "call shutdown() before init()"
@@ -150,13 +156,14 @@ def init(address: str | None = None, **options: Any) -> Context:
             f"a runtime is running in this process already: {end}, or write "
             "init(ignore_reinit_error=True) to go on with the one there is"
         )
-    if told.logging_level is not None:
-        _log.setLevel(told.logging_level)
-    if told.noted:
+    if checked.logging_level is not None:
+        _log.setLevel(checked.logging_level)
+    if checked.ignored:
         _log.warning(
-            "init(): there is nothing here that %s would change", ", ".join(told.noted)
+            "init(): there is nothing here that %s would change",
+            ", ".join(checked.ignored),
         )
-    SCRIPT.start(told.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked where they are used
+    SCRIPT.start(checked.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked where they are used
     return Context()
 
 

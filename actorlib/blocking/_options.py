@@ -1,7 +1,7 @@
-"""What ``init()`` may be told in a script: Ray's words and ours.
+"""Checks the options of a script's ``init()``: Ray's and ours.
 
-What changes nothing of a program's results is taken note of and left; what would is
-refused by name, with what to write instead.
+Options of Ray's that change no result are ignored with a warning; others are refused by
+name, with what to write instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OURS = frozenset(
     option.name for option in dataclasses.fields(RuntimeOptions) if option.init
-) - {"address"}
+)
 
 _NOTED = frozenset(
     {
@@ -32,7 +32,7 @@ _NOTED = frozenset(
         "logging_format",
     }
 )
-"""What says how Ray's own processes look, and means nothing where they are not."""
+"""Options of Ray's own processes, which change nothing here."""
 
 _REFUSED = {
     "local_mode": (
@@ -46,27 +46,33 @@ _REFUSED = {
     "system_reserved_memory": "there are no system processes: give memory what is left",
     "proxy_server_url": "there is no server to be reached",
 }
-_OTHERS = frozenset({"address", "ignore_reinit_error", "logging_level", *_REFUSED})
+_OTHERS = frozenset({"ignore_reinit_error", "logging_level", *_REFUSED})
 
 
 class InitOptions(NamedTuple):
-    """What ``init()`` was told.
+    """The checked options of ``init()``.
 
     Attributes:
-        options: What the runtime is told.
+        options: Those of the runtime.
         logging_level: From which level actorlib logs, or None.
         ignores_second: Whether a runtime that is running already will do.
-        noted: What was given and means nothing here.
+        ignored: The names of those that change nothing here.
     """
 
     options: dict[str, Any]
     logging_level: int | str | None
     ignores_second: bool
-    noted: list[str]
+    ignored: list[str]
 
 
-def checked_init(given: Mapping[str, object]) -> InitOptions:
-    """What ``init()`` was told, by its keywords.
+def checked_init(
+    given: Mapping[str, object], *, is_on_ray: bool = False
+) -> InitOptions:
+    """Checks the keywords of ``init()``.
+
+    Args:
+        given: What the user wrote.
+        is_on_ray: Whether the engine is Ray's, which may have an address.
 
     Raises:
         InitError: A keyword is unknown, or asks for what there is not.
@@ -85,15 +91,20 @@ def checked_init(given: Mapping[str, object]) -> InitOptions:
     for name, reason in _REFUSED.items():
         if given.get(name):
             raise InitError(f"init({name}={given[name]!r}): {reason}")
-    _check_address(given.get("address"))
+    address = _checked_address(given.get("address"), is_on_ray=is_on_ray)
     again = given.get("ignore_reinit_error", False)
     check_bool("ignore_reinit_error", again)
     level = given.get("logging_level")
     if not isinstance(level, int | str | None):
-        raise TypeError(f"logging_level takes a level of logging, not {level!r}")
+        raise TypeError(
+            f"logging_level takes a level of logging, such as 'WARNING' or "
+            f"logging.WARNING, not {level!r} ({type(level).__name__})"
+        )
+    known_values = {name: given[name] for name in OURS & given.keys()}
+    known_values["address"] = address
     return InitOptions(
-        # None is everywhere what is not said, as in Ray.
-        {name: given[name] for name in OURS & given.keys() if given[name] is not None},
+        # None is the default of each option, as in Ray.
+        {n: v for n, v in known_values.items() if v is not None},
         level,
         cast("bool", again),
         sorted(
@@ -104,12 +115,18 @@ def checked_init(given: Mapping[str, object]) -> InitOptions:
     )
 
 
-def _check_address(address: object) -> None:
+def _checked_address(address: object, *, is_on_ray: bool) -> str | None:
     if address is not None and not isinstance(address, str):
-        raise TypeError(f"address takes a text or None, not {address!r}")
-    if address not in (None, "local"):
+        raise TypeError(
+            "address takes a string, for example 'auto', or None, not "
+            f"{address!r} ({type(address).__name__})"
+        )
+    if address is None or is_on_ray:
+        return address
+    if address != "local":
         raise InitError(
             f"init(address={address!r}): this runtime is one machine's and starts "
-            "with the script, so there is nothing to connect to: leave address out. "
-            "What has to run on a cluster runs on Ray itself"
+            "with the script, so there is nothing to connect to: leave address out, or "
+            "write engine='ray' too to run on a cluster"
         )
+    return None

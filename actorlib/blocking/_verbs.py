@@ -14,7 +14,7 @@ from actorlib._api import waiting as _waiting
 from actorlib._api.decorators import use_engine
 from actorlib._core.engine import current_engine
 from actorlib._core.public import public
-from actorlib.blocking._session import SCRIPT
+from actorlib.blocking._script_runtime import SCRIPT
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -261,8 +261,15 @@ def nodes() -> list[dict[str, Any]]:
 
     Raises:
         RuntimeNotStartedError: No runtime is running.
+        UnsupportedOptionError: The engine is Ray's.
     """
-    resources = cluster_resources()
+    engine = SCRIPT.running()
+    if hasattr(engine, "nodes"):
+        raise UnsupportedOptionError(
+            "nodes() lists the one machine of the other engines, and this runtime is "
+            "on a cluster: Ray's own ray.nodes() lists its machines"
+        )
+    resources = engine.total()
     context = _runtime.get_runtime_context()
     return [
         {

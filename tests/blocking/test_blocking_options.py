@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib import blocking
 from actorlib.blocking import exceptions as named
 from actorlib.blocking._options import checked_init
 from actorlib.exceptions import InitError
@@ -51,7 +50,7 @@ def test_options_when_rays_then_told_apart_from_ours() -> None:
     assert told.options == {"num_cpus": 2, "runtime_env": env}
     assert told.logging_level == "WARNING"
     assert told.ignores_second
-    assert told.noted == ["_temp_dir", "dashboard_host"]
+    assert told.ignored == ["_temp_dir", "dashboard_host"]
 
 
 @pytest.mark.parametrize(
@@ -83,13 +82,7 @@ def test_error_when_scripts_catch_it_by_rays_name_then_it_is_there(name: str) ->
     assert issubclass(getattr(named, name), named.RayError)
 
 
-@pytest.mark.parametrize("by_variable", [False, True])
-def test_engine_when_it_is_a_cluster_then_a_script_is_told_to_import_ray(
-    monkeypatch: pytest.MonkeyPatch,
-    by_variable: bool,  # noqa: FBT001  # a case
-) -> None:
-    if by_variable:
-        monkeypatch.setenv("ACTORLIB_ENGINE", "ray")
+def test_address_when_the_engine_is_rays_then_it_is_passed_on() -> None:
+    asked = {"address": "10.0.0.5:6379", "engine": "ray"}
 
-    with pytest.raises(InitError, match=r"import ray instead of actorlib\.blocking"):
-        blocking.init(**({} if by_variable else {"engine": "ray"}))
+    assert checked_init(asked, is_on_ray=True).options == asked

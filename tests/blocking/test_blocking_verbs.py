@@ -341,7 +341,7 @@ def test_actor_when_it_asks_for_the_whole_machine_then_it_is_told_where_to(
         ray = importlib.import_module("actorlib.blocking")
         return ray.util.state.snapshot()
 
-    with pytest.raises(RuntimeError, match="to no actor"):
+    with pytest.raises(RuntimeError, match="only the script"):
         ray.get(Caller.remote().run.remote(inside))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import actorlib
-from actorlib.blocking._session import SCRIPT
+from actorlib.blocking._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

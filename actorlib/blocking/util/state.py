@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import actorlib
 from actorlib._core.snapshot import ActorInfo, checked_filters, matching
-from actorlib.blocking._session import SCRIPT
+from actorlib.blocking._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

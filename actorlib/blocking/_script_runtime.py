@@ -19,8 +19,7 @@ from actorlib import _runtime
 from actorlib._core.engine import find_engine
 from actorlib._core.loop_thread import ThreadedLoop, new_loop
 from actorlib._core.stdio import fill_standard_streams
-from actorlib._runtime import ENGINE_VARIABLE
-from actorlib.exceptions import InitError, RuntimeNotStartedError
+from actorlib.exceptions import RuntimeNotStartedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -40,7 +39,7 @@ _MULTIPROCESSING = "multiprocessing.process"
 
 
 class _RuntimeThread:
-    """A thread, its loop, and the runtime on it."""
+    """A thread with an event loop, and the runtime on it."""
 
     def __init__(self) -> None:
         self.loop = cast("ThreadedLoop", new_loop())
@@ -80,7 +79,7 @@ class _RuntimeThread:
 
 
 class ScriptRuntime:
-    """The runtime of this process, if the blocking face has started one."""
+    """Starts and ends the runtime of this process, for scripts."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -93,7 +92,7 @@ class ScriptRuntime:
         return self._home is not None
 
     def engine(self) -> Engine:
-        """The engine of this process; a script that has none gets one.
+        """Returns the current engine; starts a runtime if there is none.
 
         Raises:
             RuntimeNotStartedError: None runs, and none may be started unasked.
@@ -108,7 +107,7 @@ class ScriptRuntime:
         return cast("Engine", find_engine())
 
     def running(self) -> Engine:
-        """The engine of the code that runs here, also of an actor's or a function's.
+        """Returns the current engine, in a script, an actor or a function.
 
         Raises:
             RuntimeNotStartedError: There is none.
@@ -122,11 +121,9 @@ class ScriptRuntime:
         """Starts a runtime in a thread of its own.
 
         Raises:
-            InitError: It is to be on a cluster.
             RuntimeError: One is running.
         """
         _refuse_import_of_main()
-        _refuse_cluster(options)
         runtime = _runtime.init(**options)
         fill_standard_streams()
         with self._lock:
@@ -161,7 +158,7 @@ class ScriptRuntime:
                 home.end()
 
     def read(self, what: Callable[[Runtime], T]) -> T:
-        """Asks the runtime something where it runs.
+        """Calls a function with the runtime, on its thread.
 
         Raises:
             RuntimeNotStartedError: None runs, or it is not this process that has it.
@@ -172,7 +169,7 @@ class ScriptRuntime:
         return home.loop.call(what, home.runtime)
 
     def forget(self) -> None:
-        """In a fork: the thread is its parent's, and so is everything else."""
+        """Forgets the runtime, in a forked child: it is the parent's."""
         self._lock = threading.RLock()
         self._home = None
         self._is_fork = True
@@ -200,27 +197,13 @@ class ScriptRuntime:
 
 
 async def _end_tasks() -> None:
-    """Ends what an interrupted start, or end, has left."""
+    """Cancels the tasks that an interrupted start or end has left."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     with suppress(RuntimeError):  # the interpreter is going down, and starts no thread
         await asyncio.get_running_loop().shutdown_default_executor()
-
-
-def _refuse_cluster(options: RuntimeKeywords) -> None:
-    """Refuses the engine that is Ray: a script of Ray's needs nothing in between.
-
-    Raises:
-        InitError: It was chosen.
-    """
-    if (options.get("engine") or os.environ.get(ENGINE_VARIABLE)) == "ray":
-        raise InitError(
-            "engine='ray' is for programs with an event loop: write 'async with "
-            'actorlib.init(engine="ray"):\' there. A script that has to run on a '
-            "cluster runs on Ray itself: import ray instead of actorlib.blocking"
-        )
 
 
 def _refuse_import_of_main() -> None:
@@ -244,8 +227,8 @@ def _why_not() -> str:
     if find_engine() is None:
         return "no runtime is running in this process: call init() first"
     return (
-        "what the whole machine has is known to the script that has called init(), "
-        "and to no actor: ask there, and pass it on"
+        "only the script that has called init() knows the state of the runtime, and "
+        "this is an actor's or a function's code: ask there, and pass it on"
     )
 
 
