@@ -15,7 +15,7 @@ from helpers.calls import raised
 from helpers.functions import add, halt, mark, pid
 
 import actorlib
-from actorlib._owner.task import MOST
+from actorlib._owner.task import MAX_DEPTH
 from actorlib.exceptions import TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def test_ret_012_calls_behind_the_one_that_died_are_not_charged(
     tmp_path: Path,
 ) -> None:
     for _ in range(3):  # known to be quick, so that many are sent ahead
-        await asyncio.gather(*(mark_once.remote(None) for _ in range(MOST)))
+        await asyncio.gather(*(mark_once.remote(None) for _ in range(MAX_DEPTH)))
     quick = mark_once.options(max_retries=1)
     refs = [quick.remote(None) for _ in range(50)]
     refs.append(quick.remote(tmp_path))

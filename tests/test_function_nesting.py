@@ -22,7 +22,7 @@ from helpers.actors import (
 from helpers.functions import add, fail, group_of, halt
 
 import actorlib
-from actorlib._owner.task import MOST
+from actorlib._owner.task import MAX_DEPTH
 from actorlib.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def test_quick_calls_when_one_is_slow_then_the_others_do_not_wait_behind_i
     stop: Stop,
 ) -> None:
     for _ in range(3):
-        await asyncio.gather(*(maybe_halt.remote(None) for _ in range(MOST)))
+        await asyncio.gather(*(maybe_halt.remote(None) for _ in range(MAX_DEPTH)))
     refs = [maybe_halt.remote(None) for _ in range(20)]
     slow = maybe_halt.remote(stop.place)
     refs += [maybe_halt.remote(None) for _ in range(300)]
@@ -371,7 +371,7 @@ async def test_nested_call_when_it_is_behind_its_caller_then_it_goes_elsewhere()
         return actorlib.get(ref[0]) + 1 if ref else 0
 
     for _ in range(3):  # known to be quick, so that they are sent ahead
-        await asyncio.gather(*(step.remote(None) for _ in range(MOST)))
+        await asyncio.gather(*(step.remote(None) for _ in range(MAX_DEPTH)))
     gate = Gate.remote()
     waited = gate.wait.remote()
     chain = [step.remote(None)]

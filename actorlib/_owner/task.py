@@ -1,6 +1,6 @@
 """Describes functions, their calls and the workers that run them.
 
-It also says how many calls are sent ahead to a worker that runs one.
+Calls of quick functions are sent ahead, several to one worker; how many, is said here.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 
-AT_LEAST = 1
-MOST = 128
-LONGEST = 1e-3
+MIN_DEPTH = 1
+MAX_DEPTH = 128
+QUICK = 1e-3
 """Seconds that a function may take for another call to be sent behind one of it."""
-TOGETHER = 2e-3
-"""Seconds that what is on its way to one worker takes together."""
-STUCK = 10e-3
+MOST_AHEAD = 2e-3
+"""Seconds that the calls which one worker has may take together."""
+STUCK_AFTER = 10e-3
 """Seconds without an answer after which what was sent ahead is taken back."""
 
 
 def prefetch_depth(seconds: float) -> int:
-    """How many calls of a function one worker has at once.
+    """Says how many calls of a function one worker has at once.
 
     Args:
         seconds: How long the function takes of late.
     """
-    if seconds > LONGEST:
-        return AT_LEAST
-    return min(MOST, max(AT_LEAST, int(TOGETHER / max(seconds, 1e-9))))
+    if seconds > QUICK:
+        return MIN_DEPTH
+    return min(MAX_DEPTH, max(MIN_DEPTH, int(MOST_AHEAD / max(seconds, 1e-9))))
 
 
 class FunctionCode:
@@ -80,7 +80,7 @@ class FunctionCode:
         self.source = source
         self.borrowed = borrowed
         self.method = f"{number}:{label}"
-        self.depth = AT_LEAST
+        self.depth = MIN_DEPTH
         self.entries: dict[bytes, FunctionEntry] = {}
 
 
@@ -255,7 +255,7 @@ class Task:
 
 
 class TaskWorker:
-    """Holds what is known of one worker of functions, and of what it has to do.
+    """Holds what is known of one worker of functions, and the calls that it has.
 
     Attributes:
         supervisor: Starts and ends its process.
@@ -318,7 +318,7 @@ class TaskWorker:
         self.answers_before = -1
         self.idle_since = 0.0
         self.last_call = 0
-        self.depth = AT_LEAST
+        self.depth = MIN_DEPTH
         self.functions: set[int] = set()
         self.call_counts: Counter[int] = Counter()
 
@@ -329,7 +329,7 @@ class TaskWorker:
         return f"{label} (pid {self.supervisor.pid})" if self.supervisor.pid else label
 
     @property
-    def is_there(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether its process is ready for calls."""
         return self.supervisor.router.channel is not None
 

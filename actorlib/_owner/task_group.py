@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._core.resources import CPU
-from actorlib._owner.task import AT_LEAST
+from actorlib._owner.task import MIN_DEPTH
 from actorlib._wire.messages import RESUME
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ class WorkerGroup:
 
     def _next_worker(self, task: Task, backlog: _Backlog) -> TaskWorker | None:
         """Finds who runs a call: a free worker, a new one, or one that is quick."""
-        depth = task.entry.code.depth if task.entry.may_prefetch else AT_LEAST
+        depth = task.entry.code.depth if task.entry.may_prefetch else MIN_DEPTH
         best, least = None, depth
         for worker in self._in_slots:
             if worker.is_leaving or worker.is_stuck or worker.is_blocked:

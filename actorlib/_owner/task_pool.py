@@ -316,7 +316,7 @@ class TaskPool:
             return
         # It is over when the worker says that it is rid of it.
         self._calls.abandon(call)
-        if not worker.is_there:
+        if not worker.is_ready:
             self._withdraw(task, worker)
             return
         if by_force and next(iter(worker.tasks)) is task:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from actorlib._core.snapshot import WorkerGroupInfo
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
-from actorlib._owner.task import STUCK, NoReply, TaskWorker
+from actorlib._owner.task import STUCK_AFTER, NoReply, TaskWorker
 from actorlib._wire.function_code import ADD_FUNCTION, PickledFunction
 from actorlib._wire.messages import RETURN_UNSTARTED
 from actorlib._wire.serialization import encode_call
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 
-LONGEST = 30.0
+IDLE_LIMIT = 30.0
 """Seconds after which a worker without anything to do is ended."""
 _SWEEP = 1.0
 
 
 class IdleWorkers:
-    """Keeps workers that wait for calls, the one that does for longest first.
+    """Keeps workers that have no call, and ends those that are not worth their memory.
 
-    There are never more than the machine has CPUs and, besides, than have waited for
-    results at once of late; and none where memory is short.
+    There are never more than the machine has CPUs and workers have been blocked at once
+    of late together; and none where memory is short.
 
     Args:
         loop: The owner's loop.
@@ -68,7 +68,7 @@ class IdleWorkers:
         self._most_blocked = max(self._most_blocked, self._blocked)
 
     def add(self, worker: TaskWorker) -> None:
-        """A worker has nothing to do."""
+        """Takes a worker that has nothing to do."""
         worker.idle_since = self._loop.time()
         self._workers[worker] = None
         if len(self._workers) > self._parallel + self._most_blocked:
@@ -82,13 +82,13 @@ class IdleWorkers:
             self._dismiss(next(iter(self._workers)))
 
     def remove(self, worker: TaskWorker) -> None:
-        """It has something to do again, or is gone."""
+        """Lets a worker go that has something to do again, or is gone."""
         self._workers.pop(worker, None)
         if worker.supervisor.ended.done():
             self._leaving.pop(worker, None)
 
     def make_room(self) -> None:
-        """Somebody stands in line: what idle workers hold may be what they want."""
+        """Ends workers that hold a device, as a request waits that may want it."""
         for worker in [worker for worker in self._workers if worker.group.is_on_device]:
             self._dismiss(worker)
 
@@ -105,7 +105,7 @@ class IdleWorkers:
             self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
 
     def close(self) -> None:
-        """Looks after nobody any more."""
+        """Stops looking."""
         self._workers.clear()
         self._leaving.clear()
         if self._sweeping is not None:
@@ -120,7 +120,7 @@ class IdleWorkers:
         now = self._loop.time()
         is_short = self._machine.has_little_memory()
         for worker in list(self._workers):
-            if is_short or now - worker.idle_since >= LONGEST:
+            if is_short or now - worker.idle_since >= IDLE_LIMIT:
                 self._dismiss(worker)
         self._dismiss_surplus()
         self._most_blocked = self._blocked
@@ -152,10 +152,10 @@ class StuckCallMonitor:
     def watch(self) -> None:
         """Looks again and again from now on, as a worker has more than one call."""
         self.is_watching = True
-        self._timer = self._loop.call_later(STUCK, self._look)
+        self._timer = self._loop.call_later(STUCK_AFTER, self._look)
 
     def close(self) -> None:
-        """Looks after nobody any more."""
+        """Stops looking."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -252,7 +252,7 @@ class TaskWorkers:
         self._feed_all()
 
     def _worker_gone(self, worker: TaskWorker) -> None:
-        """The process of a worker is gone: what it had goes to others, or fails."""
+        """Gives the calls of a worker that ended to others, or fails them."""
         del self.by_id[worker.supervisor.record.id]
         worker.group.worker_gone(worker)
         self._lost(worker)
