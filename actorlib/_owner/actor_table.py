@@ -297,7 +297,7 @@ class ActorTable:
 
     def _give_back_references(self, session: WorkerSession) -> None:
         unheld = self.refcount.forget(session.number)
-        tear_down(session, *(partial(self._unheld, loan) for loan in unheld))
+        tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
 
     def _note_what_ran(self, session: WorkerSession) -> None:
         mark, supervisor = (
@@ -314,23 +314,23 @@ class ActorTable:
 
     # What becomes of what is held, or not any more.
 
-    def _held(self, loan: CountedId) -> None:
-        kind = kind_of(loan)
+    def _held(self, counted: CountedId) -> None:
+        kind = kind_of(counted)
         if kind == BLOCK_KIND:
-            self.object_store.held(loan)
+            self.object_store.held(counted)
         elif kind == ACTOR_KIND:
-            supervisor = self.by_id.get(ActorId(loan))
+            supervisor = self.by_id.get(ActorId(counted))
             if supervisor is not None:
                 supervisor.revive()
 
-    def _unheld(self, loan: CountedId) -> None:
-        kind = kind_of(loan)
+    def _unheld(self, counted: CountedId) -> None:
+        kind = kind_of(counted)
         if kind == BLOCK_KIND:
-            self.object_store.unheld(loan)
+            self.object_store.unheld(counted)
         elif kind == OBJECT_KIND:
-            self.objects.unheld(ObjectId(loan))
+            self.objects.unheld(ObjectId(counted))
         elif kind == ACTOR_KIND:
-            self._actor_unheld(ActorId(loan))
+            self._actor_unheld(ActorId(counted))
 
     def _actor_unheld(self, actor: ActorId) -> None:
         supervisor = self.by_id.get(actor)

@@ -36,8 +36,8 @@ class EncodedArguments(NamedTuple):
 
     Attributes:
         payload: The arguments.
-        loans: The actors whose handles are among them, or None.
+        borrowed: The actors whose handles are among them, or None.
     """
 
     payload: Payload
-    loans: Collection[CountedId] | None
+    borrowed: Collection[CountedId] | None

@@ -327,18 +327,18 @@ class WorkerStarter:
             lease: What the actor holds.
             was_reconstructed: Whether it had a worker before.
         """
-        payload, loans = arguments
-        if loans:
-            self._references.arrived(loans, session.number)  # it may be needed again
+        payload, borrowed = arguments
+        if borrowed:
+            self._references.arrived(borrowed, session.number)  # it may be needed again
         config = self._config(
             record, definition, session.prefix, lease, was_reconstructed
         )
         made_of = definition.definition
         if made_of is None:
-            return (START, vars(config), b"", loans, payload)
+            return (START, vars(config), b"", borrowed, payload)
         captured = made_of.loans
         self._references.arrived(captured, session.number)
-        both = (*(loans or ()), *captured) or None
+        both = (*(borrowed or ()), *captured) or None
         return (START, vars(config), made_of.source, both, payload)
 
     def _config(

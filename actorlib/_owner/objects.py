@@ -102,12 +102,12 @@ class ObjectTable:
 
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
-        payload, loans = encode_shared(self._engine, value)
-        self._references.arrived(loans, OWNER)
+        payload, borrowed = encode_shared(self._engine, value)
+        self._references.arrived(borrowed, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         bind(ref, self, 0)
-        fill_encoded(ref, payload, loans)
-        self._references.returned(loans, OWNER)
+        fill_encoded(ref, payload, borrowed)
+        self._references.returned(borrowed, OWNER)
         return ref
 
     # Refs that come to the owner.
@@ -166,20 +166,20 @@ class ObjectTable:
         self,
         object_id: ObjectId,
         is_good: bool,  # noqa: FBT001  # a field of the frame
-        loans: Collection[CountedId] | None,
+        borrowed: Collection[CountedId] | None,
         payload: Payload,
     ) -> None:
         """Takes what a worker's ref was filled with."""
-        self._references.arrived(loans or (), OWNER)
+        self._references.arrived(borrowed or (), OWNER)
         entry = self._of_workers.get(object_id)
         if entry is None or entry.answer is not None:  # nobody holds it any more
-            self._references.returned(loans or (), OWNER)
+            self._references.returned(borrowed or (), OWNER)
             return
         if is_good:
-            self._fill(entry, (RESULT, 0, loans, payload))
+            self._fill(entry, (RESULT, 0, borrowed, payload))
         else:
             # Not loaded here: the classes in it may be known to workers alone.
-            self._fill(entry, (FAILURE, 0, DIED, "", "", "", loans, payload))
+            self._fill(entry, (FAILURE, 0, DIED, "", "", "", borrowed, payload))
 
     def fetch(self, object_id: ObjectId, then: Callable[[Frame], None]) -> None:
         """Gives the answer that fills a ref, when it is there.
@@ -241,10 +241,10 @@ class ObjectTable:
             then((FAILURE, 0, CANCELLED, "", "", "", None, b""))
             return
         answer = _answer_of(self._engine, ref)
-        loans = answer[-2] or ()
-        self._references.arrived(loans, OWNER)
+        borrowed = answer[-2] or ()
+        self._references.arrived(borrowed, OWNER)
         then(answer)
-        self._references.returned(loans, OWNER)
+        self._references.returned(borrowed, OWNER)
 
 
 _LOST = (
@@ -264,10 +264,10 @@ def _answer_of(engine: SendingEngine, ref: ObjectRef[Any]) -> Frame:
     if error is not None:
         return failure_frame(engine, error)
     try:
-        payload, loans = payload_of(engine, ref)
+        payload, borrowed = payload_of(engine, ref)
     except Exception as trouble:  # noqa: BLE001  # whoever waits for it is told
         return failure_frame(engine, trouble)
-    return (RESULT, 0, loans or None, payload)
+    return (RESULT, 0, borrowed or None, payload)
 
 
 def _failure(error: BaseException) -> Frame:

@@ -65,7 +65,7 @@ class PendingCreations:
         call: WorkerCall | None,
         maker: WorkerSession,
         actor: ActorId,
-        loans: tuple[CountedId, ...] | None,
+        borrowed: tuple[CountedId, ...] | None,
         source: bytes,
         face: bytes,
     ) -> None:
@@ -75,7 +75,7 @@ class PendingCreations:
             call: Waits to hear whose the name is, if there is one.
             maker: The worker.
             actor: Its id, given by the worker.
-            loans: What the class captures, or None.
+            borrowed: What the class captures, or None.
             source: The pickled class.
             face: Its interface and options.
         """
@@ -99,7 +99,7 @@ class PendingCreations:
                 call.fail(error)
                 return
             call.answer((RESULT, 0, None, encode(None)))
-        definition = ClassDefinition(self._engine, source, loans or ())
+        definition = ClassDefinition(self._engine, source, borrowed or ())
         made = ActorDefinition(definition, interface, options)
         arguments = self._create(actor, made, maker)
         if trouble is not None:
@@ -113,19 +113,19 @@ class PendingCreations:
         self,
         actor: ActorId,
         is_good: bool,  # noqa: FBT001  # a field of the frame
-        loans: tuple[CountedId, ...] | None,
+        borrowed: tuple[CountedId, ...] | None,
         payload: Payload,
     ) -> None:
         """Gives an actor the arguments of its constructor, or why there are none."""
         arguments = self._awaited.get(actor)
         if not is_good:
-            loans = None  # an error lends nothing
-        self._references.arrived(loans or (), OWNER)
+            borrowed = None  # an error lends nothing
+        self._references.arrived(borrowed or (), OWNER)
         if arguments is None or arguments.done():  # it was killed before
-            self._references.returned(loans or (), OWNER)
+            self._references.returned(borrowed or (), OWNER)
             return
         if is_good:
-            arguments.set_result(EncodedArguments(payload, loans))
+            arguments.set_result(EncodedArguments(payload, borrowed))
         else:
             arguments.set_exception(exception_of(DIED, "", "", "", payload))
 

@@ -1,9 +1,9 @@
 """Reference counts of actors, objects and blocks: who holds which, how often.
 
 The owner is one holder; so is every worker that was lent a handle, once for each
-frame that brought it one. A worker gives all its loans of an actor back at once, when
+frame that brought it one. A worker gives back all it was lent of an actor at once, when
 its last handle is gone. As both travel on one pipe in order, a handle on its way is
-never missed: the loan is counted before the frame leaves, and given back after it came.
+never missed: it is counted before the frame leaves, and given back after it came.
 
 What an actor holds of itself counts for nothing, or it would never end.
 """
@@ -40,9 +40,9 @@ class RefCount:
         counts = self._counts.get(actor, {})
         return any(self._selves.get(holder) != actor for holder in counts)
 
-    def has(self, loan: CountedId, holder: int) -> bool:
+    def has(self, counted: CountedId, holder: int) -> bool:
         """Whether a holder was lent something, and has not given it back."""
-        return holder in self._counts.get(loan, ())
+        return holder in self._counts.get(counted, ())
 
     def enter(self, holder: int, actor: CountedId) -> None:
         """Takes note of which actor a worker is."""
@@ -53,14 +53,14 @@ class RefCount:
         return self._selves.get(holder)
 
     def add(self, actor: CountedId, holder: int) -> bool:
-        """Counts one more loan; True if nobody held the actor before."""
+        """Counts one more reference; True if nobody held the actor before."""
         was_held = self.is_held(actor)
         counts = self._counts.setdefault(actor, {})
         counts[holder] = counts.get(holder, 0) + 1
         return not was_held
 
     def remove(self, actor: CountedId, holder: int, count: int = 1) -> bool:
-        """Counts loans that were given back; True if nobody holds the actor now.
+        """Counts references that were given back; True if nobody holds the actor now.
 
         Raises:
             LookupError: More is given back than was lent.
@@ -69,8 +69,8 @@ class RefCount:
         left = counts.get(holder, 0) - count
         if left < 0:
             raise LookupError(
-                f"holder {holder} gives back {count} loans of {actor.hex()}, and had "
-                f"{counts.get(holder, 0)}"
+                f"holder {holder} gives back {count} references to {actor.hex()}, "
+                f"and had {counts.get(holder, 0)}"
             )
         if left:
             counts[holder] = left
@@ -81,7 +81,7 @@ class RefCount:
         return not self.is_held(actor)
 
     def move(self, actors: Iterable[CountedId], holder: int) -> None:
-        """Hands loans that this process kept over to a worker they were sent to."""
+        """Hands references that this process kept to the worker they were sent to."""
         for actor in actors:
             self.add(actor, holder)
             self.remove(actor, OWNER)
@@ -116,53 +116,53 @@ class BorrowedReferences:
         self._on_held = on_held
         self._on_unheld = on_unheld
 
-    def retain(self, loan: CountedId, holder: int) -> None:
+    def retain(self, counted: CountedId, holder: int) -> None:
         """Counts what a holder has once more."""
-        if self._counts.add(loan, holder):
-            self._on_held(loan)
+        if self._counts.add(counted, holder):
+            self._on_held(counted)
 
-    def release(self, loan: CountedId, holder: int, count: int = 1) -> None:
+    def release(self, counted: CountedId, holder: int, count: int = 1) -> None:
         """Counts what a holder gives back, so many times at once.
 
         Raises:
             LookupError: More is given back than was lent.
         """
-        if self._counts.remove(loan, holder, count):
-            self._on_unheld(loan)
+        if self._counts.remove(counted, holder, count):
+            self._on_unheld(counted)
 
-    def arrived(self, loans: Collection[CountedId], holder: int) -> None:
+    def arrived(self, borrowed: Collection[CountedId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
-        for loan in loans:
-            if self._counts.add(loan, holder):
-                self._on_held(loan)
+        for counted in borrowed:
+            if self._counts.add(counted, holder):
+                self._on_held(counted)
 
-    def returned(self, loans: Collection[CountedId], holder: int) -> None:
+    def returned(self, borrowed: Collection[CountedId], holder: int) -> None:
         """Counts what a holder does not hold any more."""
-        for loan in loans:
-            if self._counts.remove(loan, holder):
-                self._on_unheld(loan)
+        for counted in borrowed:
+            if self._counts.remove(counted, holder):
+                self._on_unheld(counted)
 
-    def lent(self, loans: Collection[CountedId], holder: int) -> None:
+    def lent(self, borrowed: Collection[CountedId], holder: int) -> None:
         """Hands over to a worker what this process kept for it."""
-        self._counts.move(loans, holder)
+        self._counts.move(borrowed, holder)
 
 
 @contextmanager
 def passing(
-    references: BorrowedReferences, loans: Collection[CountedId] | None, holder: int
+    references: BorrowedReferences, borrowed: Collection[CountedId] | None, holder: int
 ) -> Generator[None]:
     """Lends a holder what a frame has brought, while something is done with it.
 
     Args:
         references: Counts it.
-        loans: What the frame brought.
+        borrowed: What the frame brought.
         holder: Who has it.
     """
-    if not loans:
+    if not borrowed:
         yield
         return
-    references.arrived(loans, holder)
+    references.arrived(borrowed, holder)
     try:
         yield
     finally:
-        references.returned(loans, holder)
+        references.returned(borrowed, holder)

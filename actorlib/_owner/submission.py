@@ -39,18 +39,18 @@ class CallSubmitter:
 
     Args:
         engine: Whose handles may be among the arguments.
-        loans: Counts them.
+        references: Counts them.
         loop: The owner's loop.
     """
 
     def __init__(
         self,
         engine: SendingEngine,
-        loans: BorrowedReferences,
+        references: BorrowedReferences,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._engine = engine
-        self._loans = loans
+        self._references = references
         self._loop = loop
         self._places = itertools.count(1)
         self.order: CallOrder[ActorId, int] = CallOrder()
@@ -66,7 +66,7 @@ class CallSubmitter:
         """
         arguments = Arguments(self._engine, where, args, kwargs)
         if arguments.loans:
-            self._loans.arrived(arguments.loans, OWNER)
+            self._references.arrived(arguments.loans, OWNER)
         return arguments
 
     def constructor_arguments(
@@ -113,8 +113,8 @@ class CallSubmitter:
             bind(ref, router, 0)
             ref.set_exception(encoded)
         else:
-            payload, loans = encoded
-            bind(ref, router, router.send(ref, callee.name, loans, payload, headers))
+            payload, borrowed = encoded
+            bind(ref, router, router.send(ref, callee.name, borrowed, payload, headers))
 
     def _send_in_order(self, supervisor: ActorSupervisor, call: Call) -> None:
         """Sends a call when its arguments are there and those before it have gone."""
@@ -136,9 +136,9 @@ class CallSubmitter:
         waiting = router.take_deferred(call.number)
         encoded = self._encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
-            payload, loans = encoded
+            payload, borrowed = encoded
             name = call.callee.name
-            sent = router.send(waiting, name, loans, payload, call.headers)
+            sent = router.send(waiting, name, borrowed, payload, call.headers)
             bind(waiting, router, sent)
         supervisor.idle()
 
@@ -163,8 +163,8 @@ class CallSubmitter:
         waiting = pool.take_deferred(call.number)
         encoded = self._encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:
-            payload, loans = encoded
-            posted = pool.post(waiting, entry, loans, payload, call.headers)
+            payload, borrowed = encoded
+            posted = pool.post(waiting, entry, borrowed, payload, call.headers)
             bind(waiting, pool, posted)
 
     def _encoded_for(
@@ -183,23 +183,23 @@ class CallSubmitter:
                 waiting.set_exception(encoded)
             return None
         if waiting is None:
-            self._loans.returned(encoded.loans or (), OWNER)
+            self._references.returned(encoded.borrowed or (), OWNER)
             return None
         return encoded
 
     def _completed(self, arguments: Arguments) -> EncodedArguments | BaseException:
         """The payload of arguments whose refs are done, or why there is none."""
         try:
-            payload, loans = arguments.payload()
+            payload, borrowed = arguments.payload()
         except Exception as error:  # noqa: BLE001  # it becomes the answer
-            self._loans.returned(arguments.loans, OWNER)
+            self._references.returned(arguments.loans, OWNER)
             return error
         if arguments.refs:
-            if loans:
-                self._loans.arrived(loans, OWNER)
+            if borrowed:
+                self._references.arrived(borrowed, OWNER)
             if arguments.loans:
-                self._loans.returned(arguments.loans, OWNER)
-        return EncodedArguments(payload, loans)
+                self._references.returned(arguments.loans, OWNER)
+        return EncodedArguments(payload, borrowed)
 
     def _complete_into(
         self, later: asyncio.Future[EncodedArguments], arguments: Arguments
@@ -207,7 +207,7 @@ class CallSubmitter:
         encoded = self._completed(arguments)
         if isinstance(encoded, EncodedArguments):
             if later.done():
-                self._loans.returned(encoded.loans or (), OWNER)
+                self._references.returned(encoded.borrowed or (), OWNER)
             else:
                 later.set_result(encoded)
         elif not later.done():

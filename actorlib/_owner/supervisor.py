@@ -450,7 +450,7 @@ class ActorSupervisor:
         """Gives back what the constructor's arguments lend: they are not sent again."""
         unsent, self.unsent = self.unsent, None
         if unsent is not None:
-            self._references.returned(unsent.loans or (), OWNER)
+            self._references.returned(unsent.borrowed or (), OWNER)
 
     def _release_definition(self) -> None:
         self._definition = None

@@ -129,15 +129,15 @@ class WorkerCalls:
             if call is not None and not call.drop(by_force=by_force):
                 call.answer(IS_CANCELLED)
 
-    def lend(self, loans: tuple[CountedId, ...], session: WorkerSession) -> None:
+    def lend(self, borrowed: tuple[CountedId, ...], session: WorkerSession) -> None:
         """Counts handles that are about to be sent to a worker."""
-        self._references.arrived(loans, session.number)
+        self._references.arrived(borrowed, session.number)
 
-    def give_up(self, loans: tuple[CountedId, ...] | None) -> None:
+    def give_up(self, borrowed: tuple[CountedId, ...] | None) -> None:
         """Gives back what a frame brought and nobody gets."""
-        if loans:
-            self._references.arrived(loans, OWNER)
-            self._references.returned(loans, OWNER)
+        if borrowed:
+            self._references.arrived(borrowed, OWNER)
+            self._references.returned(borrowed, OWNER)
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Leaves a worker's streams, and forgets calls that the owner has no answer of.
@@ -248,12 +248,12 @@ class WorkerCall:
         """Passes the answer on."""
         session = self.session
         self._calls.pop(session.number, self.call_id)
-        loans = frame[-2]
+        borrowed = frame[-2]
         if not session.channel.is_open:
-            self._calls.give_up(loans)
+            self._calls.give_up(borrowed)
             return
-        if loans:
-            self._calls.lend(loans, session)
+        if borrowed:
+            self._calls.lend(borrowed, session)
         session.channel.send((frame[0], self.call_id, *frame[2:]))
         if session.when_answered is not None:
             session.when_answered(self.call_id)
@@ -329,16 +329,16 @@ class WorkerStream:
 
     def item(self, frame: Frame) -> None:
         """Passes an item on."""
-        _, self._number, index, loans, payload = frame
+        _, self._number, index, borrowed, payload = frame
         call = self.call
         channel = call.session.channel
         if self._is_gone or not channel.is_open:
             if index == 0:
                 self.took(UNREAD)
             return
-        if loans:
-            self._calls.lend(loans, call.session)
-        channel.send((ITEM, call.call_id, index, loans, payload))
+        if borrowed:
+            self._calls.lend(borrowed, call.session)
+        channel.send((ITEM, call.call_id, index, borrowed, payload))
 
     def took(self, count: int) -> None:
         """Tells the source that the worker has taken items, or is gone."""

@@ -164,9 +164,9 @@ class WorkerRequests:
         if kind == CALL_ACTOR:
             self._call_actor(session, *frame[1:])
         elif kind == CALL_ACTOR_WITH:
-            _, call, parent_call, actor, method, loans, headers, payload = frame
+            _, call, parent_call, actor, method, borrowed, headers, payload = frame
             self._call_actor(
-                session, call, parent_call, actor, method, loans, payload, headers
+                session, call, parent_call, actor, method, borrowed, payload, headers
             )
         elif kind == RELEASE_REFS:
             _, actor, count = frame
@@ -213,14 +213,14 @@ class WorkerRequests:
         parent_call: int,
         actor: ActorId,
         method: str,
-        loans: tuple[CountedId, ...] | None,
+        borrowed: tuple[CountedId, ...] | None,
         payload: Payload,
         headers: dict[str, Any] | None = None,
     ) -> None:
         supervisor = self._find_actor(actor)
         made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
         if supervisor is None:
-            self._calls.give_up(loans)
+            self._calls.give_up(borrowed)
             made.fail(_unknown(actor))
             return
         if self._calls.deferred.calls:
@@ -231,9 +231,9 @@ class WorkerRequests:
             except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
                 made.fail(_unreadable(method, error))
                 return
-        if loans:
+        if borrowed:
             # The worker still holds them; this process does too, until they are sent.
-            self._references.arrived(loans, OWNER)
+            self._references.arrived(borrowed, OWNER)
         target: WorkerCall | WorkerStream = made
         if headers is not None and "stream" in headers:
             target = WorkerStream(
@@ -243,7 +243,7 @@ class WorkerRequests:
                 is_detached="detach" in headers,
                 is_capped=supervisor.record.interface.max_unread > 0,
             )
-        number = supervisor.router.send(target, method, loans, payload, headers)
+        number = supervisor.router.send(target, method, borrowed, payload, headers)
         if number:
             made.number = number
             made.has_deadline = headers is not None and "deadline" in headers
@@ -257,7 +257,7 @@ class WorkerRequests:
         number: int,
         face: bytes,
         headers: dict[str, Any] | None,
-        loans: tuple[CountedId, ...] | None,
+        borrowed: tuple[CountedId, ...] | None,
         payload: Payload,
     ) -> None:
         """Posts a call of a function, which has a number in that worker."""
@@ -269,14 +269,16 @@ class WorkerRequests:
             self._calls, session, call, None, entry.label, parent_call, pool
         )
         made.has_deadline = headers is not None and "deadline" in headers
-        if loans:
+        if borrowed:
             # The worker still holds them; this process does too, until it is answered.
-            self._references.arrived(loans, OWNER)
+            self._references.arrived(borrowed, OWNER)
         target: WorkerCall | WorkerStream = made
         if entry.is_stream:
             is_detached = bool(headers and "detach" in headers)
             target = WorkerStream(self._calls, made, pool, is_detached=is_detached)
-        made.number = pool.post(target, entry, loans, payload, headers, is_nested=True)
+        made.number = pool.post(
+            target, entry, borrowed, payload, headers, is_nested=True
+        )
         if made.number:
             self._calls.put(made)
 

@@ -142,9 +142,9 @@ class WorkerSession:
                 kind = frame[0]
                 if kind == RESULT:
                     # The usual answer is looked at here, and everything else at length.
-                    _, call, loans, value = frame
+                    _, call, borrowed, value = frame
                     if (
-                        loans is not None
+                        borrowed is not None
                         or type(value) is not bytes
                         or type(call) is not int
                     ):
@@ -173,7 +173,7 @@ class WorkerSession:
             trouble.__cause__ = error
             self._break(trouble)
 
-    def _check_lent(self, loans: tuple[CountedId, ...]) -> None:
+    def _check_lent(self, borrowed: tuple[CountedId, ...]) -> None:
         """Refuses a block that is none of the worker's.
 
         Whoever made a block is told when nobody holds it: a worker that speaks of one
@@ -182,14 +182,14 @@ class WorkerSession:
         Raises:
             ProtocolError: It lends one.
         """
-        for loan in loans:
+        for counted in borrowed:
             if (
-                kind_of(loan) == BLOCK_KIND
-                and not loan.startswith(self.prefix)
-                and not self._refcount.has(loan, self.number)
+                kind_of(counted) == BLOCK_KIND
+                and not counted.startswith(self.prefix)
+                and not self._refcount.has(counted, self.number)
             ):
                 raise ProtocolError(
-                    f"it lends block {loan.hex()}, which it has not got"
+                    f"it lends block {counted.hex()}, which it has not got"
                 )
 
     def _constructor_failed(self, frame: Frame) -> None:

@@ -64,7 +64,9 @@ def test_remove_when_several_are_given_back_at_once_then_all_count(
 def test_remove_when_nothing_was_lent_then_lookup_error(
     holders: RefCount, count: int
 ) -> None:
-    with pytest.raises(LookupError, match=f"gives back {count} loans of 01, and had 0"):
+    with pytest.raises(
+        LookupError, match=f"gives back {count} references to 01, and had 0"
+    ):
         holders.remove(ONE, 5, count)
 
 
@@ -73,7 +75,7 @@ def test_remove_when_more_is_given_back_than_lent_then_lookup_error_and_no_chang
 ) -> None:
     holders.add(ONE, 5)
 
-    with pytest.raises(LookupError, match="gives back 2 loans of 01, and had 1"):
+    with pytest.raises(LookupError, match="gives back 2 references to 01, and had 1"):
         holders.remove(ONE, 5, 2)
 
     assert holders.remove(ONE, 5)

@@ -159,7 +159,7 @@ async def street() -> AsyncGenerator[Street]:
         ((OBJECT_ANNOUNCE, 5, 0), "'object'"),
         ((OBJECT_PUT, bytes(16), True, None, b""), "'object'"),
         ((CALL_DEFERRED, 1, 0, b"", (1.0, 2.0), "f"), "'deadline'"),
-        ((RELEASE_REFS, new_id(bytes(8), ACTOR_KIND, 1), 1), "gives back 1 loans"),
+        ((RELEASE_REFS, new_id(bytes(8), ACTOR_KIND, 1), 1), "gives back 1 references"),
         ((RUN, 1, 0, 7, b"", None, None, b""), "function 7 .* was never registered"),
         ((GROUP, 1, "reserve", b"?"), "in the place of GroupSpec"),
         ((GROUP, 1, "reserve", b"\x80\x05c"), "cannot be loaded"),
