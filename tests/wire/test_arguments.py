@@ -20,7 +20,7 @@ from actorlib._wire.arguments import (
     with_values,
     without_refs,
 )
-from actorlib._wire.serialization import decode_call
+from actorlib._wire.serialization import decode_call, encode_plain_call
 from actorlib.exceptions import SerializationError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -133,6 +133,29 @@ async def test_payload_when_refs_are_done_then_their_values_are_in_their_places(
     second.set_result(["two"])
 
     assert sent(arguments) == (["one", 5], {"a": ["two"], "b": 6})
+
+
+async def test_payload_when_everything_is_plain_then_it_is_that_of_a_plain_call(
+    engine: FakeEngine,
+) -> None:
+    ref, items = engine.new_ref(), [2]
+    arguments = arguments_of(engine, 1, ref, items)
+
+    items.append(3)  # which the call is not to see
+    ref.set_result("one")
+
+    assert arguments.payload() == (encode_plain_call((1, "one", [2])), None)
+
+
+async def test_payload_when_only_the_value_of_a_ref_is_not_plain_then_it_arrives_too(
+    engine: FakeEngine,
+) -> None:
+    ref = engine.new_ref()
+    arguments = arguments_of(engine, 1, ref)
+
+    ref.set_result({"a": {1, 2}})
+
+    assert sent(arguments) == ([1, {"a": {1, 2}}], {})
 
 
 async def test_payload_when_one_ref_is_given_twice_then_its_value_is_in_both_places(
