@@ -152,7 +152,7 @@ class ActorMethod(Generic[P, R]):
         refs: list[ObjectRef[list[R]]] = []
         try:
             for start, args in chunks_of(iterables, chunksize):
-                chunk = self._callee.saying("batch", (width, start))
+                chunk = self._callee.with_header("batch", (width, start))
                 refs.append(self._call_chunk(chunk, args))
         except BaseException:
             Batch(refs).cancel()

@@ -68,13 +68,13 @@ class BoundMethod:
         """Whether a call behind one whose argument is not there waits."""
         return self.method.keeps_order
 
-    def saying(self, name: str, value: object) -> BoundMethod:
+    def with_header(self, name: str, value: object) -> BoundMethod:
         """The same, with one header more in each call."""
-        said = object.__new__(BoundMethod)
-        said.actor, said.method, said.name = self.actor, self.method, self.name
-        said.headers = {**(self.headers or {}), name: value}
-        said.is_capped, said._of = self.is_capped, self._of
-        return said
+        other = object.__new__(BoundMethod)
+        other.actor, other.method, other.name = self.actor, self.method, self.name
+        other.headers = {**(self.headers or {}), name: value}
+        other.is_capped, other._of = self.is_capped, self._of
+        return other
 
     def __str__(self) -> str:
         """What a call of it is called in messages."""

@@ -14,7 +14,7 @@ from actorlib._owner.call_policy import retries_of
 from actorlib._owner.teardown import Phase
 from actorlib._owner.worker_calls import WorkerCall, WorkerCalls
 from actorlib._wire.messages import (
-    CANCEL_MADE,
+    CANCEL_CHILDREN,
     LINK_BEGIN,
     LINK_CALL_SENT,
     LINK_CANCEL,
@@ -110,9 +110,9 @@ class LinkBroker:
         linked = self._from.get(session)
         if not linked:
             return
-        self._tell(session, (CANCEL_MADE, 0, parent_call))
+        self._tell(session, (CANCEL_CHILDREN, 0, parent_call))
         for there in linked.values():
-            there.channel.send((CANCEL_MADE, session, parent_call))
+            there.channel.send((CANCEL_CHILDREN, session, parent_call))
 
     def _open(self, session: WorkerSession, actor: ActorId) -> None:
         session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))

@@ -38,7 +38,7 @@ RESULT             both  id, loans, value
 FAILURE            both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL             both  id: nobody wants the answer any more; up also whether the calls
                          that it made are not wanted either
-CANCEL_MADE        down  session, call: nobody wants what that call has asked for over
+CANCEL_CHILDREN    down  session, call: nobody wants what that call has asked for over
                          links; session is the caller's, or 0 if the call runs here
 WAITS              up    id, method: the actor's one thread runs that method, which
                          waits for a call; the id is 0 if it does not any more
@@ -131,7 +131,7 @@ CALL_DEFERRED: Final = 8
 RESULT: Final = 9
 FAILURE: Final = 10
 CANCEL: Final = 11
-CANCEL_MADE: Final = 12
+CANCEL_CHILDREN: Final = 12
 
 # Waiting.
 WAITS: Final = 13

@@ -23,7 +23,7 @@ from actorlib._wire.messages import (
     AWAIT,
     BEHIND_CALLS,
     CANCEL,
-    CANCEL_MADE,
+    CANCEL_CHILDREN,
     END,
     FIND,
     LEAVE,
@@ -448,7 +448,7 @@ class OwnerClient(ABC):
     def take_link_frame(self, frame: Frame) -> list[Frame]:
         """Does what a frame about links says; gives the frames that follow from it."""
         is_outgoing = frame[0] in (LINK_OPENED, LINK_LOST) or (
-            frame[0] == CANCEL_MADE and not frame[1]
+            frame[0] == CANCEL_CHILDREN and not frame[1]
         )
         return (self.outgoing_links if is_outgoing else self.incoming_links).take(frame)
 

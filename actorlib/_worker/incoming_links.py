@@ -8,7 +8,7 @@ from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     CANCEL,
-    CANCEL_MADE,
+    CANCEL_CHILDREN,
     LINK_BEGIN,
     LINK_CALL,
     LINK_CANCEL,
@@ -237,8 +237,8 @@ class IncomingLinks:
             return self._read_up_to(self._links.get(frame[1]), frame[2])
         if kind == LINK_CANCEL:
             return [(CANCEL, frame[1])] if frame[1] in self._unanswered else []
-        if kind == CANCEL_MADE:
-            return self._cancel_made(*frame[1:])
+        if kind == CANCEL_CHILDREN:
+            return self._cancel_children(*frame[1:])
         assert kind == LINK_CLOSE
         found = self.close_links()
         self._is_closing = True
@@ -281,7 +281,7 @@ class IncomingLinks:
             found += self._receive(link)
         return found
 
-    def _cancel_made(self, session: int, parent: int) -> list[Frame]:
+    def _cancel_children(self, session: int, parent: int) -> list[Frame]:
         """Cancels what a call of a caller's has made here, and what those have."""
         made = [
             number

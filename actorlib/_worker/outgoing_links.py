@@ -20,7 +20,7 @@ from actorlib._wire.messages import (
     CALL_ACTOR,
     CALL_ACTOR_WITH,
     CANCEL,
-    CANCEL_MADE,
+    CANCEL_CHILDREN,
     CANCELLED,
     DIED,
     FAILURE,
@@ -417,8 +417,8 @@ class OutgoingLinks:
         """Does what a frame about links says; gives the frames that follow from it."""
         if frame[0] == LINK_OPENED:
             self._link_opened(*frame[1:])
-        elif frame[0] == CANCEL_MADE:
-            return self._cancel_made(frame[2])
+        elif frame[0] == CANCEL_CHILDREN:
+            return self._cancel_children(frame[2])
         else:
             return self._link_lost(*frame[1:])
         return []
@@ -437,7 +437,7 @@ class OutgoingLinks:
         link.socket, link.session = socket, session
         self._reader.watch(link)
 
-    def _cancel_made(self, parent: int) -> list[Frame]:
+    def _cancel_children(self, parent: int) -> list[Frame]:
         """Cancels what a call of this worker's has made."""
         opened = [*self._unanswered.items()]
         made = [(call, link) for call, (link, by, _) in opened if by == parent]

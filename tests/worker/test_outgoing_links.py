@@ -22,7 +22,7 @@ from actorlib._wire.messages import (
     CALL,
     CALL_ACTOR,
     CANCEL,
-    CANCEL_MADE,
+    CANCEL_CHILDREN,
     FAILURE,
     LINK_BEGIN,
     LINK_CALL,
@@ -425,7 +425,7 @@ def test_cancelling_when_the_caller_is_busy_then_the_callee_knows_what_it_made()
         two.outgoing.send(number, 9, ACTOR, "m", None, b"")
         two.settle()
 
-        frames = two.incoming.take((CANCEL_MADE, CALLER, 9))
+        frames = two.incoming.take((CANCEL_CHILDREN, CALLER, 9))
 
         assert frames == [(CANCEL, CALLER * LINKED + number)]
 
