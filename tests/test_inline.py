@@ -541,7 +541,9 @@ def test_slot_when_the_process_is_forked_then_its_engine_is_told() -> None:
         os.close(writing)
 
 
-def test_crew_when_it_starts_a_thread_then_with_the_context_of_who_starts_it() -> None:
+def test_threads_when_it_starts_a_thread_then_with_the_context_of_who_starts_it() -> (
+    None
+):
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(5)
     found: list[object] = []

@@ -283,7 +283,7 @@ class Template:
             self._preforked = PreforkedChild(pid, ours)
 
     def _fork(self, child: Callable[[], NoReturn]) -> int:
-        """The process id of a fork that does something else, and never comes back.
+        """Forks a child that does something else and never comes back; gives its pid.
 
         Raises:
             OSError: There can be none.

@@ -32,7 +32,7 @@ _ASKED = 8
 
 
 def watch(pid: int) -> int | None:
-    """A descriptor that becomes readable when our parent ends, where there is one."""
+    """Opens a descriptor that becomes readable when our parent ends, where one can."""
     try:
         descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -96,7 +96,7 @@ def has_children() -> bool:
 
 
 def children() -> list[int]:
-    """The children of this process, ended or not; empty where nobody says.
+    """Lists the children of this process, ended or not; empty where nobody says.
 
     The kernel may skip some while others end (proc(5)), so it is asked until it says
     the same twice.
@@ -120,7 +120,7 @@ def _children() -> list[int]:
 
 
 def mark_of(pid: int) -> str:
-    """The mark in the environment that a process was started with."""
+    """Reads the mark in the environment that a process was started with."""
     with (
         contextlib.suppress(OSError),
         open(f"/proc/{pid}/environ", "rb") as environ,  # noqa: PTH123
@@ -132,7 +132,7 @@ def mark_of(pid: int) -> str:
 
 
 def find_mark() -> ctypes.Array[ctypes.c_char] | None:
-    """The mark that this process was started with, where it lies, if it has one.
+    """Finds the memory where the mark lies that this process was started with, if any.
 
     The kernel shows the environment as it lay in memory at the start, whatever
     ``setenv`` did later. Writing there marks a fork of this process, and every
@@ -212,7 +212,7 @@ def exit_fork(error: BaseException | None) -> NoReturn:
 
 
 def code_of(error: SystemExit) -> int:
-    """The exit code, by the rules of the interpreter."""
+    """Gives the exit code, by the rules of the interpreter."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):

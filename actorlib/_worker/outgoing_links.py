@@ -279,7 +279,7 @@ class OutgoingLinks:
         return True
 
     def _put(self, link: OutgoingLink, socket: PeerSocket, frame: Frame) -> list[Frame]:
-        """Sends a call; gives what has no room."""
+        """Sends a call, or gathers it; gives what has no room."""
         if link.gathers:
             return socket.gather(frame)
         if not socket.send(frame):
@@ -346,10 +346,10 @@ class OutgoingLinks:
         return call in self._unanswered
 
     def answered(self, frame: Frame) -> Frame:
-        """An answer that came over a link, or for a call that went over one.
+        """Takes an answer that came over a link, or of a call that went over one.
 
         Returns:
-            It with this worker's own number of the call.
+            The answer with this worker's own number of the call.
         """
         call = frame[1] - self._base
         if self._over(call) is None:
@@ -357,7 +357,7 @@ class OutgoingLinks:
         return (frame[0], call, *frame[2:])
 
     def cancel(self, call: int, *, recursive: bool) -> bool:
-        """Nobody wants the answer of a call; False if it went over no link."""
+        """Cancels a call that nobody waits for; False if it went over no link."""
         sent_call = self._over(call)
         if sent_call is None:
             return False
@@ -389,7 +389,7 @@ class OutgoingLinks:
                 self._post((LINK_CANCEL, link.session, number, not went))
 
     def call_sent(self, call: int) -> Frame | None:
-        """What the owner has to know of a call before it hears who waits for it."""
+        """Tells the owner of a call over a link, before it hears who waits for it."""
         sent_call = self._unanswered.get(call)
         if sent_call is None:
             return None
@@ -449,7 +449,7 @@ class OutgoingLinks:
         ]
 
     def _link_lost(self, session: int, text: str, error: bytes) -> list[Frame]:
-        """A worker has ended: what it has not answered gets no answer."""
+        """Fails what a worker has not answered: it has ended."""
         found: list[Frame] = []
         with self._engine.sender.lock:
             calling = [link for link, *_ in [*self._unanswered.values()]]
@@ -474,13 +474,13 @@ class OutgoingLinks:
                 link.socket = None
 
     def forget(self, actor: CountedId) -> None:
-        """This worker has no handle of an actor any more."""
+        """Closes the link to an actor of which nothing here holds a handle."""
         link = self._links.get(actor)
         if link is not None:
             self._discard(link)
 
     def _lost(self, link: OutgoingLink) -> None:
-        """An actor has closed its end of a link, or never had it."""
+        """Closes a link whose other end is closed, or was never there."""
         with self._engine.sender.lock:
             self._flush(link)
             if link.policy.has_link:
@@ -490,7 +490,7 @@ class OutgoingLinks:
                 link.policy.link_refused(forever=False)
 
     def _discard(self, link: OutgoingLink) -> None:
-        """There is no link to an actor any more: what comes next begins anew."""
+        """Closes the link to an actor: what comes next begins anew."""
         if self._links.get(link.actor) is link:
             del self._links[link.actor]
         self._close(link)

@@ -45,7 +45,7 @@ def preload(names: Sequence[str], begins: Callable[[str], None]) -> tuple[str, s
 
 
 def accelerator_taken() -> str:
-    """How this process has initialised an accelerator, or the empty string.
+    """Says how this process has initialised an accelerator, or the empty string.
 
     A driver that was initialised before a fork does not work after it. torch says so
     itself; otherwise the device files that only an initialised driver keeps open tell
@@ -68,7 +68,7 @@ _DEVICE_FILES = (
 
 
 def device_file_among(files: list[str]) -> str:
-    """The first file that only an initialised accelerator driver keeps open."""
+    """Says which file is open that only an initialised accelerator driver keeps."""
     for name in files:
         if name.startswith(_DEVICE_FILES):
             return f"it holds {name} open"

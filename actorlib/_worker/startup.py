@@ -70,7 +70,7 @@ def shutting_down(
     instance: object,
     run: Callable[[Callable[[], object]], None] | None = None,
 ) -> Generator[None]:
-    """Around the life of an actor: it cleans up when it leaves, as its class says.
+    """Has an actor clean up when it leaves, as its class says; around its calls.
 
     It leaves when it is stopped behind what it was sent, and by ``exit_actor()`` or
     ``sys.exit()``. What is killed, or fails, or has lost its owner, does not. What the
