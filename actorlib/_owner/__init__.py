@@ -14,7 +14,7 @@ In reading order:
 * ``placement``: what each actor asks for, its wait in line, its lease, given back.
 * ``supervisor``: keeps one actor from its creation until it is dead for good.
 * ``teardown``: the steps of an end, each of them done whatever the others raise; and
-  who is told when a worker is gone.
+  the cleanup of what was kept for a worker that is gone.
 * ``creation``: what actors are made from, ready to be sent.
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.
 * ``restart_policy``: whether an actor that died is started anew, and when.

@@ -293,7 +293,7 @@ class ActorSupervisor:
         except asyncio.CancelledError:
             how = Exit(cause="asked", reason="the runtime was shut down")
             raise
-        except Exception as error:  # noqa: BLE001  # around a life
+        except Exception as error:  # noqa: BLE001  # around an actor's task
             _log.exception(
                 "the supervision of %r ended by a bug in actorlib", self.record
             )

@@ -40,7 +40,7 @@ def tear_down(whose: object, *steps: Callable[[], object]) -> None:
     for step in steps:
         try:
             step()
-        except Exception:  # noqa: BLE001  # around a life
+        except Exception:  # noqa: BLE001  # around a step of an end
             _log.exception("a step of the end of %r failed: a bug in actorlib", whose)
         except BaseException as error:  # noqa: BLE001  # raised below
             stopping = stopping or error

@@ -168,7 +168,7 @@ class WorkerSession:
                     self._serve(self, frame)
         except ProtocolError as error:
             self._break(error)
-        except Exception as error:  # noqa: BLE001  # around a life: nothing may hang
+        except Exception as error:  # noqa: BLE001  # around a session: nothing may hang
             trouble = ProtocolError(f"a frame that makes no sense came: {error!r}")
             trouble.__cause__ = error
             self._break(trouble)
