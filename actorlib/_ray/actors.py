@@ -93,14 +93,14 @@ class Actor:
         return self.readiness is None or self.readiness.done()
 
     def call_of(self, method: Method) -> Any:
-        """Gives what calls a method; it is kept, as most have no options of the call.
+        """Gives Ray's method with its options; cached, as few calls have their own.
 
         Raises:
             UnsupportedOptionError: Ray cannot do what is said of the call.
         """
-        kept = self._calls.get(method.name)
-        if kept is not None and kept[0] is method:
-            return kept[1]
+        cached = self._calls.get(method.name)
+        if cached is not None and cached[0] is method:
+            return cached[1]
         options = call_options(self.label, method, is_async=self.traits.is_async)
         options["retry_exceptions"] = [RetryableFailure]
         host = self.handle.stream if method.is_stream else self.handle.call
@@ -125,20 +125,20 @@ class ActorKey(bytes):
     """An actor's id that holds Ray's handle, so that Ray counts it."""
 
     actor: Actor
-    arrivals: EntryPoints
+    entry_points: EntryPoints
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.actor.creation_error is not None:
             raise self.actor.creation_error
         check_pickled_by_ray("a handle")
-        return self.arrivals.actor, (self.actor.handle, self.actor.traits)
+        return self.entry_points.actor, (self.actor.handle, self.actor.traits)
 
 
-def key_of(actor: Actor, arrivals: EntryPoints) -> ActorId:
+def key_of(actor: Actor, entry_points: EntryPoints) -> ActorId:
     """The id of an actor, for its holders."""
     key = ActorKey(actor.key)
     key.actor = actor
-    key.arrivals = arrivals
+    key.entry_points = entry_points
     return ActorId(key)
 
 

@@ -369,7 +369,7 @@ class FunctionCalls:
             call = self._runs[spec] = _made(spec, label)
         source = self._sources.pickled(f"the function {label}", spec.source)
         try:
-            begin = self._process.arrivals.function
+            begin = self._process.entry_points.function
             sent_call = prepare_call(sent, is_client=self._process.is_client)
             called = call.remote(begin, self._runtime(), source, sent_call, *given)
         except Exception as error:

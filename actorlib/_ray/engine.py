@@ -104,7 +104,7 @@ def host_config(
     source: PickledValue,
     context: RuntimeContext,
     runtime: RuntimeConfig,
-    arrivals: EntryPoints,
+    entry_points: EntryPoints,
     *,
     hides: bool,
 ) -> HostConfig:
@@ -115,7 +115,7 @@ def host_config(
         source: Its class.
         context: Where the code runs that makes it.
         runtime: What holds for the whole runtime.
-        arrivals: What is called in its process.
+        entry_points: What is called in its process.
         hides: Whether accelerators that it did not ask for are closed to it.
     """
     options, interface = spec.options, spec.interface
@@ -131,7 +131,7 @@ def host_config(
         group=options.group,
         captures=bool(options.placement_group_capture_child_tasks),
         runtime=runtime,
-        begin=arrivals.host,
+        begin=entry_points.host,
     )
 
 
@@ -175,12 +175,12 @@ class ActorLifecycle:
         if actor.handle is None:
             return self._task(actor).filled(None)
         # A client's handles have no other way than what the host itself has.
-        way = (
+        end = (
             actor.handle.leave
             if self._process.is_client
             else actor.handle.__ray_terminate__
         )
-        ray_ref = way.remote()
+        ray_ref = end.remote()
         return RayTask(self._process, ray_ref, actor.label, actor, _gone).ref()
 
     def kill(self, actor: Actor, *, restart: bool) -> ObjectRef[None]:
@@ -288,7 +288,7 @@ class RayEngine:
         why = None if self.runtime.waits else self.nodes.fault(label, options)
         if why is not None:
             stillborn = Actor(None, os.urandom(16), traits, why)
-            return key_of(stillborn, self.process.arrivals)
+            return key_of(stillborn, self.process.entry_points)
         if options.group is not None:
             keywords["scheduling_strategy"] = bundle_strategy(
                 options.group.id,
@@ -298,9 +298,9 @@ class RayEngine:
         hides = options.accelerators != "inherit" and (
             options.accelerators == "hide" or os.environ.get(_HIDES, "1") != "0"
         )
-        arrivals = self.process.arrivals
+        entry_points = self.process.entry_points
         config = host_config(
-            spec, source, self.context, self.runtime, arrivals, hides=hides
+            spec, source, self.context, self.runtime, entry_points, hides=hides
         )
         handle = self._made(spec, keywords, config, sent, given)
         actor = self._actors.of(handle, traits)
@@ -308,7 +308,7 @@ class RayEngine:
         actor.requested = str(options.request)
         # One that was there already is another's.
         actor.is_own = not (options.is_detached or options.get_if_exists)
-        return key_of(actor, self.process.arrivals)
+        return key_of(actor, self.process.entry_points)
 
     def _made(
         self,
@@ -499,7 +499,7 @@ class RayEngine:
 
     def key_of(self, handle: Any, traits: ActorTraits) -> ActorId:
         """The id of an actor, by Ray's handle."""
-        return key_of(self._actors.of(handle, traits), self.process.arrivals)
+        return key_of(self._actors.of(handle, traits), self.process.entry_points)
 
     def ref_of(self, ray_ref: Any) -> ObjectRef[Any]:
         """A ref, by Ray's."""
@@ -535,7 +535,7 @@ class RayEngine:
     def living(self) -> list[ActorId]:
         """The actors that this process has made and that are not known to be dead."""
         return [
-            key_of(actor, self.process.arrivals)
+            key_of(actor, self.process.entry_points)
             for actor in self._actors
             if actor.is_own and actor.died is None
         ]

@@ -84,8 +84,8 @@ def _reason(text: str) -> str:
         # Ray says either of one end: what the worker told, or what the node saw.
         return "its own code called exit_actor()"
     lines = [line for line in text.splitlines() if line and not line.startswith("\t")]
-    told = [line for line in lines if "unexpectedly before finishing" not in line]
-    return " ".join(told or lines)
+    useful = [line for line in lines if "unexpectedly before finishing" not in line]
+    return " ".join(useful or lines)
 
 
 def _of_task(error: Any, where: str, actor_id: str) -> BaseException:

@@ -117,8 +117,8 @@ class _BaseHost:
             return _left(ray.actor.exit_actor)
         if isinstance(error, SystemExit):
             code = error.code if isinstance(error.code, int) else int(bool(error.code))
-            said = f"Its code left while it ran {sent.name}."
-            return _left(lambda: exit_worker(said, code)) if code else error
+            message = f"Its code left while it ran {sent.name}."
+            return _left(lambda: exit_worker(message, code)) if code else error
         if isinstance(error, Exception):
             at = method_label(self._instance, self._label, sent.name)
             return failure_of(error, at, sent.retried)
@@ -276,13 +276,13 @@ class AsyncActorHost(_BaseHost):
         return lambda: self._plainly(sent, partial(next, items, _END))
 
 
-def _left(way: Callable[[], object]) -> BaseException:
+def _left(leave: Callable[[], object]) -> BaseException:
     """Gives the error that leaving raises."""
     try:
-        way()
+        leave()
     except BaseException as error:  # noqa: BLE001  # it is what it does
         return error
-    raise AssertionError("a way out raises")
+    raise AssertionError("leaving raises")
 
 
 def _taken(gate: asyncio.Semaphore) -> bool:

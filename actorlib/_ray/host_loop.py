@@ -114,8 +114,8 @@ class HostLoop:
         try:
             callback(*args)
         except Exception as error:  # noqa: BLE001  # what a loop does with it
-            told = {"message": f"{callback!r} failed", "exception": error}
-            self.loop.call_exception_handler(told)
+            context = {"message": f"{callback!r} failed", "exception": error}
+            self.loop.call_exception_handler(context)
         finally:
             with self._changed:
                 self._is_serving = False

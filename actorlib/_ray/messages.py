@@ -130,8 +130,8 @@ def failure_of(error: BaseException, where: str, retried: RetriedErrors) -> User
     """
     is_again = retried if isinstance(retried, bool) else isinstance(error, retried)
     kind = RetryableFailure if is_again else UserFailure
-    told = one_line(error), traceback_of(error)
-    return kind(*told, where, encode_exception(error, dump))
+    summary, text = one_line(error), traceback_of(error)
+    return kind(summary, text, where, encode_exception(error, dump))
 
 
 def enter_call(number: int, sent: CallMessage, label: str) -> None:

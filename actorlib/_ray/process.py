@@ -54,7 +54,7 @@ class EntryPoints(NamedTuple):
         actor: Makes the id of an actor of Ray's handle.
         ref: Makes a ref of Ray's.
         host: Makes a process an actor's; gives what makes the user's object, and the
-            place of that process.
+            state of that process.
         function: Makes a process one that may run a function.
     """
 
@@ -68,7 +68,7 @@ class ProcessState:
     """Fills the refs of one process, and runs what other threads post to it.
 
     Args:
-        arrivals: How others find again what is sent from here.
+        entry_points: What Ray calls in the processes that are sent something from here.
         loop: The loop of its user's code, or None while there is none.
         owner: The thread of the loop, if this is the user's program: nobody may block
             it, and others cross to it.
@@ -76,7 +76,7 @@ class ProcessState:
             cluster.
 
     Attributes:
-        arrivals: The same.
+        entry_points: The same.
         loop: What refs take for their loop.
         is_owner: Whether it is the user's program.
         is_client: The same.
@@ -86,13 +86,13 @@ class ProcessState:
 
     def __init__(
         self,
-        arrivals: EntryPoints,
+        entry_points: EntryPoints,
         loop: asyncio.AbstractEventLoop | None,
         *,
         owner: RuntimePortal | None = None,
         is_client: bool = False,
     ) -> None:
-        self.arrivals = arrivals
+        self.entry_points = entry_points
         self.loop = immediate_loop() if loop is None else loop
         self.is_owner = owner is not None
         self.is_client = is_client

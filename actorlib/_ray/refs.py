@@ -147,8 +147,8 @@ class RayTask:
         if self._held is None and self._weak is not None:
             self._held, self._weak = self._weak(), None
         self._process.pending[self] = None
-        way = client_mode.fetch if self._process.is_client else fetch
-        way(self.ray_ref, self._came)
+        fetch_value = client_mode.fetch if self._process.is_client else fetch
+        fetch_value(self.ray_ref, self._came)
 
     def settle(self, answer: Any) -> None:
         """Gives the ref what has come, where refs are filled."""
@@ -289,7 +289,7 @@ class RayTask:
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
         """How a ref is pickled, so that Ray counts it; see ResultOwner."""
         check_pickled_by_ray("a ref")
-        return self._process.arrivals.ref, (ray_ref_of(ref),)
+        return self._process.entry_points.ref, (ray_ref_of(ref),)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until a ref is done; see ResultOwner."""

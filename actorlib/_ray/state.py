@@ -82,12 +82,12 @@ def info_of(actor: str, row: Mapping[str, Any]) -> ActorInfo:
         namespace=row.get("Namespace", ""),
         is_detached=bool(row.get("IsDetached")),
         awaits_arguments=row["State"] == "DEPENDENCIES_UNREADY",
-        started_at=_moment(row.get("StartTime")),
-        ended_at=_moment(row.get("EndTime")),
+        started_at=_seconds(row.get("StartTime")),
+        ended_at=_seconds(row.get("EndTime")),
     )
 
 
-def _moment(milliseconds: Any) -> float | None:
+def _seconds(milliseconds: Any) -> float | None:
     return int(milliseconds) / 1000 if milliseconds else None
 
 
