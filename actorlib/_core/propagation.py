@@ -1,8 +1,8 @@
-"""Context variables that travel with calls: marked once, then sent with each call.
+"""Context variables that are sent along with each call: ``propagate`` marks them.
 
-A marked variable is known by its name in every process, and pickles by it, so that a
-class of ``__main__`` which uses one as a global can travel. What is not marked does
-not travel, and nothing is asked about it.
+A marked variable has the same name in every process and is pickled by that name, so
+that a class of ``__main__`` which uses one as a global can be sent. Variables that are
+not marked are not sent, and cost nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 class PropagatedVariable(NamedTuple):
-    """A variable that travels.
+    """A context variable that is sent with calls.
 
     Attributes:
-        variable: It.
-        module: Where it was marked. None: it came with a call, and no code here has it
-            yet.
+        variable: The variable.
+        module: The module that has marked it; None if it came with a call, and no code
+            of this process has marked it yet.
     """
 
     variable: ContextVar[Any]
@@ -37,7 +37,7 @@ class PropagatedVariable(NamedTuple):
 
 _ABSENT = object()
 PROPAGATED: dict[str, PropagatedVariable] = {}
-"""Every variable that travels, by name; empty as long as none does."""
+"""Every marked variable, by name."""
 
 
 @public("actorlib")
@@ -74,7 +74,7 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
     """
     if not isinstance(cast("object", variable), ContextVar):
         raise TypeError(
-            f"propagate() takes a ContextVar, not {variable!r} "
+            f"propagate() takes a contextvars.ContextVar, not {variable!r} "
             f"({type(variable).__name__})"
         )
     caller = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # as namedtuple() finds where it is
@@ -91,7 +91,7 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
 
 
 def current_values() -> dict[str, object]:
-    """What the marked variables hold here, by name; only those that were set."""
+    """The values of the marked variables in this context, of those that are set."""
     context = copy_context()
     return {
         name: context[marked.variable]
@@ -109,7 +109,7 @@ def set_values(arrived: dict[str, object]) -> None:
     for name, value in arrived.items():
         marked = PROPAGATED.get(name)
         if marked is None:
-            # Nobody here has it, and what is called from here may.
+            # No code here has marked it; what is called from here may have.
             marked = _mark(ContextVar(name), None)
         marked.variable.set(value)
 
@@ -132,7 +132,7 @@ def _reduce(variable: ContextVar[Any]) -> tuple[Callable[..., Any], tuple[Any, .
     if marked is None or marked.variable is not variable:
         raise TypeError(
             f"cannot pickle the context variable {variable.name!r}, which is not "
-            "marked: actorlib.propagate() marks it"
+            "marked: write actorlib.propagate(variable) where it is made"
         )
     try:
         default: tuple[Any, ...] = (Context().run(variable.get),)
@@ -142,7 +142,7 @@ def _reduce(variable: ContextVar[Any]) -> tuple[Callable[..., Any], tuple[Any, .
 
 
 def _named(name: str, module: str | None, default: tuple[Any, ...]) -> ContextVar[Any]:
-    """The marked variable of a name, also in a process that has not marked it yet."""
+    """The marked variable of a name; it is made if this process has none yet."""
     if module is not None and module != "__main__" and name not in PROPAGATED:
         with suppress(ImportError):  # then the variable itself is made here
             importlib.import_module(module)

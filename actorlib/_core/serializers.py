@@ -1,7 +1,7 @@
-"""How instances of some classes are sent that cannot be pickled as they are.
+"""Serializers that users register for classes which pickle cannot handle.
 
-What is registered holds for what this process sends. Whoever receives it needs nothing:
-what makes the instance again travels with it.
+They are for what this process sends. The receiving process needs none: the function
+that makes the instance again is sent along.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 REDUCERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-"""By class: what becomes of an instance when it is pickled."""
+"""By class: the function that reduces an instance for pickle."""
 
 
 @public("actorlib")

@@ -1,4 +1,4 @@
-"""The state of a runtime at one moment, for people and programs to look at."""
+"""The state of a runtime at one moment, as rows."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, fields
@@ -172,7 +172,7 @@ class ObjectStoreInfo:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandInfo:
-    """What some of those in line ask for alike, also of which devices.
+    """What several of those who wait in line ask for alike.
 
     Attributes:
         resources: What each of them asks for, by resource name; memory in bytes.
@@ -273,13 +273,19 @@ def checked_filters(
     """
     if limit is not None:
         if isinstance(limit, bool) or not isinstance(cast("object", limit), int):
-            raise TypeError(f"limit takes a number of rows or None, not {limit!r}")
+            raise TypeError(
+                "limit takes a number of rows, 1 or more, or None for all, not "
+                f"{limit!r} ({type(limit).__name__})"
+            )
         if limit < 1:
             raise ValueError(f"limit takes a number of rows >= 1, not {limit!r}")
     if isinstance(filters, str) or not isinstance(
         cast("object", filters or ()), Iterable
     ):
-        raise TypeError(f"filters takes a list of filters, not {filters!r}")
+        raise TypeError(
+            "filters takes a list of filters, for example [('state', '=', 'alive')], "
+            f"not {filters!r} ({type(filters).__name__})"
+        )
     columns = [field.name for field in fields(row)]
     return tuple(
         _checked_filter(condition, columns, states) for condition in filters or ()
@@ -292,17 +298,24 @@ def _checked_filter(
     parts = cast("tuple[object, ...]", condition)
     if not isinstance(condition, tuple | list) or len(parts) != 3:
         raise TypeError(
-            f"a filter is like ('state', '=', 'alive'), and {condition!r} is not"
+            "a filter has a column, '=' or '!=', and a value, for example ('state', "
+            f"'=', 'alive'), and {condition!r} has not"
         )
     key, relation, value = parts
     if key not in columns:
-        raise ValueError(f"there is no {key!r}: filter by {', '.join(columns)}")
+        raise ValueError(
+            f"a filter names the column {key!r}, and the columns are "
+            f"{', '.join(columns)}"
+        )
     if relation not in ("=", "!="):
         raise ValueError(f"a filter compares by '=' or '!=', not {relation!r}")
     if key == "state":
         value = value.lower() if isinstance(value, str) else value
         if value not in states and value not in RAYS_STATES:
-            raise ValueError(f"no state is {value!r}: it is {', '.join(states)}")
+            raise ValueError(
+                f"a filter names the state {value!r}, and the states are "
+                f"{', '.join(states)}"
+            )
     return str(key), str(relation), value
 
 

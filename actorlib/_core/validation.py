@@ -1,7 +1,4 @@
-"""What an option may be: each check raises TypeError or ValueError and names it.
-
-What somebody may have meant who wrote a name that there is not.
-"""
+"""Checks the values of options: each raises TypeError or ValueError and names it."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """The names that look most like one that is unknown, the likeliest first.
+    """Returns the known names that are most like an unknown one, the likeliest first.
 
     Args:
-        name: What was written.
-        known: What there is.
-        count: How many at the most.
+        name: The unknown name.
+        known: The known names.
+        count: How many to return at the most.
     """
     # A tenth of the import of this package, for messages that few ever see.
     from difflib import get_close_matches  # noqa: PLC0415
@@ -35,7 +32,7 @@ K = TypeVar("K")
 
 
 def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """One of a few words."""
+    """Makes sure that a value is one of a few words."""
     if not isinstance(value, str):
         raise TypeError(
             f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r} "
@@ -48,7 +45,7 @@ def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def check_text(name: str, value: object, example: str) -> None:
-    """A name that is not empty."""
+    """Makes sure that a value is a string that is not empty."""
     if not isinstance(value, str):
         raise TypeError(
             f"{name} takes a name, for example {example}, not {value!r} "
@@ -59,7 +56,7 @@ def check_text(name: str, value: object, example: str) -> None:
 
 
 def check_seconds(name: str, value: object) -> None:
-    """A finite number of seconds, at least 0."""
+    """Makes sure that a value is a finite number of seconds, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
             f"{name} takes a number of seconds, not {value!r} ({type(value).__name__})"
@@ -69,7 +66,7 @@ def check_seconds(name: str, value: object) -> None:
 
 
 def checked_duration(name: str, value: object) -> float:
-    """A finite number of seconds above 0."""
+    """Returns a finite number of seconds above 0, as a float."""
     check_seconds(name, value)
     given = float(cast("Real", value))
     if not given:
@@ -78,7 +75,7 @@ def checked_duration(name: str, value: object) -> float:
 
 
 def check_count(name: str, value: object, least: int) -> None:
-    """A whole number, at least so many."""
+    """Makes sure that a value is a whole number, ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(
             f"{name} takes a whole number, not {value!r} ({type(value).__name__})"
@@ -88,7 +85,7 @@ def check_count(name: str, value: object, least: int) -> None:
 
 
 def check_limit(name: str, value: object) -> None:
-    """A whole number, at least 1, or -1 for no limit."""
+    """Makes sure that a value is a whole number, 1 or more, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(
             f"{name} takes a whole number, or -1 for no limit, not {value!r} "
@@ -101,7 +98,7 @@ def check_limit(name: str, value: object) -> None:
 
 
 def check_bool(name: str, value: object) -> None:
-    """True or False."""
+    """Makes sure that a value is True or False."""
     if not isinstance(value, bool):
         raise TypeError(
             f"{name} takes True or False, not {value!r} ({type(value).__name__})"
@@ -109,7 +106,7 @@ def check_bool(name: str, value: object) -> None:
 
 
 def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
-    """Names, each with a whole number, at least 1."""
+    """Returns a dict of names, each with a whole number, 1 or more."""
     if not isinstance(value, Mapping):
         raise TypeError(
             f"{name} takes a dict, for example {example}, not {value!r} "
@@ -123,7 +120,7 @@ def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
 
 
 def check_times(name: str, value: object) -> None:
-    """A number of times, or -1 for no limit."""
+    """Makes sure that a value is a whole number, 0 or more, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(
             f"{name} takes a whole number, or -1 for no limit, not {value!r} "
@@ -136,7 +133,7 @@ def check_times(name: str, value: object) -> None:
 
 
 def checked_exceptions(name: str, value: object) -> bool | tuple[type[Exception], ...]:
-    """True, False, or several classes of exceptions."""
+    """Returns True, False, or a tuple of classes of exceptions."""
     if isinstance(value, bool):
         return value
     if isinstance(value, list | tuple):
@@ -150,7 +147,7 @@ def checked_exceptions(name: str, value: object) -> bool | tuple[type[Exception]
 
 
 def checked_modules(preload: object) -> tuple[str, ...]:
-    """The names of modules to be imported."""
+    """Returns the names of modules to import."""
     if isinstance(preload, str) or not isinstance(preload, Sequence):
         raise TypeError(
             f"preload takes a list of module names, for example ['torch'], not "
@@ -159,9 +156,15 @@ def checked_modules(preload: object) -> tuple[str, ...]:
     modules = cast("Sequence[object]", preload)
     for module in modules:
         if not isinstance(module, str):
-            raise TypeError(f"preload takes names of modules, not {module!r}")
+            raise TypeError(
+                "preload takes a list of module names, for example ['torch'], and "
+                f"has {module!r} ({type(module).__name__}) in it"
+            )
         if not all(part.isidentifier() for part in module.split(".")):
-            raise ValueError(f"preload={module!r} is no name of a module")
+            raise ValueError(
+                f"preload has {module!r} in it, which is no name of a module: write it "
+                "as import does, for example 'torch.nn'"
+            )
     return tuple(cast("Sequence[str]", modules))
 
 
@@ -172,13 +175,13 @@ def checked_options(
     *,
     unknown: type[Exception] = ValueError,
 ) -> K:
-    """Options of one kind from keywords a user wrote.
+    """Makes options from the keywords that a user wrote.
 
     Args:
         kind: The class of options.
         whose: What they are options of, for messages.
         given: The keywords.
-        unknown: What is raised for an option that there is not.
+        unknown: The class of the error for an unknown option.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -197,7 +200,7 @@ def checked_options(
 
 
 def given_options(options: DataclassInstance) -> dict[str, Any]:
-    """What a set of options was made from, by the names of the keywords."""
+    """The keywords that options were made from."""
     return {
         option.name: getattr(options, option.name)
         for option in fields(options)
