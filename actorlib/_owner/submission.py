@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from actorlib._core.object_ref import bind
 from actorlib._owner.creation import EncodedArguments
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.stream_reader import StreamReader
+    from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task import FunctionEntry
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
     from actorlib._wire.arguments import SendingEngine
 
     Result: TypeAlias = ObjectRef[Any] | StreamReader
+
+
+class MethodLabel(NamedTuple):
+    """Names a method of an actor as it calls itself, once a message asks for that."""
+
+    record: ActorRecord
+    name: str
+
+    def __str__(self) -> str:
+        return self.record.called.method(self.name)
 
 
 class CallSubmitter:
@@ -102,7 +113,8 @@ class CallSubmitter:
             SerializationError: An argument cannot be sent.
         """
         router = supervisor.router
-        arguments = self.arguments(callee, args, kwargs)
+        where = MethodLabel(supervisor.record, callee.name)
+        arguments = self.arguments(where, args, kwargs)
         if self.order or not arguments.are_ready:
             number = router.defer(ref, callee.name, headers)
             bind(ref, router, number)
