@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._core.ids import ActorId
 from actorlib._ray.client_mode import with_methods
+from actorlib._ray.errors import without_restart
 from actorlib._ray.host import ActorHost, AsyncActorHost
 from actorlib._ray.messages import RetriedErrors, RetryableFailure
 from actorlib._ray.options import call_options
@@ -108,12 +109,15 @@ class Actor:
         self._calls[method.name] = method, call
         return call
 
-    def note_end(self, error: BaseException) -> BaseException:
-        """Remembers what an error of a call says of the end of its actor.
+    def note_end(self, error: BaseException, where: str) -> BaseException:
+        """Remembers what an error of a call says of the end of its actor; gives it.
 
         Args:
             error: What a call of it came to.
+            where: What was called.
         """
+        if not self.traits.restarts:
+            error = without_restart(error, where)
         if isinstance(error, ActorUnavailableError):
             self.readiness = None
         elif isinstance(error, ActorDiedError) and self.died is None:

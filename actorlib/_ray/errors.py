@@ -124,6 +124,23 @@ def _died(error: Any, text: str, where: str, actor_id: str) -> BaseException:
     )
 
 
+def without_restart(error: BaseException, where: str) -> BaseException:
+    """The error of a call of an actor that is never restarted.
+
+    When a process has left, Ray may say that its actor is away, before it knows that
+    the actor is dead.
+
+    Args:
+        error: What the call came to.
+        where: What was called: class and method.
+    """
+    if not isinstance(error, ours.ActorUnavailableError) or error.exit.code is None:
+        return error
+    how = error.exit
+    text = f"{where}: the actor is dead: {how}"
+    return ours.ActorDiedError(text, exit=how, actor_id=error.actor_id)
+
+
 def _unavailable(error: Any, text: str, where: str, actor_id: str) -> BaseException:
     del error
     how = exit_of(text)

@@ -376,7 +376,8 @@ class RayTask:
     def _translated(self, error: Any, actor: Actor | None) -> BaseException:
         if actor is None:
             return translate(error, self._where)
-        return actor.note_end(translate(error, self._where, actor.hex))
+        translated = translate(error, self._where, actor.hex)
+        return actor.note_end(translated, self._where)
 
 
 def _whole(ref: ObjectRef[Any]) -> RayTask | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actorlib import exceptions as ours
-from actorlib._ray.errors import exit_of, translate
+from actorlib._ray.errors import exit_of, translate, without_restart
 from actorlib._ray.messages import UserFailure, failure_of, method_label
 
 
@@ -153,3 +153,21 @@ def test_where_when_the_repr_is_of_no_use_then_the_class(
             return shown
 
     assert method_label(Shown(), "A", "ping") == f"{called}.ping (pid {os.getpid()})"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Worker exits with an exit code 3.", ours.ActorDiedError),
+        ("the connection was lost", ours.ActorUnavailableError),
+    ],
+)
+def test_actor_when_it_is_away_and_never_restarted_then_its_exit_ends_it(
+    text: str, kind: type[Exception]
+) -> None:
+    away = translate(ray_error("ActorUnavailableError", text), "Model.ping", "ab")
+    error = without_restart(away, "Model.ping")
+
+    assert type(error) is kind
+    assert error.exit == away.exit
+    assert "Model.ping" in str(error)
