@@ -114,8 +114,10 @@ class ObjectStore:
         self._live.pop(block, None)
         self._sizes.pop(block, None)
         name = block[:SEGMENT_NAME_SIZE]
-        self._held[name] -= 1
-        if not self._held[name]:
+        left = self._held[name] - 1
+        if left:
+            self._held[name] = left
+        else:
             del self._held[name]
         if self._is_closed:
             return

@@ -13,11 +13,11 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from actorlib._shm.allocator import PAGE
 from actorlib._shm.fd_reserve import FdReserve
-from actorlib._shm.layout import BLOCK_ID_STRUCT, aligned_size
+from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE, aligned_size
 from actorlib._shm.segments import ForeignSegment, MemoryBudget, Segment
 from actorlib._shm.store import SegmentStore
 from actorlib._shm.views import view_token_class
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from actorlib._shm.views import ViewToken
 
 _log = logging.getLogger("actorlib")
+_WHOLE_NUMBERS: set[type] = {int}
 
 
 Payload: TypeAlias = "bytes | list[Buffer] | SharedPayload"
@@ -64,28 +65,31 @@ class SharedPayload:
     """Points to a payload that lies in a block of shared memory.
 
     Attributes:
-        segment: The name of its segment.
-        start: Where it begins there.
+        block: The id of the block that it lies in.
+        start: Where that begins in its segment.
         sizes: The bytes of its buffers: the pickle, then what lies outside of it.
+        nbytes: The bytes of all of them, as they lie there.
         is_fresh: Whether nobody counts who holds its block yet: if it is dropped, the
             block is free.
     """
 
-    __slots__ = ("_memory", "_whole", "is_fresh", "segment", "sizes", "start")
+    __slots__ = ("_memory", "_whole", "block", "is_fresh", "nbytes", "sizes", "start")
 
     def __init__(
         self,
         memory: SharedMemory,
-        segment: bytes,
+        block: bytes,
         start: int,
         sizes: tuple[int, ...],
+        nbytes: int,
         *,
         is_fresh: bool = False,
     ) -> None:
         self._memory = memory
-        self.segment = segment
+        self.block = block
         self.start = start
         self.sizes = sizes
+        self.nbytes = nbytes
         self.is_fresh = is_fresh
         self._whole: memoryview | None = None
 
@@ -97,19 +101,22 @@ class SharedPayload:
         return f"<SharedPayload {sum(self.sizes)} bytes at {self.start}>"
 
     @property
-    def block(self) -> bytes:
-        """The id of the block that it lies in."""
-        return BLOCK_ID_STRUCT.pack(self.segment, self.start)
+    def segment(self) -> bytes:
+        """The name of its segment."""
+        return self.block[:SEGMENT_NAME_SIZE]
 
     @property
     def is_forwardable(self) -> bool:
         """Whether it can be sent on by its place, and not only by its bytes."""
         return self._memory.can_share_segment(self.segment)
 
-    def location(self) -> dict[str, Any]:
-        """Says where it lies, for a frame; from here on the receiver holds it, too."""
+    def location(self) -> dict[bytes, Any]:
+        """Says where it lies, for a frame: the sizes of its buffers, by its block.
+
+        From here on the receiver holds it, too.
+        """
         self.is_fresh = False
-        return {"segment": self.segment, "start": self.start, "sizes": self.sizes}
+        return {self.block: self.sizes}
 
     def hold(self) -> None:
         """Keeps its block from being freed for as long as this object lives."""
@@ -204,14 +211,15 @@ class SharedMemory:
             return None
         segment, start = found
         sizes = tuple(map(len, pieces))
-        shared = SharedPayload(self, segment.name, start, sizes, is_fresh=True)
+        block = BLOCK_ID_STRUCT.pack(segment.name, start)
+        shared = SharedPayload(self, block, start, sizes, nbytes, is_fresh=True)
         target, offset = segment.writable_part(start, nbytes), 0
         for piece in pieces:
             target[offset : offset + len(piece)] = piece
             offset += aligned_size(len(piece))
         shared.is_fresh = not self._is_counted
         if self.sizes is not None:
-            self.sizes[shared.block] = nbytes
+            self.sizes[block] = nbytes
         return shared
 
     def free(self, block: bytes) -> None:
@@ -271,23 +279,32 @@ class SharedMemory:
 
     # What others send.
 
-    def payload_at(self, table: dict[str, Any]) -> SharedPayload:
+    def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
         """Gives the payload at a location; see ``SharedPayload.location``.
 
         Raises:
             ProtocolError: There is no such place.
         """
-        name, start, sizes = table["segment"], table["start"], table["sizes"]
-        kinds: set[type] = {type(start), *map(type, sizes)}
-        if kinds != {int} or not sizes or start < 0 or start % PAGE or min(sizes) < 0:
-            raise ProtocolError(f"a payload that cannot be: {table!r}")
+        no_item: tuple[Any, Any] = (None, None)
+        block, listed = next(iter(location.items()), no_item)
+        sizes = cast("tuple[Any, ...]", listed) if type(listed) is tuple else ()
+        if (
+            len(location) != 1
+            or type(block) is not bytes
+            or len(block) != BLOCK_ID_STRUCT.size
+            or set(map(type, sizes)) != _WHOLE_NUMBERS
+            or min(sizes) < 0
+        ):
+            raise ProtocolError(f"a payload that cannot be: {location!r}")
+        name, start = BLOCK_ID_STRUCT.unpack(block)
         nbytes = sum(map(aligned_size, sizes))
-        if start + nbytes > self.segment(name).size:
-            raise ProtocolError(f"a payload beyond the end of its segment: {table!r}")
-        shared = SharedPayload(self, name, start, sizes)
+        if start % PAGE or start + nbytes > self.segment(name).size:
+            raise ProtocolError(
+                f"a payload that is not inside of its segment: {location!r}"
+            )
         if self.sizes is not None:
-            self.sizes[shared.block] = nbytes
-        return shared
+            self.sizes[block] = nbytes
+        return SharedPayload(self, block, start, sizes, nbytes)
 
     def add_segment(
         self, name: bytes, fd: int, size: int, *, keeps_fd: bool = True
@@ -348,8 +365,8 @@ class SharedMemory:
         """The memory that a payload lies in, read-only; it holds the block."""
         segment = self.segment(shared.segment)
         segment.map()
-        nbytes = sum(map(aligned_size, shared.sizes))
-        return segment.view(shared.start, nbytes, self._retain_block(shared.block))
+        token = self._retain_block(shared.block)
+        return segment.view(shared.start, shared.nbytes, token)
 
     def _retain_block(self, block: bytes) -> ViewToken:
         """Holds a block until the token is gone."""

@@ -33,6 +33,7 @@ _STEP = 1 << 20
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _SLOT = 8
+_READ_AT_ONCE = 32 * _SLOT
 _ADDRESSABLE = 1 << 56
 """More bytes than a process can address: who says so has written nonsense."""
 _PAGE = mmap.ALLOCATIONGRANULARITY
@@ -279,23 +280,27 @@ class MemoryBudget:
                 it should not.
         """
         slots = self._slots()
-        for slot, touched in enumerate(slots):
-            if touched > _ADDRESSABLE:
-                raise ProtocolError(
-                    f"the budget of shared memory makes no sense: process {slot} says "
-                    f"that it has touched {touched:,} bytes"
-                )
+        most = max(slots)
+        if most > _ADDRESSABLE:
+            raise ProtocolError(
+                "the budget of shared memory makes no sense: process "
+                f"{slots.index(most)} says that it has touched {most:,} bytes"
+            )
         return sum(slots)
 
     def _slots(self) -> list[int]:
-        last = int.from_bytes(os.pread(self.fd, _SLOT, 0), sys.byteorder)
+        # The number of slots with the first of them: most runtimes have no more.
+        data = os.pread(self.fd, _READ_AT_ONCE, 0)
+        last = int.from_bytes(data[:_SLOT], sys.byteorder)
         if last >= self.SLOTS:
             raise ProtocolError(
                 f"the budget of shared memory makes no sense: {last:,} processes are "
                 f"said to share it, and there is room for {self.SLOTS:,}"
             )
-        data = os.pread(self.fd, (last + 1) * _SLOT, _SLOT)
-        return memoryview(data).cast("Q").tolist()
+        end = (last + 2) * _SLOT
+        if end > _READ_AT_ONCE:
+            data = os.pread(self.fd, end, 0)
+        return memoryview(data)[_SLOT:end].cast("Q").tolist()
 
     def close(self) -> None:
         """Closes the file here."""

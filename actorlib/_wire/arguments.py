@@ -266,8 +266,8 @@ def load_ref(object_id: ObjectId) -> ObjectRef[Any]:
     return current_engine().borrow(object_id)
 
 
-def _load_shared(table: dict[str, Any]) -> object:
-    return decode(cast("SendingEngine", current_engine()).memory.payload_at(table))
+def _load_shared(location: dict[bytes, Any]) -> object:
+    return decode(cast("SendingEngine", current_engine()).memory.payload_at(location))
 
 
 def _load_parts(*parts: Any) -> object:

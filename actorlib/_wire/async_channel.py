@@ -113,7 +113,12 @@ class AsyncChannel:
             TypeError: A field of the frame is none that msgpack carries.
         """
         # Only what has loans may have some in shared memory.
-        if len(frame) < 4 or frame[-2] is None:
+        loans = None
+        if len(frame) > 3:
+            loans = frame[-2]
+            if type(loans) is dict:  # headers: the loans stand before them
+                loans = frame[-3]
+        if loans is None:
             data = encode(frame)
         elif self._sharing and self._is_open:
             data = self._sharing.encode(frame)

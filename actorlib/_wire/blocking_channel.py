@@ -121,7 +121,12 @@ class BlockingChannel:
             OSError: The other side is gone.
         """
         # Only what has loans may have some in shared memory.
-        has_loans = len(frame) > 3 and frame[-2] is not None
+        loans = None
+        if len(frame) > 3:
+            loans = frame[-2]
+            if type(loans) is dict:  # headers: the loans stand before them
+                loans = frame[-3]
+        has_loans = loans is not None
         sharing = self.sharing if has_loans else None
         data: bytes | list[Buffer] = b""
         if sharing is None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class TableReader(Protocol):
     """Reads the tables in which frames about shared memory end."""
 
-    def payload_at(self, table: dict[str, Any]) -> SharedPayload:
+    def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
         """The payload at the location that a table gives."""
         ...
 
@@ -54,6 +54,7 @@ _LARGEST_FRAME = 0xFFFF_FFFF
 MAX_ITEMS = 4096
 """The items of a tuple in a frame, at the most. Of the thousand that msgpack lets stand
 inside of one another that is 32 MiB, whoever sends them."""
+_SEQUENCES = frozenset({list, tuple})
 _unpack_one: Any = partial(
     _msgpack.unpackb, use_list=False, strict_map_key=False, max_array_len=MAX_ITEMS
 )
@@ -71,8 +72,9 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
     if type(payload) is not list:
         if type(payload) is SharedPayload:
             location = payload.location()
-            sizes = _split(location["sizes"])
-            return pack((*frame[:-1], {**location, "sizes": sizes}))
+            if len(payload.sizes) > MAX_ITEMS:
+                location[payload.block] = _split(payload.sizes)
+            return pack((*frame[:-1], location))
         return pack(frame)
     buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
     sizes = [buffer.nbytes for buffer in buffers]
@@ -81,19 +83,17 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
 
 def encode_with_loans(frame: Frame) -> bytes | list[Buffer]:
     """Encodes a frame that may have more loans than a tuple holds; see ``encode``."""
-    long = [n for n, field in enumerate(frame[:-1]) if _is_long(field)]
+    long = [
+        n
+        for n, field in enumerate(frame[:-1])
+        if type(field) in _SEQUENCES and len(field) > MAX_ITEMS
+    ]
     if not long:
         return encode(frame)
     (at,) = long
     data = encode((*frame[:at], None, *frame[at + 1 :]))
     loans = pack(({"loans": _split(frame[at]), "at": at},))
     return loans + data if isinstance(data, bytes) else [loans, *data]
-
-
-def _is_long(field: object) -> bool:
-    return (
-        isinstance(field, list | tuple) and len(cast("list[object]", field)) > MAX_ITEMS
-    )
 
 
 def _split(items: Sequence[Any]) -> Sequence[Any]:
@@ -277,7 +277,7 @@ class FrameDecoder:
         return (*frame[:place], _joined(table["loans"]), *frame[place + 1 :])
 
     def _take_table(self, frame: Frame, frames: list[Frame]) -> None:
-        table: dict[str, Any] = frame[-1]
+        table: dict[Any, Any] = frame[-1]
         if len(frame) == 1 and "loans" in table:
             self._long_loans = table
             return
@@ -286,9 +286,13 @@ class FrameDecoder:
         if len(frame) == 1:
             self.memory.take_table(table)
             return
-        payload = self.memory.payload_at({**table, "sizes": _joined(table["sizes"])})
+        location = {block: _joined(sizes) for block, sizes in table.items()}
+        payload = self.memory.payload_at(location)
         # Its receiver counts it among the loans, wherever frames of its kind have them.
-        if not any(type(loans) is tuple and payload.block in loans for loans in frame):
+        for field in frame:
+            if type(field) is tuple and payload.block in field:
+                break
+        else:
             raise ValueError("a payload in shared memory is not among its loans")
         frames.append((*frame[:-1], payload))
 

@@ -120,9 +120,10 @@ def load_result(
         KeyboardInterrupt: See ``fail_to_load``.
     """
     try:
+        if type(payload) is SharedPayload:
+            payload.hold()  # first, so that what is loaded shares that view
         value = decode(payload)
-        if isinstance(payload, SharedPayload):
-            payload.hold()
+        if type(payload) is SharedPayload:
             filled: object = future
             if isinstance(filled, ObjectRef):
                 keep_payload(cast("ObjectRef[Any]", filled), payload, loans)

@@ -204,9 +204,7 @@ class SegmentSharing:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
-        unknown = [
-            name for name in _segments_of(frame) if name not in self.known_segments
-        ]
+        unknown = self._unknown_segments(frame)
         data = encode_with_loans(frame)
         if not unknown:
             return data
@@ -220,6 +218,23 @@ class SegmentSharing:
         if isinstance(data, bytes):
             return b"".join((*tables, data))
         return [*tables, *data]
+
+    def _unknown_segments(self, frame: Frame) -> list[bytes]:
+        """Lists the segments of blocks among its loans that the other side lacks."""
+        known = self.known_segments
+        unknown: list[bytes] = []
+        for field in frame[1:-1]:
+            if type(field) is not list and type(field) is not tuple:
+                continue
+            for loan in cast("list[object]", field):
+                if (
+                    type(loan) is bytes
+                    and (name := loan[:SEGMENT_NAME_SIZE]) not in known
+                    and kind_of(loan) == BLOCK_KIND
+                    and name not in unknown
+                ):
+                    unknown.append(name)
+        return unknown
 
     def _share_segment(self, name: bytes) -> bytes | None:
         """Sends the descriptor of a segment; gives its table, or None if it cannot."""
@@ -261,17 +276,18 @@ class SegmentSharing:
             return None
         return ({"link": name},)
 
-    def payload_at(self, table: dict[str, Any]) -> SharedPayload:
+    def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
         """The payload at the location that a table gives.
 
         Raises:
             ProtocolError: It is nowhere.
         """
-        if table["segment"] not in self.known_segments:
-            raise ProtocolError(
-                f"a payload in a segment that was not shared: {table!r}"
-            )
-        return self.memory.payload_at(table)
+        for block in location:
+            if block[:SEGMENT_NAME_SIZE] not in self.known_segments:
+                raise ProtocolError(
+                    f"a payload in a segment that was not shared: {location!r}"
+                )
+        return self.memory.payload_at(location)
 
     def take_table(self, table: dict[str, Any]) -> None:
         """Takes a table about the memory itself.
@@ -367,15 +383,3 @@ def _send_read_only(side: FdSocket, fd: int) -> bool:
         return side.send(readable)
     finally:
         os.close(readable)
-
-
-def _segments_of(frame: Frame) -> list[bytes]:
-    """Lists the segments of the blocks among the loans of a frame."""
-    names = [
-        loan[:SEGMENT_NAME_SIZE]
-        for field in frame[1:-1]
-        if isinstance(field, list | tuple)
-        for loan in cast("list[object]", field)
-        if isinstance(loan, bytes) and kind_of(loan) == BLOCK_KIND
-    ]
-    return list(dict.fromkeys(names))

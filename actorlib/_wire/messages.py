@@ -13,9 +13,9 @@ The last field of any other frame is no tuple, as a tuple there means sizes.
 
 ``loans`` are the ids of the actors, objects and blocks of memory that the payload
 refers to, or None: each frame that arrives makes its receiver a holder of them (see
-``_owner/refcount.py``). ``headers`` are those of ``call_headers``. The field before the
-payload says whether there may be loans: it is the loans, or headers that are not None.
-Whoever sends a frame looks there, and nowhere else, for what lies in shared memory.
+``_owner/refcount.py``). ``headers`` are those of ``call_headers``. Loans stand right
+before the payload, or before headers that stand there and are not None. Whoever sends a
+frame looks there, and nowhere else, for what lies in shared memory.
 
 Owner to worker, worker to owner, or both:
 

@@ -25,7 +25,7 @@ from actorlib._worker.os_process import exit_fork
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from actorlib._core.ids import CountedId
     from actorlib._core.object_ref import ObjectRef
@@ -292,17 +292,17 @@ class AsyncOwnerClient(OwnerClient):
         else:
             self._wait_beside(ref, None)
 
-    def release(self, actor: CountedId) -> None:
-        """Counts a holder less, behind what its thread has posted; see Engine.
+    def release_all(self, actors: Collection[CountedId]) -> None:
+        """Counts holders less, behind what their thread has posted; see OwnerClient.
 
         The note goes the way of the frames. Another thread that counts the notes could
         otherwise give the reference back before a frame has left that lends it on.
         """
         if not self._is_in_fork:
-            self.later(partial(self._release, actor))
+            self.later(partial(self._release_all, actors))
 
-    def _release(self, actor: CountedId) -> None:
-        self.refcount.release(actor)
+    def _release_all(self, actors: Collection[CountedId]) -> None:
+        self.refcount.release_all(actors)
         self._return_borrowed()
 
     def return_borrowed_soon(self) -> None:

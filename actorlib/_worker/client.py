@@ -383,8 +383,12 @@ class OwnerClient(ABC):
 
     def release(self, actor: CountedId) -> None:
         """Counts a holder less; the last one gives the reference back; see Engine."""
+        self.release_all((actor,))
+
+    def release_all(self, actors: Collection[CountedId]) -> None:
+        """Counts a holder less of each, and looks once what can be given back."""
         if not self._is_in_fork:  # what a fork holds, its parent holds
-            self.refcount.release(actor)
+            self.refcount.release_all(actors)
             self.return_borrowed_soon()
 
     @contextmanager
@@ -393,15 +397,11 @@ class OwnerClient(ABC):
         if not borrowed:
             yield
             return
-        # Held first: what another thread lets go of meanwhile is not the last holder.
-        for actor in borrowed:
-            self.retain(actor)
-        self.refcount.borrow(borrowed)
+        self.refcount.arrived(borrowed)
         try:
             yield
         finally:
-            for actor in borrowed:
-                self.release(actor)
+            self.release_all(borrowed)
 
     def arguments(
         self, borrowed: Collection[CountedId] | None, payload: Payload
@@ -414,8 +414,11 @@ class OwnerClient(ABC):
         try:
             if not borrowed:
                 return decode_call(payload)
-            with self.borrowing(borrowed):
+            self.refcount.arrived(borrowed)  # as ``borrowing``, at hand
+            try:
                 return decode_call(payload)
+            finally:
+                self.release_all(borrowed)
         except Exception as error:
             asked = running.get()
             if asked is not None:

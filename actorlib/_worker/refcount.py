@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from actorlib._core.ids import CountedId
 
@@ -46,11 +46,26 @@ class LocalRefCount:
         """Notes that a handle here is gone; safe in a destructor."""
         self.released.append(actor)
 
+    def release_all(self, actors: Collection[CountedId]) -> None:
+        """Notes that handles here are gone; safe in a destructor."""
+        self.released.extend(actors)
+
     def borrow(self, actors: Iterable[CountedId]) -> None:
-        """Counts the references that one frame brought; who loads it retains them."""
+        """Counts references that the owner has noted; who has them retains them."""
         with self._lock:
             for actor in actors:
                 self._borrowed[actor] = self._borrowed.get(actor, 0) + 1
+
+    def arrived(self, actors: Iterable[CountedId]) -> None:
+        """Counts the references that one frame brought, and holds them.
+
+        Both at once: what another thread lets go of meanwhile is not the last holder.
+        """
+        holders, borrowed = self._holders, self._borrowed
+        with self._lock:
+            for actor in actors:
+                holders[actor] = holders.get(actor, 0) + 1
+                borrowed[actor] = borrowed.get(actor, 0) + 1
 
     def was_answered(self, actor: CountedId) -> bool:
         """Says whether references to an actor can go back, now that it has answered."""

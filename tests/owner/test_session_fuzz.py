@@ -243,13 +243,10 @@ _TABLES = st.sampled_from(
         ({"link": 1},),
         ({"slot": 1, "limit": 1, "settings": (1, True)},),
         ({"loans": (Is("neighbour"),), "at": 2},),
-        (RESULT, Is("open call"), (Is("own block"),), {"segment": Is("own segment")}),
-        (
-            RESULT,
-            Is("open call"),
-            (Is("lent block"),),
-            {"segment": Is("lent segment"), "start": 0, "sizes": (9,)},
-        ),
+        (RESULT, Is("open call"), (Is("own block"),), {Is("own block"): ()}),
+        (RESULT, Is("open call"), (Is("own block"),), {Is("own segment"): (9,)}),
+        (RESULT, Is("open call"), (Is("lent block"),), {Is("lent block"): (9,)}),
+        (RESULT, Is("open call"), (Is("lent block"),), {Is("lent segment"): (9,)}),
     ]
 )
 _MOVES = st.one_of(
@@ -372,7 +369,9 @@ class Street:
         if isinstance(value, tuple | list):
             return type(value)(map(self.known, value))
         if isinstance(value, dict):
-            return {name: self.known(inner) for name, inner in value.items()}
+            return {
+                self.known(name): self.known(inner) for name, inner in value.items()
+            }
         return value
 
     def know(self, worker: ScriptedWorker) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from actorlib._shm.allocator import PAGE
-from actorlib._shm.layout import BLOCK_ID_STRUCT
+from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.memory import (
     SharedMemory,
     SharedPayload,
@@ -286,35 +286,44 @@ def test_threads_when_they_share_at_once_then_no_block_is_given_twice(
     assert all((array == array[0]).all() for array in arrays)
 
 
+SEGMENT = b"maker..." + (1).to_bytes(SEGMENT_NAME_SIZE - 8, "big")
+HERE = BLOCK_ID_STRUCT.pack(SEGMENT, 0)
+
+
 @pytest.mark.parametrize(
     "lie",
     [
-        {"segment": b"x" * 16},
-        {"segment": 3},
-        {"segment": None},
-        {"start": -PAGE},
-        {"start": 1},
-        {"start": 1 << 40},
-        {"start": "0"},
-        {"start": None},
-        {"start": True},
-        {"sizes": ()},
-        {"sizes": (-1,)},
-        {"sizes": (1 << 62, 1 << 62)},
-        {"sizes": ("a",)},
-        {"sizes": 7},
-        {"sizes": (1.0,)},
+        {},
+        {b"": (1,)},
+        {3: (1,)},
+        {None: (1,)},
+        {"x" * BLOCK_ID_STRUCT.size: (1,)},
+        {BLOCK_ID_STRUCT.pack(b"x" * 16, 0): (1,)},
+        {HERE: (1,), BLOCK_ID_STRUCT.pack(b"x" * 16, 0): (1,)},
+        {BLOCK_ID_STRUCT.pack(SEGMENT, 1): (1,)},
+        {BLOCK_ID_STRUCT.pack(SEGMENT, 1 << 40): (1,)},
+        {BLOCK_ID_STRUCT.pack(SEGMENT, (1 << 64) - PAGE): (1,)},
+        {HERE: ()},
+        {HERE: (-1,)},
+        {HERE: (1 << 62, 1 << 62)},
+        {HERE: ("a",)},
+        {HERE: (True,)},
+        {HERE: 7},
+        {HERE: None},
+        {HERE: b"1"},
+        {HERE: {1: 1}},
+        {HERE: (1.0,)},
     ],
 )
 def test_table_when_it_lies_then_an_error(
-    make: Callable[..., One], lie: dict[str, Any]
+    make: Callable[..., One], lie: dict[Any, Any]
 ) -> None:
     maker, reader = make(), make(0, b"reader..")
     there = carried(maker.put(np.zeros(100_000)), maker, reader)
-    table = {"segment": there.segment, "start": there.start, "sizes": there.sizes}
+    assert there.block == HERE
 
-    with pytest.raises((ProtocolError, TypeError, LookupError)):
-        reader.memory.payload_at(table | lie)
+    with pytest.raises(ProtocolError):
+        reader.memory.payload_at(lie)
 
 
 def test_free_when_the_block_is_nobody_s_then_an_error(

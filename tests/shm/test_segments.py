@@ -204,6 +204,18 @@ def test_budget_when_its_counters_hold_nonsense_then_it_says_so_until_it_is_repa
     budget.close()
 
 
+@pytest.mark.parametrize("slot", [1, 30, 31, 100])
+def test_budget_when_there_are_many_processes_then_all_count(slot: int) -> None:
+    budget = MemoryBudget(10 * MIB)
+    budget.add_slot(slot)
+    other = MemoryBudget(10 * MIB, slot, budget.fd)
+
+    assert other.set_touched(MIB)
+    assert budget.used() == MIB
+    assert not budget.set_touched(10 * MIB)
+    budget.close()
+
+
 def test_budget_when_others_have_the_rest_then_no_more() -> None:
     own = MemoryBudget(10 * MIB)
     own.add_slot(1)

@@ -26,7 +26,7 @@ from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.codec import encode as to_bytes
 from actorlib._wire.fd_passing import SegmentSharing
-from actorlib._wire.messages import CALL, RESULT
+from actorlib._wire.messages import CALL, CALL_ACTOR_WITH, CALL_WITH, RESULT
 from actorlib._wire.serialization import decode, encode
 from actorlib.exceptions import ProtocolError
 
@@ -148,6 +148,24 @@ async def test_values_when_they_are_large_then_both_sides_read_them(two: Two) ->
         two.came.clear()
         assert decode(two.frames.pop()[-1])[-1] == number
     assert len(two.worker.memory._foreign) == len(two.owner.memory._foreign) == 1
+
+
+async def test_values_when_headers_stand_behind_their_loans_then_both_sides_read_them(
+    two: Two,
+) -> None:
+    await admitted(two)
+    _, _, loans, payload = result(two.owner.memory, np.full(20_000, 3))
+    two.channel.send((CALL_WITH, 1, "work", loans, {"name": "a"}, payload))
+    (call,) = await asyncio.to_thread(two.pipe.receive)
+    _, _, loans, payload = result(two.worker.memory, np.full(20_000, 4))
+    target = (2, 1, bytes(16), "work")
+    two.pipe.send((CALL_ACTOR_WITH, *target, loans, {"name": "a"}, payload))
+    async with in_time():
+        await two.came.wait()
+    (nested,) = two.frames
+
+    assert decode(call[-1])[-1] == 3
+    assert decode(nested[-1])[-1] == 4
 
 
 async def test_descriptor_when_the_pipe_is_full_then_its_table_comes_when_there_is_room(
@@ -365,9 +383,11 @@ LIES: list[tuple[Any, ...]] = [
     ({"slot": 0, "limit": 1 << 60, "settings": (1, True)},),
     ({},),
     ({"a": 1},),
-    (RESULT, 7, None, {"segment": THEIRS, "start": 0, "sizes": (1,)}),
-    (RESULT, 7, None, {"segment": OWN, "start": 0, "sizes": (1,)}),
+    (RESULT, 7, None, {THEIRS + bytes(8): (1,)}),
+    (RESULT, 7, None, {OWN + bytes(8): (1,)}),
     (RESULT, 7, None, {}),
+    (RESULT, 7, None, {1: (1,)}),
+    (RESULT, 7, None, {"segment": THEIRS, "start": 0, "sizes": (1,)}),
 ]
 
 
@@ -409,7 +429,7 @@ async def test_worker_when_it_shows_what_it_may_not_then_it_is_lost(
         give(two, segment.fd)
         two.far.sendall(to_bytes((table,)))
     if what == "loans":  # in nobody's hands: it would be free while it is looked at
-        told = {"segment": name, "start": 0, "sizes": (1,)}
+        told = {name + bytes(8): (1,)}
         two.far.sendall(to_bytes((RESULT, 7, None, told)))
     async with in_time():
         error = await two.lost
@@ -448,7 +468,7 @@ async def test_worker_when_its_side_socket_is_not_as_told_then_it_is_lost(
 
 def test_decoder_when_memory_was_never_spoken_of_then_a_table_is_an_error() -> None:
     with pytest.raises(ProtocolError, match="no memory is shared"):
-        FrameDecoder().feed(to_bytes((RESULT, 7, None, {"segment": b"x"})))
+        FrameDecoder().feed(to_bytes((RESULT, 7, None, {b"x": (1,)})))
 
 
 def test_encoded_when_a_segment_was_never_shown_here_then_the_frame_goes_without() -> (
