@@ -30,7 +30,7 @@ async def test_gen_009_the_producer_stops_behind_one_unread_item(kind: str) -> N
     items = source.items.options(backpressure=1).remote(4)
 
     for taken in range(4):
-        await items._reading.arrival()
+        await items._reader.arrival()
         # It has been set aside, or this would wait for ever in an actor with one place.
         assert await source.ping.remote() == taken + 1
         assert await (await anext(items)) == taken
@@ -43,7 +43,7 @@ async def test_stream_when_its_reader_is_behind_then_other_calls_are_served(
 ) -> None:
     source = made(kind)
     slow = source.items.remote(10_000)
-    await slow._reading.arrival()
+    await slow._reader.arrival()
 
     assert await source.ping.remote() <= 300
     assert await all_of(source.yields.remote(1, 2)) == [1, 2]
@@ -56,7 +56,7 @@ async def test_stream_when_its_items_are_large_then_their_bytes_are_bounded(
 ) -> None:
     source = made(kind)
     items = source.blocks.remote(20, 8 * MIB)
-    await items._reading.arrival()
+    await items._reader.arrival()
 
     assert await source.ping.remote() == 1
     sizes = [len(block) for block in await all_of(items)]
@@ -93,10 +93,10 @@ async def test_gen_012_all_streams_of_an_actor_together_are_capped(kind: str) ->
     assert await first.completed() == 2  # finished, and unread
     second = source.endless.remote()
     third = source.endless.remote()
-    await second._reading.arrival()
+    await second._reader.arrival()
 
     assert await source.ping.remote() in (0, 1)
-    assert third._reading.take() is None
+    assert third._reader.take() is None
     assert await all_of(first) == [0, 1]
     assert await (await anext(third)) >= 1
     for _ in range(10):
