@@ -1,65 +1,52 @@
 """An asyncio actor runtime: each actor a subprocess on its share of an accelerator.
 
-Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does.
+Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does. A name is loaded
+when somebody asks for it: the template, which imports this package too, has to fork the
+first worker soon, and that seldom needs a name.
 """
 
 import importlib as _importlib
 import typing as _typing
 
 from actorlib import exceptions
-from actorlib._api.actor_handle import ActorHandle, ActorMethod
-from actorlib._api.actor_lookup import get_actor, list_actors, list_named_actors
-from actorlib._api.call_batch import Batch
-from actorlib._api.decorators import ActorClass, remote
-from actorlib._api.placement_group import (
-    PlacementGroup,
-    PlacementGroupSchedulingStrategy,
-    get_current_placement_group,
-    get_placement_group,
-    placement_group,
-    placement_group_table,
-    remove_placement_group,
-)
-from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
-from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
-from actorlib._api.waiting import Waiting, wait
-from actorlib._core.actor_options import ActorKeywords, ActorOptions
-from actorlib._core.call_options import CallKeywords, CallOptions, MethodKeywords
-from actorlib._core.function_options import (
-    CallingKeywords,
-    CommonKeywords,
-    FunctionKeywords,
-    FunctionOptions,
-)
-from actorlib._core.group_spec import GroupId
-from actorlib._core.object_ref import ObjectRef
-from actorlib._core.propagation import propagate
-from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.runtime_env import RuntimeEnv
-from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
-from actorlib._core.serializers import deregister_serializer, register_serializer
-from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._runtime import (
-    Runtime,
-    cancel,
-    exit_actor,
-    get,
-    get_gpu_ids,
-    get_runtime_context,
-    init,
-    is_initialized,
-    kill,
-    put,
-    run,
-    shutdown,
-)
 
 if _typing.TYPE_CHECKING:
+    from actorlib._api.actor_handle import ActorHandle, ActorMethod
+    from actorlib._api.actor_lookup import get_actor, list_actors, list_named_actors
     from actorlib._api.actor_pool import ActorPool
     from actorlib._api.as_completed import Results, as_completed
+    from actorlib._api.call_batch import Batch
+    from actorlib._api.decorators import ActorClass, remote
     from actorlib._api.inspection import Failure, inspect_serializability
     from actorlib._api.pipeline import map_unordered
+    from actorlib._api.placement_group import (
+        PlacementGroup,
+        PlacementGroupSchedulingStrategy,
+        get_current_placement_group,
+        get_placement_group,
+        placement_group,
+        placement_group_table,
+        remove_placement_group,
+    )
     from actorlib._api.queue import Queue
+    from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
+    from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
+    from actorlib._api.waiting import Waiting, wait
+    from actorlib._core.actor_options import ActorKeywords, ActorOptions
+    from actorlib._core.call_options import CallKeywords, CallOptions, MethodKeywords
+    from actorlib._core.function_options import (
+        CallingKeywords,
+        CommonKeywords,
+        FunctionKeywords,
+        FunctionOptions,
+    )
+    from actorlib._core.group_spec import GroupId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.propagation import propagate
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.runtime_env import RuntimeEnv
+    from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
+    from actorlib._core.serializers import deregister_serializer, register_serializer
     from actorlib._core.snapshot import (
         ActorInfo,
         BundleInfo,
@@ -72,27 +59,96 @@ if _typing.TYPE_CHECKING:
         Snapshot,
         WorkerGroupInfo,
     )
+    from actorlib._core.stream_reader import ObjectRefGenerator
+    from actorlib._runtime import (
+        Runtime,
+        cancel,
+        exit_actor,
+        get,
+        get_gpu_ids,
+        get_runtime_context,
+        init,
+        is_initialized,
+        kill,
+        put,
+        run,
+        shutdown,
+    )
 
 _LATE = {
+    "ActorClass": "_api.decorators",
+    "ActorHandle": "_api.actor_handle",
     "ActorInfo": "_core.snapshot",
+    "ActorKeywords": "_core.actor_options",
+    "ActorMethod": "_api.actor_handle",
+    "ActorOptions": "_core.actor_options",
     "ActorPool": "_api.actor_pool",
+    "Batch": "_api.call_batch",
     "BundleInfo": "_core.snapshot",
     "CallInfo": "_core.snapshot",
+    "CallKeywords": "_core.call_options",
+    "CallOptions": "_core.call_options",
     "CallState": "_core.snapshot",
+    "CallingKeywords": "_core.function_options",
+    "CommonKeywords": "_core.function_options",
     "DemandInfo": "_core.snapshot",
     "Failure": "_api.inspection",
     "Filter": "_core.snapshot",
+    "FunctionKeywords": "_core.function_options",
+    "FunctionOptions": "_core.function_options",
+    "GeneratorFunction": "_api.remote_function",
+    "GroupId": "_core.group_spec",
     "GroupInfo": "_core.snapshot",
+    "MethodKeywords": "_core.call_options",
+    "ObjectRef": "_core.object_ref",
+    "ObjectRefGenerator": "_core.stream_reader",
     "ObjectStoreInfo": "_core.snapshot",
+    "PlacementGroup": "_api.placement_group",
+    "PlacementGroupSchedulingStrategy": "_api.placement_group",
     "Queue": "_api.queue",
+    "RemoteFunction": "_api.remote_function",
     "Results": "_api.as_completed",
+    "Runtime": "_runtime",
+    "RuntimeContext": "_core.runtime_context",
+    "RuntimeEnv": "_core.runtime_env",
+    "RuntimeKeywords": "_core.runtime_options",
+    "RuntimeOptions": "_core.runtime_options",
     "Snapshot": "_core.snapshot",
+    "TypedGenerator": "_api.typed_methods",
+    "TypedMethod": "_api.typed_methods",
+    "Waiting": "_api.waiting",
     "WorkerGroupInfo": "_core.snapshot",
     "as_completed": "_api.as_completed",
+    "cancel": "_runtime",
+    "deregister_serializer": "_core.serializers",
+    "exit_actor": "_runtime",
+    "get": "_runtime",
+    "get_actor": "_api.actor_lookup",
+    "get_current_placement_group": "_api.placement_group",
+    "get_gpu_ids": "_runtime",
+    "get_placement_group": "_api.placement_group",
+    "get_runtime_context": "_runtime",
+    "init": "_runtime",
     "inspect_serializability": "_api.inspection",
+    "is_initialized": "_runtime",
+    "kill": "_runtime",
+    "list_actors": "_api.actor_lookup",
+    "list_named_actors": "_api.actor_lookup",
     "map_unordered": "_api.pipeline",
+    "method": "_api.typed_methods",
+    "placement_group": "_api.placement_group",
+    "placement_group_table": "_api.placement_group",
+    "propagate": "_core.propagation",
+    "put": "_runtime",
+    "register_serializer": "_core.serializers",
+    "remote": "_api.decorators",
+    "remove_placement_group": "_api.placement_group",
+    "run": "_runtime",
+    "shutdown": "_runtime",
+    "typed": "_api.typed_methods",
+    "wait": "_api.waiting",
 }
-"""What is loaded when somebody asks for it."""
+"""Where each name is loaded from when somebody asks for it."""
 
 __version__ = "0.1.0"
 

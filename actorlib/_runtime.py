@@ -91,14 +91,21 @@ async def started(
         from actorlib._ray.cluster import start
 
         return await start(options, address)
-    from actorlib._owner.machine import LocalNode
-
-    launch = None
     if engine == "inline":
         from actorlib._inline.launcher import InlineLauncher
+        from actorlib._owner.machine import LocalNode
 
-        launch = InlineLauncher
-    machine = await LocalNode.open(options, launch, _load_local)
+        fill_standard_streams()
+        threads = InlineLauncher(asyncio.get_running_loop(), options)
+        machine = await LocalNode.open(options, threads, _load_local)
+    else:
+        from actorlib._owner.launching import begin_launcher
+
+        processes = begin_launcher(options)
+        # What is imported from here on is imported while the template loads.
+        from actorlib._owner.machine import LocalNode
+
+        machine = await LocalNode.open(options, processes, _load_local)
     return _load_local()(machine, options)
 
 

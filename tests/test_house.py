@@ -308,6 +308,13 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
         (
             "import actorlib",
             "actorlib._inline actorlib._owner actorlib._ray actorlib._worker "
+            "actorlib._wire actorlib._scheduler actorlib.accelerators actorlib._api "
+            "actorlib._runtime asyncio "
+            "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
+        ),
+        (
+            "import actorlib; actorlib.remote, actorlib.init, actorlib.run",
+            "actorlib._inline actorlib._owner actorlib._ray actorlib._worker "
             "actorlib._wire actorlib._scheduler actorlib.accelerators "
             "msgpack cloudpickle numpy pynvml ray rich torch uvloop",
         ),
@@ -325,8 +332,14 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
             "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
         ),
         (
-            "import actorlib._worker.forkserver",
-            "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch",
+            "import actorlib._worker.forkserver, actorlib._worker.serial_executor",
+            "actorlib._api actorlib._runtime actorlib._worker.async_executor "
+            "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
+        ),
+        (
+            "import actorlib._owner.launching",
+            "actorlib._owner.machine actorlib._scheduler actorlib.accelerators "
+            "cloudpickle",
         ),
         (
             "import actorlib._owner.engine",

@@ -136,6 +136,46 @@ async def test_preload_when_it_has_threads_is_no_hindrance(
             assert await Serial.remote().echo.remote("here") == "here"
 
 
+# What some workers need alone.
+
+_SOME = "actorlib._worker.async_executor"
+
+
+async def test_second_worker_when_forked_then_the_rest_is_imported() -> None:
+    async with actorlib.init():
+        first, second = Asker.remote(), Asker.remote()
+        assert await first.parent.remote() == await second.parent.remote()
+        assert await second.has.remote(_SOME)
+        assert await Asker.remote().has.remote(_SOME)
+
+
+async def test_first_worker_when_it_needs_a_loop_then_it_has_one() -> None:
+    async with actorlib.init():
+        assert await Looped.remote().echo.remote("here") == "here"
+        assert await Serial.remote().echo.remote("there") == "there"
+
+
+async def test_first_worker_when_it_uses_names_of_ours_then_they_are_there() -> None:
+    @actorlib.remote
+    class User:
+        async def names(self) -> list[str]:
+            names = importlib.import_module("actorlib")
+            return [name for name in names.__all__ if not hasattr(names, name)]
+
+    async with actorlib.init():
+        assert await User.remote().names.remote() == []
+
+
+async def test_preload_when_imported_then_it_finds_our_names_imported(
+    module: Callable[[str, str], None],
+) -> None:
+    module("looks", "import sys\nfound = 'actorlib._api.decorators' in sys.modules")
+    async with actorlib.init(preload=["looks"]):
+        actor = Asker.remote()
+        assert await actor.ask.remote("looks", "found")
+        assert await actor.has.remote(_SOME)
+
+
 # A preload has initialised an accelerator.
 
 TORCH = """

@@ -8,19 +8,15 @@ import itertools
 import platform
 import re
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.kinds import GPU, KINDS, UNITS
 from actorlib._core.resources import CPU, MEMORY, Resources, counted
 from actorlib._core.runtime_env import variables_of
-from actorlib._core.stdio import fill_standard_streams
 from actorlib._enforcement.caps import thread_caps
 from actorlib._owner.teardown import Cleanup
 from actorlib._owner.worker_session import WorkerSession
-from actorlib._processes.forkserver_launcher import SpawnLauncher, TemplateLauncher
-from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.catalogue import type_names
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
@@ -86,26 +82,22 @@ class LocalNode:
     async def open(
         cls,
         options: RuntimeOptions,
-        launch: Callable[[asyncio.AbstractEventLoop, RuntimeOptions], Launcher]
-        | None = None,
+        launcher: Launcher,
         meanwhile: Callable[[], object] | None = None,
     ) -> LocalNode:
         """Looks around and makes ready to start workers.
 
         Args:
             options: What was declared, and how workers are started.
-            launch: Makes what starts them; None for what the options say.
+            launcher: Starts them; closed if this fails.
             meanwhile: Called in another thread while the template starts.
 
         Raises:
             ValueError: More is declared than the owner may see.
             TemplateError: Workers cannot be started.
         """
-        fill_standard_streams()
-        loop = asyncio.get_running_loop()
         host = Host()
-        launcher = (launch or partial(_launcher, host.environ))(loop, options)
-        starting = loop.create_task(launcher.start())
+        starting = asyncio.get_running_loop().create_task(launcher.start())
         try:
             detections = await asyncio.to_thread(_look_around, host, meanwhile)
             found = inventory(
@@ -394,19 +386,6 @@ def _look_around(
     if meanwhile is not None:
         meanwhile()
     return discover(host)
-
-
-def _launcher(
-    environ: Mapping[str, str],
-    loop: asyncio.AbstractEventLoop,
-    options: RuntimeOptions,
-) -> TemplateLauncher:
-    """Chooses the template where forking a clean process is safe: on Linux."""
-    style = style_of(environ, is_shown=options.log_to_driver)
-    default = "template" if sys.platform == "linux" else "spawn"
-    if (options.start_method or default) == "spawn":
-        return SpawnLauncher(loop, style=style)
-    return TemplateLauncher(loop, preload=options.preload, style=style)
 
 
 def _declared(options: RuntimeOptions) -> dict[str, int]:

@@ -93,8 +93,9 @@ _RESTART_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """Seconds before each try to start the template anew."""
 _START_LIMIT = 300.0
 _PACKAGES = str(Path(__file__).parents[2])
+# What is imported is there to stay: the collector would find nothing.
 _BOOTSTRAP = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv.pop(1)); "
     "from actorlib._worker.forkserver import main; main()"
 )
 # Four for its pipe, its side socket and its output, and for a moment around its fork
@@ -137,6 +138,7 @@ class TemplateLauncher:
         self._requests: deque[tuple[bytes, list[int]]] = deque()
         self._process: subprocess.Popen[bytes] | None = None
         self._sock: socket.socket | None = None
+        self._begun: socket.socket | None = None
         self._channel: AsyncChannel | None = None
         self._preloaded: asyncio.Future[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
@@ -145,6 +147,23 @@ class TemplateLauncher:
         self._stage = "started"
         self._preload_failed = False
         self._is_closed = False
+
+    def begin(self) -> None:
+        """Starts the template's process already; ``start`` does the rest.
+
+        It loads while the owner does. The loop stands still for the milliseconds of a
+        fork, as it does for what the owner imports then.
+        """
+        # What fails here fails again in start(), where somebody is told.
+        with suppress(OSError):
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    self._process = self._start_process(theirs.fileno())
+                except OSError:
+                    ours.close()
+                    raise
+            self._begun = ours
 
     async def start(self) -> None:
         """Starts the template and waits until its preloads are imported.
@@ -163,16 +182,16 @@ class TemplateLauncher:
         self._send_forks()
 
     async def _spawn(self) -> None:
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            self._listen(begun)
+            return
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
             message = f"the template cannot be started: {start_error_reason(error)}"
             raise TemplateError(message) from error
-        self._sock = ours
-        self._preloaded = self._loop.create_future()
-        self._channel = AsyncChannel(
-            self._loop, ours, self._receive, self._on_template_gone
-        )
+        self._listen(ours)
         starting = self._loop.run_in_executor(
             None, self._start_process, theirs.fileno()
         )
@@ -189,6 +208,13 @@ class TemplateLauncher:
             raise
         finally:
             theirs.close()
+
+    def _listen(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._preloaded = self._loop.create_future()
+        self._channel = AsyncChannel(
+            self._loop, sock, self._receive, self._on_template_gone
+        )
 
     async def _wait_until_preloaded(self) -> None:
         try:
@@ -297,6 +323,9 @@ class TemplateLauncher:
 
     async def _end(self) -> None:
         """Ends the template; who waits for a process goes on waiting."""
+        if self._begun is not None:
+            self._begun.close()
+            self._begun = None
         if self._channel is not None:
             self._channel.close()
             self._channel = None

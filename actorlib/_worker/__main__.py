@@ -24,6 +24,9 @@ from actorlib._worker.startup import prepare, read_start
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._wire.actor_config import ActorConfig
+    from actorlib._worker.startup import Start
+
 
 class WarmWorker:
     """Holds what a worker begins with; the template makes one, for all its forks."""
@@ -90,23 +93,31 @@ def serve(sock: socket.socket, warm: WarmWorker) -> None:
 
 def _run_actor(pipe: BlockingChannel) -> None:
     start = read_start(pipe.receive_first()[0])
+    # Ours is imported first: the actor's ``sys.path`` may have files of the same names.
+    serve = _executor_of(start.config)
     prepare(start)
-    if start.config.runs_functions:
+    serve(start, pipe)
+
+
+def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None]:
+    """Gives what serves an actor, with its modules imported."""
+    if config.runs_functions:
         from actorlib._worker import task_executor  # noqa: PLC0415  # likewise
 
-        task_executor.serve(start, pipe)
-    elif start.config.is_async:
+        return task_executor.serve
+    if config.is_async:
         from actorlib._worker import async_client, async_executor  # noqa: PLC0415  # serial actors never load them
 
-        async_executor.serve(start, pipe, async_client.new_loop())
-    elif start.config.limits:
+        return lambda start, pipe: async_executor.serve(
+            start, pipe, async_client.new_loop()
+        )
+    if config.limits:
         from actorlib._worker import threaded_executor  # noqa: PLC0415
 
-        threaded_executor.serve(start, pipe)
-    else:
-        from actorlib._worker import serial_executor  # noqa: PLC0415
+        return threaded_executor.serve
+    from actorlib._worker import serial_executor  # noqa: PLC0415
 
-        serial_executor.serve(start, pipe)
+    return serial_executor.serve
 
 
 if __name__ == "__main__":

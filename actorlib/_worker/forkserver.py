@@ -67,7 +67,7 @@ from actorlib._worker.prefork import (
     wait_for_work,
     warm_up_frames,
 )
-from actorlib._worker.preload import preload, warm_up
+from actorlib._worker.preload import preload, rest, warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,10 @@ _BATCH = 32
 """How many requests are served before children that have ended are reaped."""
 
 _PREFORK_DELAY = 20
-"""Milliseconds without a request after which a child is preforked, if one is wanted."""
+"""Milliseconds without a request after which there is time for what can wait.
+
+That is importing the rest, a step at a time, and then preforking if that is wanted.
+"""
 
 # In numbers, without the face that makes words of them: a child would have to copy
 # forty pages of memory for that.
@@ -178,6 +181,8 @@ class Template:
         self._preforked: PreforkedChild | None = None
         self._last_assigned: PreforkedChild | None = None  # the last that did
         self._wants_preforked = False
+        self._rest = [] if spawn else rest()
+        self._has_forked = False
         self._warm_up_frames: list[bytes] = []
         self._run_worker: Callable[[socket.socket], NoReturn]
         self._fork_worker: Callable[[list[int], int], NoReturn] = (
@@ -197,8 +202,12 @@ class Template:
         if os.getppid() != self._owner:
             return
         result = preload(self._preload, lambda name: self._send((PRELOADING, name)))
-        if not self._spawn:
+        if self._spawn:
+            gc.enable()
+        else:
             self._run_worker = warm_up()
+            if self._preload:  # that takes its time anyway
+                self._load_rest()
         prctl(PR_SET_PDEATHSIG, 0)
         self._send((PRELOADED, *result))
         poller = select.poll()
@@ -210,10 +219,13 @@ class Template:
         self._watched = owner
         if owner is not None:
             poller.register(owner, select.POLLIN)
+        delay = _PREFORK_DELAY
         while self._owner_is_there:
-            ready = poller.poll(_PREFORK_DELAY if self._wants_preforked else None)
+            has_work = self._rest or self._wants_preforked
+            ready = poller.poll(delay if has_work else None)
+            delay = _PREFORK_DELAY if ready else 0  # idle until it is asked for more
             if not ready:
-                self._prefork()
+                self._use_idle_time()
             for descriptor, _ in ready:
                 if descriptor == control:
                     self._serve_requests()
@@ -222,6 +234,16 @@ class Template:
                 else:
                     self._reap()
         self._end_workers()
+
+    def _use_idle_time(self) -> None:
+        if self._rest:
+            self._rest.pop(0)()
+        else:
+            self._prefork()
+
+    def _load_rest(self) -> None:
+        while self._rest:
+            self._rest.pop(0)()
 
     # Requests.
 
@@ -250,6 +272,10 @@ class Template:
 
     def _start_worker(self, worker: int, descriptors: list[int]) -> Report:
         """Starts a worker: the preforked child becomes it, or a new one."""
+        # The second to come and all others share what is imported now.
+        if self._has_forked:
+            self._load_rest()
+        self._has_forked = True
         trouble = ""
         preforked, self._preforked = self._preforked, None
         if preforked is not None and preforked.assign(worker, descriptors):

@@ -28,6 +28,11 @@ def preload(names: Sequence[str], begins: Callable[[str], None]) -> tuple[str, s
         The traceback of the import that failed, or empty; the module that has
         initialised an accelerator and how it is known, or empty.
     """
+    if names:
+        # The user's modules find imported what they would find in the owner, as
+        # importing it may take effect: modules that are patched, for example.
+        _load_names()
+        gc.enable()
     culprit = ""
     nvml_check = "PYTORCH_NVML_BASED_CUDA_CHECK"
     asked = os.environ.setdefault(nvml_check, "1")
@@ -85,18 +90,15 @@ def _open_files() -> list[str]:
 
 
 def warm_up() -> Callable[[socket.socket], NoReturn]:
-    """Imports what a worker needs and leaves as little as possible to be copied.
+    """Imports what every worker needs, and keeps collectors from copying it.
 
-    Collecting garbage and then freezing what is left keeps the collector of a child
-    from writing into pages that it shares with the template.
+    What is frozen is not written to by the collector of a child, and is not copied. The
+    garbage that is frozen with it is collected in idle time: see ``rest``.
 
     Returns:
         Serves an actor by the worker's end of its pipe, in a fork of this process.
     """
-    for name in ("__main__", "serial_executor", "async_executor"):
-        importlib.import_module(f"actorlib._worker.{name}")
-    with contextlib.suppress(ImportError):
-        importlib.import_module("uvloop")
+    importlib.import_module("actorlib._worker.serial_executor")
     from actorlib._worker.__main__ import WarmWorker, flush_each_line, run_worker  # noqa: PLC0415  # warm now
 
     flush_each_line()
@@ -105,7 +107,40 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
     warnings.filterwarnings(
         "ignore", "This process.*multi-threaded", DeprecationWarning
     )
-    gc.collect()
     gc.disable()
     gc.freeze()
     return partial(run_worker, warm=warm)
+
+
+def rest() -> list[Callable[[], object]]:
+    """Makes the steps that import what some workers need; each takes milliseconds.
+
+    The first worker of a runtime is forked before them and imports what it needs
+    itself: most programs wait for their first worker, and few of those need any of it.
+    """
+    modules = (
+        "actorlib._worker.async_executor",
+        "actorlib._worker.task_executor",
+        "actorlib._worker.threaded_executor",
+        "uvloop",
+    )
+    return [*(partial(_load, name) for name in modules), _load_names, _collect_garbage]
+
+
+def _load(name: str) -> None:
+    with contextlib.suppress(ImportError):  # the worker that needs it says why
+        importlib.import_module(name)
+
+
+def _load_names() -> None:
+    """Loads what the package has by name, which modules of users ask for."""
+    package = importlib.import_module("actorlib")
+    for name in package.__all__:
+        with contextlib.suppress(ImportError):
+            getattr(package, name)
+
+
+def _collect_garbage() -> None:
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import subprocess
 from typing import Any
 
 import pytest
 
-from actorlib._processes.forkserver_launcher import TemplateWorker
+from actorlib._processes.forkserver_launcher import TemplateLauncher, TemplateWorker
 from actorlib._processes.launcher import ProcessExit
+from actorlib._processes.worker_output import style_of
+from actorlib.exceptions import TemplateError
 
 
 async def test_output_when_only_one_pipe_can_be_opened_then_none_is_left(
@@ -56,3 +59,43 @@ async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
     assert (worker.pid, ended) == (4321, [4321])
     worker.on_exited(ProcessExit(code=0))
     worker.sock.close()
+
+
+def _launcher() -> TemplateLauncher:
+    style = style_of({}, is_shown=False)
+    return TemplateLauncher(asyncio.get_running_loop(), preload=(), style=style)
+
+
+@pytest.mark.process
+async def test_template_when_begun_and_not_started_then_it_is_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[subprocess.Popen[bytes]] = []
+    make = subprocess.Popen
+
+    def noted(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        begun.append(make(*args, **kwargs))
+        return begun[-1]
+
+    monkeypatch.setattr("subprocess.Popen", noted)
+    launcher = _launcher()
+
+    launcher.begin()
+    await launcher.aclose()
+
+    assert [process.returncode for process in begun] == [0]
+
+
+async def test_template_when_it_cannot_begin_then_its_start_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EAGAIN, "no more processes")
+
+    monkeypatch.setattr("subprocess.Popen", refuse)
+    launcher = _launcher()
+
+    launcher.begin()
+    with pytest.raises(TemplateError, match="no more processes"):
+        await launcher.start()
+    await launcher.aclose()
