@@ -7,7 +7,9 @@ pickled with each handle.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -323,8 +325,11 @@ def _method(cls: type, name: str) -> Method:
     found = inspect.getattr_static(cls, name)
     function = getattr(cls, name)
     # A function takes the instance; what is no descriptor (a partial, an object with
-    # __call__) is left as it is when it is looked up.
-    is_bound = hasattr(found, "__get__")
+    # __call__) is left as it is when it is looked up. In Python 3.13 a partial is a
+    # descriptor that only warns of what it will do from 3.14 on: take the instance.
+    is_bound = hasattr(found, "__get__") and not (
+        isinstance(found, functools.partial) and sys.version_info < (3, 14)
+    )
     is_own = isinstance(found, (staticmethod, classmethod))
     method = _read(name, function, skip_self=is_bound and not is_own)
     options = cast("CallOptions", getattr(function, OPTIONS, _PLAIN))

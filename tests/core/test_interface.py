@@ -12,6 +12,7 @@ import inspect
 import pickle
 import re
 import sys
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
@@ -370,6 +371,17 @@ def test_interface_when_a_method_is_partial_then_what_is_given_does_not_count() 
         pong = functools.partialmethod(ping, 1)
 
     assert interface_of(Partial).methods["pong"].positional == ("b",)
+
+
+def test_interface_when_a_method_is_a_partial_then_as_its_python_binds_it() -> None:
+    cls = type("Partial", (), {"ping": functools.partial(lambda a, b: (a, b))})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # it takes no self before 3.14
+        bound = cls().ping
+
+    method = interface_of(cls).methods["ping"]
+
+    assert method.positional == tuple(inspect.signature(bound).parameters)
 
 
 class Shout:
