@@ -52,7 +52,10 @@ _FIXED = (
 _FIXED_MODULES = frozenset(
     {"_abc", "datetime", "decimal", "fractions", "logging", "pathlib", "re", "typing"}
 )
-"""What is not changed in place, or not in what is sent of it; the modules of more."""
+"""What is not changed in place, or not in what is sent of it; the modules of more.
+
+Or packages: a path is of ``pathlib._local`` in Python 3.13.
+"""
 _METHODS = (types.FunctionType, staticmethod, classmethod, property)
 
 
@@ -166,7 +169,7 @@ class Bindings:
             self._walk(wrapped)
         elif (
             not isinstance(value, _FIXED)
-            and type(value).__module__ not in _FIXED_MODULES
+            and type(value).__module__.partition(".")[0] not in _FIXED_MODULES
         ):
             self.are_mutable = True
 

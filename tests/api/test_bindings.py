@@ -130,6 +130,12 @@ def test_bindings_when_what_may_change_in_place_is_used_then_mutable(
     assert not bindings.have_changed()
 
 
+def test_bindings_when_a_path_is_used_then_not_mutable(cells: dict[str, Any]) -> None:
+    exec("import pathlib\nhere = pathlib.Path('a')\ndef look(): return here", cells)
+
+    assert not Bindings(cells["look"]).are_mutable
+
+
 def test_bindings_of_a_closure_when_its_cell_was_changed_then_changed(
     cells: dict[str, Any],
 ) -> None:
