@@ -11,6 +11,7 @@ import pydoc
 import re
 import typing
 from collections import Counter
+from contextlib import suppress
 from importlib import resources
 
 import actorlib
@@ -230,6 +231,13 @@ def test_public_function_when_inspected_then_its_source_is_found() -> None:
         != inspect.getfile(importlib.import_module(file_of(function)))
         or f"def {function.__name__}(" not in inspect.getsource(function)
     ] == []
+
+
+def test_public_class_when_inspected_then_its_own_source_or_none() -> None:
+    for made in MADE:
+        if isinstance(made, type):
+            with suppress(OSError):  # its file is not that of its public module
+                assert f"class {made.__name__}" in inspect.getsource(made)
 
 
 def test_public_class_when_shown_then_by_its_public_name() -> None:
