@@ -80,6 +80,10 @@ async def test_fork_in_a_constructor_when_it_comes_back_then_it_leaves(
     await assert_whole(actor)
 
 
+async def test_fork_when_python_warns_of_it_then_the_warning_is_seen() -> None:
+    assert await Serial.remote().warned.remote() == 1
+
+
 @all_ways
 async def test_fork_in_a_function_when_it_comes_back_then_it_leaves(way: str) -> None:
     assert await function_that.remote(way) == WAYS[way][1]

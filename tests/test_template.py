@@ -122,8 +122,9 @@ async def test_template_when_it_has_forked_has_not_imported_the_actor(
 
 
 async def test_preload_when_it_has_threads_is_no_hindrance(
-    module: Callable[[str, str], None],
+    module: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("PYTHONWARNINGS", "error:This process")  # as Python 3.12 says
     module(
         "preloaded",
         """

@@ -103,9 +103,13 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
 
     flush_each_line()
     warm = WarmWorker()
-    # Pool threads of numerical libraries survive a fork by handlers of their own.
+    # Pool threads of numerical libraries survive a fork by handlers of their own. What
+    # forks in a worker is the user's, and workers have these filters too.
     warnings.filterwarnings(
-        "ignore", "This process.*multi-threaded", DeprecationWarning
+        "ignore",
+        "This process.*multi-threaded",
+        DeprecationWarning,
+        module=r"actorlib\._worker\.forkserver\Z",
     )
     gc.disable()
     gc.freeze()

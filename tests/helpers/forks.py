@@ -163,6 +163,13 @@ class _Forking:
         pid = fork()
         yield code_of(pid) if pid else 5
 
+    def warned(self) -> int:
+        """How often a script here sees what Python says of a fork beside threads."""
+        said = "This process (pid=1) is multi-threaded, use of fork() may lead to ..."
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.warn_explicit(said, DeprecationWarning, "script.py", 1, "__main__")
+        return len(seen)
+
     def shared_sockets(self) -> int:
         before, pid = sockets(), fork()
         if not pid:
