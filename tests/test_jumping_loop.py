@@ -93,6 +93,17 @@ async def test_sleep_when_a_thread_waits_for_this_one_then_the_clock_jumps() -> 
     assert await waiting
 
 
+async def test_sleep_when_a_thread_joins_one_that_waits_then_the_clock_jumps() -> None:
+    go_on = threading.Event()
+    waiting = threading.Thread(target=go_on.wait)
+    waiting.start()
+    joining = asyncio.ensure_future(asyncio.to_thread(waiting.join))
+    await asyncio.sleep(HOUR)
+    go_on.set()
+
+    await joining
+
+
 async def test_sleep_when_a_thread_has_spoken_then_it_is_heard_first() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:

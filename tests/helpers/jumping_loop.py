@@ -246,6 +246,7 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
         ),
     ),
     ("/threading.py", "wait", _is_endless),
+    ("/threading.py", "join", _is_endless),  # from Python 3.13 on
     (
         "/threading.py",
         "_wait_for_tstate_lock",
