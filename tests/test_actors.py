@@ -18,6 +18,7 @@ import pytest
 from helpers.actors import AsyncCaller, Caller, Counter, Echo, Keeper, living, running
 
 import actorlib
+from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,25 @@ async def test_act_002_creating_without_a_runtime_raises_at_once() -> None:
 
     with pytest.raises(RuntimeError, match=r"actorlib\.init\(\)"):
         Early.remote()
+
+
+@alone
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are newer")
+async def test_loop_when_its_tasks_are_eager_then_actors_are_as_elsewhere() -> None:
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+    async with running():
+        echo = Echo.remote()
+        assert await echo.echo.remote(1) == 1
+        refs = [echo.echo.remote(number) for number in range(100)]
+        assert await asyncio.gather(*refs) == list(range(100))
+        failed = echo.fail.remote(ValueError("bad"))
+        await asyncio.wait([failed])
+        never = Keeper.remote(failed)
+        with pytest.raises(ActorDiedError):
+            await never
+        await actorlib.kill(echo)
+        with pytest.raises(ActorDiedError):
+            await echo.echo.remote(1)
 
 
 @alone

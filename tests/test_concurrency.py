@@ -863,6 +863,38 @@ async def test_ord_024_a_thread_goes_on_after_its_method(kind: str) -> None:
     assert await keeper.wait.remote("done") == "done"
 
 
+@actorlib.remote(max_concurrency=2)
+class Eager:
+    """Its loop begins a task where it is made."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_task_factory(asyncio.eager_task_factory)
+
+    async def echo(self, value: Any) -> Any:
+        return value
+
+    async def fail(self) -> None:
+        raise LookupError("at once")
+
+    async def count(self, number: int) -> Any:
+        for value in range(number):
+            yield value
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are newer")
+async def test_async_actor_when_its_tasks_are_eager_then_calls_are_answered() -> None:
+    actor = Eager.remote()
+    refs = [actor.echo.remote(number) for number in range(2_000)]
+
+    assert await asyncio.gather(*refs) == list(range(2_000))
+    assert isinstance(await raised(actor.fail.remote()), LookupError)
+    assert [await item async for item in actor.count.remote(9)] == list(range(9))
+    unwanted = actor.echo.remote(1)
+    unwanted.cancel()
+    assert await actor.echo.remote(2) == 2
+
+
 async def test_ord_014_a_blocking_get_in_an_async_method_works_and_warns_once() -> None:
     async def ask(echo: Any, gate: Any) -> Any:
         seen: list[str] = []

@@ -270,6 +270,10 @@ class ActorSupervisor:
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
         how = Exit(cause="lost", reason="actorlib failed; its log says where")
+        if self._task is None:
+            # The user's loop makes eager tasks (Python 3.12), and whoever creates the
+            # actor has no handle yet: it must not be dead and forgotten before.
+            await asyncio.sleep(0)
         try:
             encoded = self.unsent = await self._waited(_value(arguments))
             self._due_arguments = None

@@ -807,6 +807,11 @@ class AsyncExecutor:
     async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
         _, call, name, borrowed, *headers, payload = frame
         answer: Frame | None
+        if call not in methods.tasks:
+            # The user's factory makes eager tasks (Python 3.12): this one goes on when
+            # it is known, and not inside of what reads the pipe. Cancelled here, it has
+            # not begun, and ``_never_began`` answers.
+            await asyncio.sleep(0)
         running.set((call, name, headers[0] if headers else None))
         try:
             try:
