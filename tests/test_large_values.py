@@ -241,6 +241,51 @@ async def test_blocks_are_free_when_the_last_view_is_gone() -> None:
     assert await echo.__ray_call__.remote(own_blocks) == 0
 
 
+@actorlib.remote
+class Gate:
+    """Has its callers wait until it is opened."""
+
+    def __init__(self) -> None:
+        self._came, self._opened = asyncio.Event(), asyncio.Event()
+
+    async def wait(self) -> None:
+        self._came.set()
+        await self._opened.wait()
+
+    async def came(self) -> None:
+        await self._came.wait()
+
+    async def open(self) -> None:
+        self._opened.set()
+
+
+@actorlib.remote
+class Taker:
+    """Takes something, and waits at gates then."""
+
+    def take(self, data: bytes, *gates: Any) -> int:
+        for gate in gates:
+            actorlib.get(gate.wait.remote())
+        return len(data)
+
+
+async def test_long_bytes_when_they_are_copied_then_their_block_is_free_again() -> None:
+    opened, closed, taker = Gate.remote(), Gate.remote(), Taker.remote()
+    await opened.open.remote()
+    await settled(opened, closed, taker)
+    before = in_blocks()
+    data = bytes(2 * ABOVE)
+    sizes = {await taker.take.remote(data) for _ in range(100)}  # known to be quick
+    after_calls = in_blocks()
+    waits = taker.take.remote(data, opened, closed)
+    await closed.came.remote()
+    while_it_waits = in_blocks()
+    await closed.open.remote()
+
+    assert sizes | {await waits} == {2 * ABOVE}
+    assert after_calls == while_it_waits == before
+
+
 class Pair:
     """Is made of two things."""
 

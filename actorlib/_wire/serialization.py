@@ -47,6 +47,7 @@ from actorlib._wire.arrays import (
     is_sendable,
     load_inside,
     stand_in,
+    stand_in_for_bytes,
     unpack_with_arrays,
 )
 from actorlib.exceptions import SerializationError
@@ -94,6 +95,9 @@ def encode(value: object) -> Payload:
             return _pack(value)
         except _NOT_PLAIN:
             pass
+    if type(value) is bytes:
+        buffers: list[Buffer] = []
+        return [_pack(stand_in_for_bytes(value, buffers)), *buffers]
     # A list would arrive in the place of a tuple.
     is_tuple = type(value) is tuple
     payload = None if is_tuple else _pack_arrays(value)
@@ -236,21 +240,21 @@ def _is_scalar(value: object) -> bool:
 def _pack_arrays(
     value: object, is_plain: Callable[[object], bool] = _is_scalar
 ) -> Payload | None:
-    """The payload of an array, or of arrays among plain values; None for all others.
+    """The payload of arrays and long bytes among plain values; None for all others.
 
     Args:
         value: The value, or a tuple of arguments.
         is_plain: Whether msgpack carries what is in it and is no array.
     """
     array = array_class()
-    items = None if array is None or array in REDUCERS else _items(value)
+    if array in REDUCERS:
+        array = None
+    # Long bytes are looked for among arguments alone: in a value they are plain.
+    items = None if array is None and is_plain is _is_scalar else _items(value)
     if items is None or not _are_sendable(items, array, is_plain):
         return None
     buffers: list[Buffer] = []
-    packed: Any = [
-        stand_in(item, buffers, LARGE) if type(item) is array else item
-        for item in items
-    ]
+    packed: Any = [_stand_in(item, array, is_plain, buffers) for item in items]
     if type(value) is array:
         packed = packed[0]
     elif type(value) is dict:
@@ -260,6 +264,17 @@ def _pack_arrays(
     except _NOT_PLAIN:
         return None
     return [head, *buffers] if buffers or len(head) >= LARGE else head
+
+
+def _stand_in(
+    item: Any, array: Any, is_plain: Callable[[object], bool], buffers: list[Buffer]
+) -> Any:
+    """What stands for an item of a payload of arrays and long bytes."""
+    if type(item) is array:
+        return stand_in(item, buffers, LARGE)
+    if type(item) is bytes and not is_plain(item):
+        return stand_in_for_bytes(item, buffers)
+    return item
 
 
 def _items(value: object) -> Sequence[object] | None:
@@ -275,13 +290,19 @@ def _items(value: object) -> Sequence[object] | None:
 def _are_sendable(
     items: Sequence[object], array: Any, is_plain: Callable[[object], bool]
 ) -> bool:
-    """Whether arrays are among these, and all can be sent without a pickle."""
+    """Whether some go beside the frame, and all can be sent without a pickle."""
     arrays = [item for item in items if type(item) is array]
+    if not arrays and (is_plain is _is_scalar or bytes not in map(type, items)):
+        return False
     return (
-        0 < len(arrays) <= len(items) < LARGE
+        len(items) < LARGE
         and len(set(map(id, arrays))) == len(arrays)  # what is one arrives as one
         and all(map(is_sendable, arrays))
-        and all(is_plain(item) for item in items if type(item) is not array)
+        and all(
+            type(item) is bytes or is_plain(item)
+            for item in items
+            if type(item) is not array
+        )
     )
 
 

@@ -89,6 +89,10 @@ class OwnerClient(ABC):
         incoming_links: The links from actors that call it.
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
+        is_loading: Whether the arguments of a call are being loaded: what is let go of
+            meanwhile is looked at behind that.
+        is_call_quick: Whether the call that runs is known to take no time: what loading
+            its arguments lets go of goes back with its answer.
     """
 
     def __init__(
@@ -127,7 +131,7 @@ class OwnerClient(ABC):
             is_inline=self._is_inline,
         )
         self._is_in_fork = False
-        self.is_over = False
+        self.is_over = self.is_loading = self.is_call_quick = False
         self._exited_calls: set[int] = set()
         self.pipe = pipe
         self.pending = PendingCalls()
@@ -415,10 +419,13 @@ class OwnerClient(ABC):
             if not borrowed:
                 return decode_call(payload)
             self.refcount.arrived(borrowed)  # as ``borrowing``, at hand
+            self.is_loading = True
             try:
                 return decode_call(payload)
             finally:
+                self.is_loading = self.is_call_quick
                 self.release_all(borrowed)
+                self.is_loading = False
         except Exception as error:
             asked = running.get()
             if asked is not None:

@@ -64,10 +64,17 @@ class SerialOwnerClient(OwnerClient):
         """Gives references back now, or when the pipe is free; see OwnerClient.
 
         Between two calls the next answer takes them along: arguments are let go behind
-        their call, and the owner is not woken twice.
+        their call, and the owner is not woken twice. Long bytes are let go as soon as
+        they are copied: before a call that is known to be quick, which then takes its
+        answer along, too.
         """
-        if running.get() is None and threading.get_ident() == self._method_thread:
+        if threading.get_ident() == self._method_thread and (
+            self.is_loading or running.get() is None
+        ):
             return
+        self._return_borrowed_now()
+
+    def _return_borrowed_now(self) -> None:
         self.pipe.try_send(partial(self.release_frames, wait=False))
 
     def receive_pending(self) -> None:
@@ -94,6 +101,8 @@ class SerialOwnerClient(OwnerClient):
         """Reads until the ref is done; see ResultOwner."""
         if self.is_over:
             self.check_parent()
+        if self.refcount.released:  # it may not be quick this time
+            self._return_borrowed_now()
         read = self.inbox.read
         if timeout is not None or threading.get_ident() != self._method_thread:
             read(ref.done, timeout)
@@ -233,6 +242,8 @@ class SerialExecutor:
             name
         ):
             self.flush()
+        if frame[3] is not None:
+            self._client.is_call_quick = self._timing.is_quick(name)
         if call >= LINKED:
             links.call_began(call, name)
         started = time.perf_counter()
@@ -260,5 +271,6 @@ class SerialExecutor:
 
     def _serve_stream(self, frame: Frame) -> None:
         self.flush()
+        self._client.is_call_quick = False
         if not self._generators.serve(frame):
             self._inbox.streams.pause(self._inbox.streams.of(frame[1]))

@@ -177,12 +177,14 @@ def test_list_when_its_small_arrays_are_large_together_then_all_arrive() -> None
     [
         b"\xd4\x05x",  # an extension that nobody sends
         b"\xd4\x01x",  # a header that is none
+        b"\xd4\x02\x00",  # bytes that did not come
+        b"\xd4\x02\xc0",  # bytes in no place
         b"\xc7\x0b\x01\x95\xa2<q\x91\x01\x01\xff\xc4\x01x",  # a dtype there is not
         b"\xc7\x0e\x01\x95\xa3<f8\x91\x05\x01\xff\xc4\x02xy\x00",  # too few bytes
     ],
 )
 def test_decode_when_what_came_is_no_array_then_it_raises(payload: bytes) -> None:
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises((IndexError, TypeError, ValueError)):
         decode(payload)
 
 

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 import actorlib
+from actorlib._wire import serialization
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.codec import encode as encode_frame
 from actorlib._wire.serialization import (
@@ -458,6 +459,21 @@ def test_long_arguments_when_around_the_limit_then_equal_in_type_and_value(
     assert good == [bytes(size), 1, bytearray(size)]
     assert [type(value) for value in good] == [bytes, int, bytearray]
     assert named == {"data": bytes(size)}
+
+
+LONG = bytes(LARGE)
+
+
+@pytest.mark.parametrize("args", [(LONG,), (1, LONG, b"", "a"), (LONG, LONG)])
+def test_long_bytes_when_all_arguments_are_plain_then_nothing_is_pickled(
+    args: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serialization, "_pickle", None)
+    payload = encode_call(args, {})
+
+    assert isinstance(payload, list)
+    assert decode_call(payload) == ([*args], {})
+    assert decode(encode(LONG)) == LONG
 
 
 @pytest.mark.parametrize(
