@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import gc
+import math
+import random
 import threading
 from typing import Any
 
@@ -1139,3 +1142,76 @@ async def test_a_call_to_a_dead_actor_fails_by_its_ref() -> None:
     await actorlib.kill(counter)
     ref = counter.add.remote()
     assert isinstance(await raised(ref), ActorDiedError)
+
+
+# Scalars, which stand in their frames as they are.
+
+
+class Whole(int):
+    """A subclass, which is no scalar."""
+
+
+class Letter(enum.IntEnum):
+    """Likewise."""
+
+    A = 1
+
+
+SCALARS: list[Any] = [
+    *(None, True, False, 0, 1, -1, 127, 128, 255, 256),
+    *(2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**30),
+    *(0.0, -0.0, 0.1, 5e-324, math.inf, -math.inf, math.nan),
+    *("", "a", "\0", "x" * 256, "x" * 257, "\u00e4", "\ud800", "x" * 70_000),
+    *(b"", b"x", Whole(3), Letter.A, [1], {"a": 1}, (1, 2)),
+]
+
+
+def shape(value: Any) -> tuple[str, str]:
+    return type(value).__name__, repr(value)
+
+
+class Shapes:
+    """Says what came, and gives it back."""
+
+    def shapes(self, *args: Any) -> list[tuple[str, str]]:
+        return [shape(value) for value in args]
+
+    def first(self, *args: Any) -> Any:
+        return args[0] if args else None
+
+
+class LaterShapes(Shapes):
+    """The same, with an event loop."""
+
+    async def first(self, *args: Any) -> Any:
+        return args[0] if args else None
+
+
+@pytest.fixture(params=["serial", "threaded", "looped"])
+def shapes(request: pytest.FixtureRequest) -> Any:
+    if request.param == "looped":
+        return actorlib.remote(LaterShapes).remote()
+    limit = 3 if request.param == "threaded" else None
+    return actorlib.remote(Shapes).options(max_concurrency=limit).remote()
+
+
+async def test_a_scalar_arrives_as_it_is_on_every_way(shapes: Any) -> None:
+    await shapes
+    caller = Caller.remote()
+    for value in SCALARS:
+        short, long = shapes.first.remote(value), shapes.first.remote(value, [])
+        assert shape(await short) == shape(await long) == shape(value)
+        assert shape(await caller.call.remote(shapes, "first", value)) == shape(value)
+        named = shapes.first.options(name="first")
+        assert shape(await named.remote(value)) == shape(value)
+
+
+async def test_calls_of_scalars_and_of_others_keep_their_order(shapes: Any) -> None:
+    chance = random.Random(7)  # nothing secret
+    calls = [chance.choices(SCALARS, k=chance.randrange(20)) for _ in range(300)]
+    calls.append([1] * 5000)
+    refs = [shapes.shapes.remote(*args) for args in calls]
+    firsts = [shapes.first.remote(*args) for args in calls]
+    for args, ref, first in zip(calls, refs, firsts, strict=True):
+        assert await ref == [shape(value) for value in args]
+        assert shape(await first) == shape(args[0] if args else None)

@@ -32,6 +32,7 @@ from actorlib._owner.submission import CallSubmitter
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
+from actorlib._wire.codec import are_scalars
 from actorlib._wire.function_code import ClassDefinitions
 from actorlib._wire.serialization import encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError
@@ -142,10 +143,11 @@ class LocalEngine(ABC):
         if headers is not None or PROPAGATED:
             headers = headers_of(callee)
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        payload = None if kwargs or self._order else encode_plain_call(args)
-        if payload is not None:  # the usual case: everything else is the long way
-            supervisor.router.call(ref, callee.name, payload, headers)
-            return ref
+        if not (kwargs or self._order):  # the usual case: all else is the long way
+            payload = args if are_scalars(args) else encode_plain_call(args)
+            if payload is not None:
+                supervisor.router.call(ref, callee.name, payload, headers)
+                return ref
         self._submitter.send(supervisor, ref, callee, args, kwargs, headers)
         return ref
 

@@ -285,6 +285,7 @@ class WorkerStarter:
             prefix,
             process,
             router.settle,
+            router.settle_scalar,
             router.item,
             self._object_store.share_with(prefix),
             self._refcount,

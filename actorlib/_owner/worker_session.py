@@ -13,8 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._core.ids import BLOCK_KIND, kind_of
 from actorlib._wire.async_channel import AsyncChannel
+from actorlib._wire.codec import SCALARS
 from actorlib._wire.errors import exception_of
-from actorlib._wire.messages import FAILURE, ITEM, READY, RESULT, STOP, Frame
+from actorlib._wire.messages import (
+    FAILURE,
+    ITEM,
+    READY,
+    RESULT,
+    RESULT_SCALAR,
+    STOP,
+    Frame,
+)
 from actorlib._wire.worker_messages import check_frame
 from actorlib.exceptions import ProtocolError
 
@@ -40,6 +49,7 @@ class WorkerSession:
         prefix: How the ids of actors that it makes begin.
         process: The worker.
         settle: Gets the answers of calls.
+        settle_scalar: Gets the number and the answer of a call, if that is a scalar.
         item: Gets the items of streams.
         sharing: The segments of shared memory that it and the owner know.
         refcount: Who holds what: a worker lends only what it holds or has made.
@@ -69,6 +79,7 @@ class WorkerSession:
         prefix: bytes,
         process: WorkerProcess,
         settle: Callable[[Frame], None],
+        settle_scalar: Callable[[int, object], None],
         item: Callable[[Frame], None],
         sharing: SegmentSharing,
         refcount: RefCount,
@@ -87,6 +98,7 @@ class WorkerSession:
         self._loop = loop
         self._process = process
         self._settle = settle
+        self._settle_scalar = settle_scalar
         self._item = item
         self._refcount = refcount
         self._serve = serve
@@ -136,42 +148,50 @@ class WorkerSession:
             self._patience = self._loop.call_later(grace, self._process.kill)
 
     def _receive(self, frames: list[Frame]) -> None:
-        settle, prefix = self._settle, self.prefix
+        settle, settle_scalar = self._settle, self._settle_scalar
         try:
             for frame in frames:
-                kind = frame[0]
-                if kind == RESULT:
-                    # The usual answer is looked at here, and everything else at length.
+                # The usual answers are looked at here, and everything else at length.
+                if frame[0] == RESULT_SCALAR:
+                    _, call, value = frame
+                    if type(call) is not int or type(value) not in SCALARS:
+                        check_frame(frame, self.prefix)
+                    settle_scalar(call, value)
+                elif frame[0] == RESULT:
                     _, call, borrowed, value = frame
                     if (
                         borrowed is not None
                         or type(value) is not bytes
                         or type(call) is not int
                     ):
-                        self._check_lent(check_frame(frame, prefix))
+                        self._check_lent(check_frame(frame, self.prefix))
                     settle(frame)
-                    continue
-                lent = check_frame(frame, prefix)
-                if lent:
-                    self._check_lent(lent)
-                if kind == ITEM:
-                    self._item(frame)
-                elif kind == FAILURE:
-                    if frame[1]:
-                        settle(frame)
-                    else:
-                        self._constructor_failed(frame)
-                elif kind == READY:
-                    self._process.identify(frame[2])
-                    self._ready(frame[1])
                 else:
-                    self._serve(self, frame)
+                    self._take(frame)
         except ProtocolError as error:
             self._break(error)
         except Exception as error:  # noqa: BLE001  # around a session: nothing may hang
             trouble = ProtocolError(f"a frame that makes no sense came: {error!r}")
             trouble.__cause__ = error
             self._break(trouble)
+
+    def _take(self, frame: Frame) -> None:
+        lent = check_frame(frame, self.prefix)
+        if lent:
+            self._check_lent(lent)
+        kind = frame[0]
+        if kind == ITEM:
+            self._item(frame)
+        elif kind == FAILURE:
+            if frame[1]:
+                self._settle(frame)
+            else:
+                self._constructor_failed(frame)
+        elif kind == READY:
+            self._process.identify(frame[2])
+            self._ready(frame[1])
+        else:
+            self._serve(self, frame)
 
     def _check_lent(self, borrowed: tuple[CountedId, ...]) -> None:
         """Refuses a block that is none of the worker's.

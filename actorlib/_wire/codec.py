@@ -66,6 +66,34 @@ that is warm, which costs no more than to clear a whole buffer before it is writ
 _CHUNK = 64 * 1024
 
 
+_NUMBERS = frozenset({type(None), bool, int, float})
+SCALARS = _NUMBERS | {str}
+"""The types of scalars: exact, as a subclass would arrive as its base."""
+_LEAST, _GREATEST = -(1 << 63), (1 << 64) - 1
+_LONGEST_TEXT = 256
+_MOST_SCALARS = 16
+
+
+def are_scalars(values: tuple[Any, ...]) -> bool:
+    """Whether values may stand in a frame as they are, instead of in its payload.
+
+    They are few, and pack for certain: integers are those of msgpack, and texts are
+    short and ASCII, which a text knows of itself.
+    """
+    if len(values) > _MOST_SCALARS:
+        return False
+    for value in values:
+        kind = type(value)  # pyright: ignore[reportUnknownVariableType]  # of the user
+        if kind is int:
+            if not _LEAST <= value <= _GREATEST:
+                return False
+        elif kind not in _NUMBERS and (
+            kind is not str or len(value) > _LONGEST_TEXT or not value.isascii()
+        ):
+            return False
+    return True
+
+
 def encode(frame: Frame) -> bytes | list[Buffer]:
     """Encodes a frame: one piece, or several if its payload is large."""
     payload = frame[-1]

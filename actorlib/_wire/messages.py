@@ -11,6 +11,9 @@ where.
 
 The last field of any other frame is no tuple, as a tuple there means sizes.
 
+*Scalars* (``are_scalars`` of ``codec``) may also stand in a frame as they are, so that
+a short call is packed once on its way and not twice.
+
 ``loans`` are the ids of the actors, objects and blocks of memory that the payload
 refers to, or None: each frame that arrives makes its receiver a holder of them (see
 ``_owner/refcount.py``). ``headers`` are those of ``call_headers``. Loans stand right
@@ -29,12 +32,14 @@ LEAVE              up    id: the actor ends by its own will; if id is not 0, tha
                          gets no answer
 CALL               down  id, method, loans, arguments
 CALL_WITH          down  id, method, loans, headers, arguments
+CALL_SCALARS       down  id, method, the arguments one by one: a CALL of scalars
 CALL_ACTOR         up    id, parent, actor, method, loans, arguments: a call to another
                          actor; parent is the number of the call that makes it, or 0
 CALL_ACTOR_WITH    up    id, parent, actor, method, loans, headers, arguments: likewise
 CALL_DEFERRED      up    id, parent, actor, deadline, method: a call that waits for its
                          arguments; its CALL_ACTOR follows, unless it is cancelled
 RESULT             both  id, loans, value
+RESULT_SCALAR      up    id, the value: a RESULT of a scalar, for the owner alone
 FAILURE            both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL             both  id: nobody wants the answer any more; up also whether the calls
                          that it made are not wanted either
@@ -180,6 +185,10 @@ LINK_CANCEL: Final = 45
 LINK_CLOSE: Final = 46
 LINK_CLOSED: Final = 47
 LINK_LOST: Final = 48
+
+# Calls and answers that are scalars.
+CALL_SCALARS: Final = 49
+RESULT_SCALAR: Final = 50
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

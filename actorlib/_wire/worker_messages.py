@@ -32,6 +32,7 @@ from actorlib._core.ids import (
 from actorlib._core.labels import LONGEST_NAME
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._shm.memory import SharedPayload
+from actorlib._wire.codec import SCALARS
 from actorlib._wire.messages import (
     AT_ONCE,
     AWAIT,
@@ -70,6 +71,7 @@ from actorlib._wire.messages import (
     REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
+    RESULT_SCALAR,
     RESUMED,
     RUN,
     STREAM_ACK,
@@ -311,6 +313,7 @@ _NAME = FieldType(
 _FLAG = _exactly("true or false", bool)
 _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
+_SCALAR = FieldType("a scalar", "type(value) in _SCALARS")
 _LOANS = FieldType(
     "None, or the ids of actors, objects and blocks",
     "value is None or _are_loans(value)",
@@ -325,6 +328,7 @@ _HEADERS = FieldType(
 
 _NAMES: Final[dict[str, Any]] = {
     "_PAYLOADS": _PAYLOADS,
+    "_SCALARS": SCALARS,
     "_are_calls": _are_calls,
     "_are_loans": _are_loans,
     "_are_texts": _are_texts,
@@ -338,6 +342,7 @@ _NAMES: Final[dict[str, Any]] = {
 FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     READY: {"name": _NAME, "pid": _number(1, _PIDS)},
     RESULT: {"call": _RUNS, "loans": _LOANS, "value": _PAYLOAD},
+    RESULT_SCALAR: {"call": _RUNS, "value": _SCALAR},
     FAILURE: {
         "call": _RUNS_IF_ANY,
         "kind": _one_of("a kind of failure", RAISED, DIED, CANCELLED, UNSTARTED),

@@ -32,6 +32,7 @@ from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.messages import (
     CALL,
+    CALL_SCALARS,
     CALL_WITH,
     CANCEL,
     FAILURE,
@@ -499,7 +500,9 @@ class AsyncExecutor:
             self._watchdog.wake()
         for frame in frames:
             kind = frame[0]
-            if kind == CALL:
+            if kind == CALL_SCALARS:
+                self._accept((CALL, frame[1], frame[2], None, frame[3:]))
+            elif kind == CALL:
                 self._accept(frame)
             elif kind == CALL_WITH:
                 self._accept(frame, frame[4])
@@ -839,7 +842,7 @@ class AsyncExecutor:
                 answer = (
                     self._cancelled_answer(call)
                     if call in self._cancelled
-                    else invoke.result(self._client, call, value, name)
+                    else invoke.own_result(self._client, call, value, name)
                 )
         except ActorExit:
             answer = None

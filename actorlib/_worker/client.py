@@ -408,13 +408,19 @@ class OwnerClient(ABC):
             self.release_all(borrowed)
 
     def arguments(
-        self, borrowed: Collection[CountedId] | None, payload: Payload
+        self,
+        borrowed: Collection[CountedId] | None,
+        payload: Payload | tuple[Any, ...],
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
         """The arguments of a call; its handles are held while they are loaded.
+
+        Those that came as scalars are there already, as a tuple.
 
         Raises:
             Exception: What loading them raised, with a note that it was that.
         """
+        if isinstance(payload, tuple):
+            return payload, {}
         try:
             if not borrowed:
                 return decode_call(payload)

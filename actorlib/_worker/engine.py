@@ -87,9 +87,11 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         ...
 
     def arguments(
-        self, borrowed: Collection[CountedId] | None, payload: Payload
+        self,
+        borrowed: Collection[CountedId] | None,
+        payload: Payload | tuple[Any, ...],
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-        """Decodes the arguments of a call."""
+        """Decodes the arguments of a call; a tuple has them as they are."""
         ...
 
     def borrowing(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._wire.messages import (
     CALL,
+    CALL_SCALARS,
     CALL_WITH,
     CANCEL,
     FAILURE,
@@ -193,7 +194,9 @@ class Inbox:
 
     def _sort(self, frame: Frame) -> None:
         kind = frame[0]
-        if kind in (RESULT, FAILURE):
+        if kind == CALL_SCALARS:
+            self.calls.append((CALL, frame[1], frame[2], None, frame[3:]))
+        elif kind in (RESULT, FAILURE):
             self.settle(frame)
         elif kind == CANCEL:
             if not self.streams.cancel(frame[1]):

@@ -18,8 +18,18 @@ from actorlib._wire import serialization
 from actorlib._wire.arguments import encode_error
 from actorlib._wire.batches import await_each, call_each
 from actorlib._wire.call_headers import enter_variables
+from actorlib._wire.codec import are_scalars
 from actorlib._wire.errors import traceback_of, unsendable_reason
-from actorlib._wire.messages import CANCELLED, FAILURE, ITEM, RAISED, RESULT, Frame
+from actorlib._wire.messages import (
+    CANCELLED,
+    FAILURE,
+    ITEM,
+    LINKED,
+    RAISED,
+    RESULT,
+    RESULT_SCALAR,
+    Frame,
+)
 from actorlib._wire.serialization import dump, encode, one_line
 from actorlib.exceptions import ObjectStoreFullError, SerializationError
 
@@ -67,6 +77,20 @@ def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame
     return (RESULT, call, lent, payload)
 
 
+def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
+    """Encodes the answer of an actor's call, in its frame if it is a scalar.
+
+    Only the owner, for whom most calls are, takes that: what comes over a link is
+    answered with a payload.
+
+    Raises:
+        ActorExit: The method has ended the actor.
+    """
+    if call < LINKED and are_scalars((value,)) and not engine.is_over:
+        return (RESULT_SCALAR, call, value)
+    return result(engine, call, value, method)
+
+
 def invoke(
     engine: WorkerEngine, instance: object, frame: Frame
 ) -> tuple[Frame, object]:
@@ -97,7 +121,7 @@ def invoke(
         answer = failure(engine, call, error, engine.where(name))
         running.set(None)
         return answer, error  # in no variable here: its traceback holds this frame
-    answer = result(engine, call, value, name)
+    answer = own_result(engine, call, value, name)
     running.set(None)
     return answer, value
 

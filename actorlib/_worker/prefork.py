@@ -27,7 +27,7 @@ from actorlib._core.engine import set_engine
 from actorlib._core.ids import ActorId
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import encode
-from actorlib._wire.messages import CALL, START, STOP, Frame
+from actorlib._wire.messages import CALL, CALL_SCALARS, START, STOP, Frame
 from actorlib._wire.serialization import dump, encode_call
 from actorlib._worker.__main__ import WarmWorker, serve
 from actorlib._worker.os_process import is_stopped
@@ -128,7 +128,8 @@ def warm_up_frames() -> list[bytes]:
     )
     frames: list[Frame] = [
         (START, vars(config), dump(WarmUp), None, arguments),
-        (CALL, 1, "method", None, arguments),
+        (CALL_SCALARS, 1, "method", 1),
+        (CALL, 2, "method", None, encode_call((b"",), {})),
         (STOP,),
     ]
     return [cast("bytes", encode(frame)) for frame in frames]

@@ -23,6 +23,7 @@ from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._wire.messages import (
     CALL,
+    CALL_SCALARS,
     CALL_WITH,
     FAILURE,
     ITEM,
@@ -205,7 +206,7 @@ def be_polite(worker: ScriptedWorker, frame: Frame) -> None:
     kind = frame[0]
     if kind == START:
         worker.send((READY, "", worker.pid))
-    elif kind in (CALL, CALL_WITH):
+    elif kind in (CALL, CALL_SCALARS, CALL_WITH):
         worker.send((RESULT, frame[1], None, encode(None)))
     elif kind == STOP:
         worker.leave(ProcessExit(code=0))

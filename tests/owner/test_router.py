@@ -12,8 +12,17 @@ from actorlib._core.object_ref import ObjectRef
 from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.deadlines import Clock
 from actorlib._owner.router import CallRouter
-from actorlib._wire.messages import DIED, FAILURE, RAISED, RESULT
-from actorlib._wire.serialization import dump, encode
+from actorlib._wire.codec import FrameDecoder
+from actorlib._wire.messages import (
+    CALL,
+    CALL_SCALARS,
+    CALL_WITH,
+    DIED,
+    FAILURE,
+    RAISED,
+    RESULT,
+)
+from actorlib._wire.serialization import dump, encode, encode_call
 from actorlib.exceptions import (
     ActorDiedError,
     Exit,
@@ -69,7 +78,7 @@ def died() -> ActorDiedError:
 class Called:
     """One call of an actor that is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         loop = asyncio.get_running_loop()
         self.loans: Any = Strict()
         objects: Any = None  # nothing is sent inside of a value here
@@ -81,10 +90,12 @@ class Called:
             died,
             died,
             lambda: self.idle.append(True),
-            CallPolicy(clock, "A", ActorOptions(), lambda _: False, lambda *_: None),
+            CallPolicy(
+                clock, "A", ActorOptions(**options), lambda _: False, lambda *_: None
+            ),
         )
-        channel: Any = Sent()
-        self.router.opened(channel, 1)
+        self.channel: Any = Sent()
+        self.router.opened(self.channel, 1)
         self.ref: ObjectRef[Any] = ObjectRef(loop=loop)
         self.router.call(self.ref, "ping", encode(()), None)  # type: ignore[arg-type]  # it is small
 
@@ -169,3 +180,106 @@ async def test_settle_when_a_call_that_is_kept_still_waits_then_it_keeps_what_it
     for lost in (called.ref, ref):
         with pytest.raises(ActorDiedError):
             await lost
+
+
+# Scalars in frames.
+
+
+@pytest.mark.parametrize(
+    "args", [(), (None, True, 0, -0.0, "a"), (-(2**63), 2**64 - 1), ("x",) * 16]
+)
+async def test_call_when_its_arguments_are_scalars_then_they_stand_in_the_frame(
+    called: Called, args: tuple[object, ...]
+) -> None:
+    ref: ObjectRef[Any] = ObjectRef(loop=asyncio.get_running_loop())
+
+    called.router.call(ref, "ping", args, None)
+
+    [frame] = FrameDecoder().feed(called.channel.frames[-1])
+    assert frame == (CALL_SCALARS, ref.call, "ping", *args)
+    assert repr(frame[3:]) == repr(args)
+    called.router.settle_scalar(ref.call, 5)
+    assert await ref == 5
+
+
+@pytest.mark.parametrize("headers", [{"name": "n"}, {"retries": (1, None)}])
+async def test_call_when_something_is_said_of_it_then_scalars_are_its_payload(
+    called: Called, headers: dict[str, object]
+) -> None:
+    ref: ObjectRef[Any] = ObjectRef(loop=asyncio.get_running_loop())
+
+    called.router.call(ref, "ping", (1, "a"), headers)
+
+    frame = called.channel.frames[-1]
+    assert frame[0] in (CALL, CALL_WITH)
+    assert frame[-1] == encode_call((1, "a"), {})
+    called.router.settle_scalar(ref.call, 5)
+    assert await ref == 5
+
+
+@pytest.mark.parametrize("change", ["close", "drain", "interrupted", "over"])
+async def test_call_when_the_actor_takes_none_then_one_of_scalars_fails(
+    called: Called, change: str
+) -> None:
+    getattr(called.router, change)()
+    sent = [*called.channel.frames]
+    refs = [ObjectRef[Any](loop=asyncio.get_running_loop()) for _ in range(2)]
+
+    called.router.call(refs[0], "ping", (1,), None)
+    called.router.opened(called.channel, 2)
+    called.router.call(refs[1], "ping", (1,), None)
+
+    assert isinstance(refs[0].exception(), ActorDiedError)
+    if change == "interrupted":
+        assert not refs[1].done()
+        assert len(called.channel.frames) == len(sent) + 1
+    else:
+        assert isinstance(refs[1].exception(), ActorDiedError)
+        assert called.channel.frames == sent
+    if called.ref.done():
+        assert isinstance(called.ref.exception(), ActorDiedError)
+
+
+async def test_call_when_calls_are_kept_then_scalars_are_its_payload() -> None:
+    called = Called(max_restarts=1, max_task_retries=1)
+    ref: ObjectRef[Any] = ObjectRef(loop=asyncio.get_running_loop())
+
+    called.router.call(ref, "ping", (1,), None)
+    called.router.interrupted()
+    called.router.opened(called.channel, 2)
+
+    first, again = called.channel.frames[1::2]
+    assert first == again == (CALL, ref.call, "ping", None, encode_call((1,), {}))
+    for kept in (called.ref, ref):
+        called.router.settle_scalar(kept.call, "kept")
+        assert await kept == "kept"
+    assert called.router.is_idle
+    assert not called.router.outlives
+
+
+async def test_settle_scalar_when_nobody_waits_then_it_is_dropped(
+    called: Called,
+) -> None:
+    number = called.ref.call
+    called.ref.cancel()
+
+    called.router.settle_scalar(number, 1)
+    called.router.settle_scalar(number, 1)
+    called.router.settle_scalar(-5, 1)
+
+    assert called.ref.cancelled()
+    assert called.router.is_idle
+
+
+async def test_settle_scalar_when_calls_are_left_then_it_is_not_idle(
+    called: Called,
+) -> None:
+    ref: ObjectRef[Any] = ObjectRef(loop=asyncio.get_running_loop())
+    called.router.call(ref, "ping", (), None)
+
+    called.router.settle_scalar(ref.call, 1)
+    assert called.idle == []
+    called.router.settle_scalar(called.ref.call, 2)
+
+    assert called.idle == [True]
+    assert (await called.ref, await ref) == (2, 1)

@@ -38,11 +38,12 @@ from actorlib._core.interface import interface_of_source
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._wire import worker_messages
 from actorlib._wire.actor_config import ActorConfig
-from actorlib._wire.codec import encode
+from actorlib._wire.codec import are_scalars, encode
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     CALL,
     CALL_ACTOR,
+    CALL_SCALARS,
     CALL_WITH,
     CREATE,
     END,
@@ -136,6 +137,13 @@ _PAYLOADS = st.sampled_from(
         [bytearray(70_000)],
     ]
 )
+_SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats()
+    | st.text(max_size=3)
+)
 _DEADLINES = st.tuples(
     st.sampled_from([0, 1e9, 2**60]), st.sampled_from([0.5, 3]), st.text(max_size=2)
 )
@@ -167,6 +175,7 @@ _VALUES: dict[FieldType, st.SearchStrategy[Any]] = {
     worker_messages._TEXT: _TEXTS,
     worker_messages._FLAG: st.booleans(),
     worker_messages._PAYLOAD: _PAYLOADS,
+    worker_messages._SCALAR: _SCALARS,
     worker_messages._LOANS: _LOANS,
     worker_messages._ACTOR: _ACTORS,
     worker_messages._OBJECT: _OBJECTS,
@@ -377,7 +386,8 @@ class Street:
     def know(self, worker: ScriptedWorker) -> None:
         """What the names in a case stand for."""
         own, other = worker.prefix, self.beside.prefix
-        calls = [f[1] for f in worker.frames if f[0] in (CALL, CALL_WITH)] or [1]
+        kinds = (CALL, CALL_SCALARS, CALL_WITH)
+        calls = [f[1] for f in worker.frames if f[0] in kinds] or [1]
         lent = [
             loan
             for frame in worker.frames
@@ -510,6 +520,11 @@ def _check_served(frames: Iterable[Frame]) -> None:
             assert worker_messages._are_loans(loans) or loans is None
             assert all(map(worker_messages._are_headers, said))
             assert type(payload) in worker_messages._PAYLOADS
+        elif frame[0] == CALL_SCALARS:
+            _, number, method, *args = frame
+            assert type(number) is int
+            assert type(method) is str
+            assert are_scalars(tuple(args))
         else:
             assert frame[0] != START or ActorConfig(**frame[1])
 

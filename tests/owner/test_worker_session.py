@@ -27,6 +27,7 @@ from actorlib._wire.messages import (
     CALL_ACTOR,
     CALL_ACTOR_WITH,
     CALL_DEFERRED,
+    CALL_SCALARS,
     CREATE,
     CREATE_ARGUMENTS,
     DIED,
@@ -44,6 +45,7 @@ from actorlib._wire.messages import (
     REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
+    RESULT_SCALAR,
     RUN,
     START,
     Frame,
@@ -153,6 +155,12 @@ async def street() -> AsyncGenerator[Street]:
         ((RESULT, "1", None, b""), "'call'"),
         ((RESULT, 1, (b"?",), b""), "'loans'"),
         ((RESULT, 1, None, "text"), "'value'"),
+        ((RESULT_SCALAR, 1), "not enough values"),
+        ((RESULT_SCALAR, 1, 2, 3), "too many values"),
+        ((RESULT_SCALAR, "1", 2), "'call'"),
+        ((RESULT_SCALAR, True, 2), "'call'"),
+        ((RESULT_SCALAR, 1, b"bytes"), "'value'"),
+        ((CALL_SCALARS, 1, "work"), "no worker sends CALL_SCALARS"),
         ((FAILURE, 1, RAISED, "", 5, "", None, b""), "'traceback'"),
         ((ITEM, 1, -1, None, b""), "'index'"),
         ((ITEM, 1, 0, None, b""), "an item of call 1, which is no stream"),
@@ -238,7 +246,7 @@ async def test_block_when_it_is_anothers_and_was_not_lent_then_its_maker_keeps_i
         )
     )
     assert "it lends block" in told
-    assert {frame[0] for frame in street.beside.frames[before:]} <= {CALL}
+    assert {frame[0] for frame in street.beside.frames[before:]} <= {CALL_SCALARS}
 
 
 async def test_link_when_there_is_none_then_nobody_is_told_of_it(
@@ -254,7 +262,7 @@ async def test_link_when_there_is_none_then_nobody_is_told_of_it(
     )
     await street.round()
     assert not street.worker.exited.done()
-    assert {frame[0] for frame in street.beside.frames[before:]} <= {CALL}
+    assert {frame[0] for frame in street.beside.frames[before:]} <= {CALL_SCALARS}
 
 
 @pytest.mark.parametrize("error", [5, "unloadable"])
@@ -352,3 +360,29 @@ async def test_ready_when_it_is_said_twice_then_it_is_passed_over(
         (READY, "", 7), (READY, "", 7), (RESULT, street.call, None, NOTHING)
     )
     assert await street.called is None
+
+
+@pytest.mark.parametrize("value", [None, True, -(2**63), 2**64 - 1, -0.0, "text"])
+async def test_scalar_when_a_worker_asked_for_it_then_it_gets_a_result(
+    street: Street, value: object
+) -> None:
+    target = pin_of(street.hostile).actor_id
+    street.beside.send((CALL_ACTOR, 5, 0, target, "work", None, NOTHING))
+    await street.round()
+    asked = street.worker.frames[-1]
+    street.worker.send((RESULT_SCALAR, asked[1], value))
+    await street.round()
+    [answer] = [frame for frame in street.beside.frames if frame[0] == RESULT]
+    assert asked[0] == CALL
+    assert answer == (RESULT, 5, None, encode(value))
+
+
+async def test_scalar_when_its_call_is_unknown_then_it_is_passed_over(
+    street: Street,
+) -> None:
+    call = street.call
+    street.worker.send(
+        (RESULT_SCALAR, 999, 1), (RESULT_SCALAR, -1, 1), (RESULT_SCALAR, call, 7)
+    )
+    street.worker.send((RESULT_SCALAR, call, 8))
+    assert await street.called == 7

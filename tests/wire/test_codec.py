@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from actorlib._wire import codec
-from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans
+from actorlib._wire.codec import FrameDecoder, are_scalars, encode, encode_with_loans
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -331,3 +331,52 @@ def test_feed_when_garbage_is_among_frames_then_nothing_but_protocol_error(
 
     with contextlib.suppress(ProtocolError):
         FrameDecoder().feed(data[:at] + garbage + data[at:])
+
+
+# Scalars.
+
+anything = (
+    scalars
+    | st.integers(-(2**70), 2**70)
+    | st.floats()
+    | st.text(st.characters(exclude_categories=()), max_size=300)
+    | fields
+)
+
+
+@given(st.lists(anything, max_size=18).map(tuple))
+@example((2**64,))
+@example((-(2**63) - 1,))
+@example(("\ud800",))
+@example(("x" * 256,))
+@example(("x" * 257,))
+@example((0.0,) * 16)
+@example((0.0,) * 17)
+@example((b"",))
+@example((float("nan"), -0.0, True))
+def test_scalars_when_they_are_then_they_arrive_in_a_frame_as_they_are(
+    values: tuple[Any, ...],
+) -> None:
+    assume(are_scalars(values))
+
+    [frame] = FrameDecoder().feed(written([(1, "name", *values)]))
+
+    assert [*map(type, frame[2:])] == [*map(type, values)]
+    assert repr(frame[2:]) == repr(values)
+    assert {*map(type, values)} <= codec.SCALARS
+
+
+class Whole(int):
+    """A subclass, which would arrive as its base."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**64, -(2**63) - 1, "\ud800", "\u00e4", "x" * 257, b"", [1], (), {}, Whole(1)],
+)
+def test_scalars_when_one_may_not_arrive_as_it_is_then_they_are_none(
+    value: object,
+) -> None:
+    assert are_scalars((1,))
+    assert not are_scalars((1, value))
+    assert not are_scalars((1,) * 17)
