@@ -10,11 +10,10 @@ What an actor holds of itself counts for nothing, or it would never end.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from actorlib._core.ids import CountedId
 
@@ -167,10 +166,7 @@ class BorrowedReferences:
         self._counts.move(borrowed, holder)
 
 
-@contextmanager
-def passing(
-    references: BorrowedReferences, borrowed: Collection[CountedId] | None, holder: int
-) -> Generator[None]:
+class passing:  # noqa: N801  # used as a verb, as ``contextlib`` does
     """Lends a holder what a frame has brought, while something is done with it.
 
     Args:
@@ -178,11 +174,23 @@ def passing(
         borrowed: What the frame brought.
         holder: Who has it.
     """
-    if not borrowed:
-        yield
-        return
-    references.arrived(borrowed, holder)
-    try:
-        yield
-    finally:
-        references.returned(borrowed, holder)
+
+    __slots__ = ("_borrowed", "_holder", "_references")
+
+    def __init__(
+        self,
+        references: BorrowedReferences,
+        borrowed: Collection[CountedId] | None,
+        holder: int,
+    ) -> None:
+        self._references = references
+        self._borrowed = borrowed
+        self._holder = holder
+
+    def __enter__(self) -> None:
+        if self._borrowed:
+            self._references.arrived(self._borrowed, self._holder)
+
+    def __exit__(self, *_: object) -> None:
+        if self._borrowed:
+            self._references.returned(self._borrowed, self._holder)

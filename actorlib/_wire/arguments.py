@@ -418,7 +418,7 @@ class Arguments:
     @property
     def are_ready(self) -> bool:
         """Whether every ref among them has its value or its error."""
-        return all(ref.done() for ref in self.refs)
+        return not self.refs or all(ref.done() for ref in self.refs)
 
     def payload(self) -> tuple[Payload, list[CountedId] | None]:
         """Encodes the arguments with the values of all refs; gives their loans, too.
