@@ -89,10 +89,9 @@ class OwnerClient(ABC):
         incoming_links: The links from actors that call it.
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
-        is_loading: Whether the arguments of a call are being loaded: what is let go of
-            meanwhile is looked at behind that.
         is_call_quick: Whether the call that runs is known to take no time: what loading
             its arguments lets go of goes back with its answer.
+        returns_late: Whether such arguments are being loaded.
     """
 
     def __init__(
@@ -131,7 +130,7 @@ class OwnerClient(ABC):
             is_inline=self._is_inline,
         )
         self._is_in_fork = False
-        self.is_over = self.is_loading = self.is_call_quick = False
+        self.is_over = self.is_call_quick = self.returns_late = False
         self._exited_calls: set[int] = set()
         self.pipe = pipe
         self.pending = PendingCalls()
@@ -425,13 +424,12 @@ class OwnerClient(ABC):
             if not borrowed:
                 return decode_call(payload)
             self.refcount.arrived(borrowed)  # as ``borrowing``, at hand
-            self.is_loading = True
+            self.returns_late = self.is_call_quick
             try:
                 return decode_call(payload)
             finally:
-                self.is_loading = self.is_call_quick
                 self.release_all(borrowed)
-                self.is_loading = False
+                self.returns_late = False
         except Exception as error:
             asked = running.get()
             if asked is not None:

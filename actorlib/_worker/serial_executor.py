@@ -69,7 +69,7 @@ class SerialOwnerClient(OwnerClient):
         answer along, too.
         """
         if threading.get_ident() == self._method_thread and (
-            self.is_loading or running.get() is None
+            self.returns_late or running.get() is None
         ):
             return
         self._return_borrowed_now()
