@@ -339,7 +339,7 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
         (
             "import actorlib._owner.launching",
             "actorlib._owner.machine actorlib._scheduler actorlib.accelerators "
-            "cloudpickle",
+            "actorlib._wire.async_channel msgpack cloudpickle pathlib",
         ),
         (
             "import actorlib._owner.engine",

@@ -1,7 +1,7 @@
 """Chooses what starts the workers of this machine, and has it begin early.
 
-The template loads about as long as the owner's engine does. So this file imports little
-of the owner, and the rest is imported while the template loads.
+The template loads about as long as the owner's engine does. So its process is begun
+here before anything is imported that this does not need, and all else meanwhile.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from actorlib._core.stdio import fill_standard_streams
-from actorlib._processes.forkserver_launcher import SpawnLauncher, TemplateLauncher
-from actorlib._processes.worker_output import style_of
+from actorlib._processes.template_process import FORKING, SPAWNING, begin_template
 
 if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._processes.forkserver_launcher import TemplateLauncher
 
 
 def begin_launcher(options: RuntimeOptions) -> TemplateLauncher:
@@ -28,13 +28,18 @@ def begin_launcher(options: RuntimeOptions) -> TemplateLauncher:
         options: How workers are started, and how what they print is shown.
     """
     fill_standard_streams()
+    default = "template" if sys.platform == "linux" else "spawn"
+    is_spawned = (options.start_method or default) == "spawn"
+    preload = () if is_spawned else options.preload
+    begun = begin_template(SPAWNING if is_spawned else FORKING, preload)
+    from actorlib._processes.forkserver_launcher import (  # noqa: PLC0415  # behind it
+        SpawnLauncher,
+        TemplateLauncher,
+    )
+    from actorlib._processes.worker_output import style_of  # noqa: PLC0415  # likewise
+
     loop = asyncio.get_running_loop()
     style = style_of(os.environ, is_shown=options.log_to_driver)
-    default = "template" if sys.platform == "linux" else "spawn"
-    launcher = (
-        SpawnLauncher(loop, style=style)
-        if (options.start_method or default) == "spawn"
-        else TemplateLauncher(loop, preload=options.preload, style=style)
-    )
-    launcher.begin()
-    return launcher
+    if is_spawned:
+        return SpawnLauncher(loop, style=style, begun=begun)
+    return TemplateLauncher(loop, preload=preload, style=style, begun=begun)

@@ -5,6 +5,7 @@ In reading order:
 * ``launcher``: says what the owner asks of a launcher and of every launched worker.
 * ``forkserver_launcher``: launches workers by the template: asks it to fork and to
   kill, reads its reports.
+* ``template_process``: starts the process of the template, before all else is imported.
 * ``fd_limit``: raises the limit of open files.
 * ``worker_output``: shows what workers print, and keeps the last of it.
 * ``log_tail``: cuts the last lines of standard error down to what helps a user.

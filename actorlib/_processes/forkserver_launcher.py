@@ -14,7 +14,6 @@ in its environment.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -27,6 +26,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from actorlib._processes.fd_limit import FdLimit, start_error_reason
 from actorlib._processes.launcher import ProcessExit
+from actorlib._processes.template_process import (
+    FORKING,
+    SPAWNING,
+    new_mark,
+    start_template,
+)
 from actorlib._processes.worker_output import LogPrinter, OutputPipe
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.forkserver_protocol import (
@@ -40,13 +45,13 @@ from actorlib._wire.forkserver_protocol import (
     PRELOADED,
     PRELOADING,
     REQUEST,
-    worker_mark,
 )
 from actorlib.exceptions import TemplateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actorlib._processes.template_process import BegunTemplate
     from actorlib._processes.worker_output import LogStyle
     from actorlib._wire.messages import Frame
 
@@ -92,12 +97,6 @@ _STOPPED_CHECK_INTERVAL = 1.0
 _RESTART_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """Seconds before each try to start the template anew."""
 _START_LIMIT = 300.0
-_PACKAGES = str(Path(__file__).parents[2])
-# What is imported is there to stay: the collector would find nothing.
-_BOOTSTRAP = (
-    "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "from actorlib._worker.forkserver import main; main()"
-)
 # Four for its pipe, its side socket and its output, and for a moment around its fork
 # the other ends of three.
 _DESCRIPTORS = 7
@@ -110,12 +109,13 @@ class TemplateLauncher:
         loop: The owner's loop.
         preload: Modules that workers find imported.
         style: How what workers print appears here.
+        begun: The first template, if it has begun; ``start`` does the rest.
 
     Attributes:
         environment: What workers must set or forget; see Launcher.
     """
 
-    method: ClassVar[str] = "fork"
+    method: ClassVar[str] = FORKING
 
     def __init__(
         self,
@@ -123,12 +123,13 @@ class TemplateLauncher:
         *,
         preload: Sequence[str],
         style: LogStyle,
+        begun: BegunTemplate | None = None,
     ) -> None:
         self.environment: dict[str, str | None] = {}
         self._loop = loop
         self._preload = preload
         self._printer = LogPrinter(loop, style)
-        self._mark = os.urandom(8).hex()
+        self._mark = new_mark() if begun is None else begun.mark
         self._fd_limit = FdLimit()
         self._last_number = 0
         self._workers: dict[int, TemplateWorker] = {}
@@ -136,9 +137,9 @@ class TemplateLauncher:
         self._orphans: list[TemplateWorker] = []
         self._in_flight = 0
         self._requests: deque[tuple[bytes, list[int]]] = deque()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = begun and begun.process
         self._sock: socket.socket | None = None
-        self._begun: socket.socket | None = None
+        self._begun: socket.socket | None = begun and begun.sock
         self._channel: AsyncChannel | None = None
         self._preloaded: asyncio.Future[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
@@ -147,23 +148,6 @@ class TemplateLauncher:
         self._stage = "started"
         self._preload_failed = False
         self._is_closed = False
-
-    def begin(self) -> None:
-        """Starts the template's process already; ``start`` does the rest.
-
-        It loads while the owner does. The loop stands still for the milliseconds of a
-        fork, as it does for what the owner imports then.
-        """
-        # What fails here fails again in start(), where somebody is told.
-        with suppress(OSError):
-            ours, theirs = socket.socketpair()
-            with theirs:
-                try:
-                    self._process = self._start_process(theirs.fileno())
-                except OSError:
-                    ours.close()
-                    raise
-            self._begun = ours
 
     async def start(self) -> None:
         """Starts the template and waits until its preloads are imported.
@@ -336,28 +320,9 @@ class TemplateLauncher:
                 await asyncio.to_thread(kill_leftovers, self._mark)
 
     def _start_process(self, descriptor: int) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                _BOOTSTRAP,
-                json.dumps(sys.path),
-                str(descriptor),
-                str(os.getpid()),
-                self._mark,
-                self.method,
-                *self._preload,
-            ],
-            pass_fds=[descriptor],
-            env=self._template_environment(),
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        process = start_template(self.method, self._preload, self._mark, descriptor)
         self._fd_limit.restore_in(process.pid)
         return process
-
-    def _template_environment(self) -> dict[str, str]:
-        return {**os.environ, MARK_VARIABLE: worker_mark(self._mark, 0)}
 
     # Requests.
 
@@ -510,19 +475,18 @@ class SpawnLauncher(TemplateLauncher):
     leaves nothing behind.
     """
 
-    method = "spawn"
+    method = SPAWNING
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, style: LogStyle) -> None:
-        super().__init__(loop, preload=(), style=style)
-        # A fresh interpreter has to find this package before it is told sys.path; the
-        # user's own processes must not inherit that.
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        style: LogStyle,
+        begun: BegunTemplate | None = None,
+    ) -> None:
+        super().__init__(loop, preload=(), style=style, begun=begun)
+        # The user's own processes must not inherit what the template is given.
         self.environment = {"PYTHONPATH": os.environ.get("PYTHONPATH")}
-
-    def _template_environment(self) -> dict[str, str]:
-        own = os.environ.get("PYTHONPATH")
-        paths = [_PACKAGES, own] if own else [_PACKAGES]
-        environment = super()._template_environment()
-        return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 class TemplateWorker:

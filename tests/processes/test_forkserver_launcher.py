@@ -12,6 +12,7 @@ import pytest
 
 from actorlib._processes.forkserver_launcher import TemplateLauncher, TemplateWorker
 from actorlib._processes.launcher import ProcessExit
+from actorlib._processes.template_process import FORKING, begin_template
 from actorlib._processes.worker_output import style_of
 from actorlib.exceptions import TemplateError
 
@@ -62,8 +63,12 @@ async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
 
 
 def _launcher() -> TemplateLauncher:
-    style = style_of({}, is_shown=False)
-    return TemplateLauncher(asyncio.get_running_loop(), preload=(), style=style)
+    return TemplateLauncher(
+        asyncio.get_running_loop(),
+        preload=(),
+        style=style_of({}, is_shown=False),
+        begun=begin_template(FORKING, ()),
+    )
 
 
 @pytest.mark.process
@@ -79,8 +84,6 @@ async def test_template_when_begun_and_not_started_then_it_is_ended(
 
     monkeypatch.setattr("subprocess.Popen", noted)
     launcher = _launcher()
-
-    launcher.begin()
     await launcher.aclose()
 
     assert [process.returncode for process in begun] == [0]
@@ -94,8 +97,6 @@ async def test_template_when_it_cannot_begin_then_its_start_says_why(
 
     monkeypatch.setattr("subprocess.Popen", refuse)
     launcher = _launcher()
-
-    launcher.begin()
     with pytest.raises(TemplateError, match="no more processes"):
         await launcher.start()
     await launcher.aclose()

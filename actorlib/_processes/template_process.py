@@ -1,0 +1,111 @@
+"""Starts the process of the template, with as little imported as that needs.
+
+It begins before the owner has imported what launches workers, and loads meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from actorlib._wire.forkserver_protocol import MARK_VARIABLE, worker_mark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FORKING = "fork"
+SPAWNING = "spawn"
+
+_HERE = os.path.abspath(__file__)  # noqa: PTH100  # pathlib takes longer than a fork
+_PACKAGES = _HERE.rsplit(os.sep, 3)[0]
+# What is imported is there to stay: the collector would find nothing.
+_BOOTSTRAP = (
+    "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from actorlib._worker.forkserver import main; main()"
+)
+
+
+class BegunTemplate(NamedTuple):
+    """Holds the process of a template that nobody listens to yet.
+
+    Attributes:
+        mark: The runtime's own.
+        sock: The owner's end; the template ends when it is closed.
+        process: The process.
+    """
+
+    mark: str
+    sock: socket.socket
+    process: subprocess.Popen[bytes]
+
+
+def new_mark() -> str:
+    """Makes the mark of a runtime, which all its processes carry."""
+    return os.urandom(8).hex()
+
+
+def begin_template(method: str, preload: Sequence[str]) -> BegunTemplate | None:
+    """Starts a template; None if it cannot be, of which its launcher tells.
+
+    The loop stands still for the milliseconds of a fork, as it does for what the owner
+    imports then.
+
+    Args:
+        method: ``FORKING``, or ``SPAWNING`` where it starts interpreters.
+        preload: Modules to import.
+    """
+    mark = new_mark()
+    with suppress(OSError):
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = start_template(method, preload, mark, theirs.fileno())
+            except OSError:
+                ours.close()
+                raise
+        return BegunTemplate(mark, ours, process)
+    return None
+
+
+def start_template(
+    method: str, preload: Sequence[str], mark: str, descriptor: int
+) -> subprocess.Popen[bytes]:
+    """Starts the process of a template.
+
+    Args:
+        method: ``FORKING``, or ``SPAWNING`` where it starts interpreters.
+        preload: Modules to import.
+        mark: The runtime's own.
+        descriptor: The template's end of its socket pair.
+
+    Raises:
+        OSError: There can be none.
+    """
+    environment = {**os.environ, MARK_VARIABLE: worker_mark(mark, 0)}
+    if method == SPAWNING:
+        # A fresh interpreter has to find this package before it is told sys.path.
+        own = os.environ.get("PYTHONPATH")
+        paths = [_PACKAGES, own] if own else [_PACKAGES]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            _BOOTSTRAP,
+            json.dumps(sys.path),
+            str(descriptor),
+            str(os.getpid()),
+            mark,
+            method,
+            *preload,
+        ],
+        pass_fds=[descriptor],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
