@@ -10,6 +10,10 @@ the pipe is read by a loop on a thread beside all of them, and frames cross to i
 Async generators run each in the task of its call. While its reader is behind, the task
 waits and has given its place among the calls that run at once to another; it stands in
 line for a place again when there is room.
+
+From Python 3.12 on the first step of an ``async def`` runs where its frame was read,
+if nothing that came earlier waits. That is the task's own step, so all that asks for
+the current task finds the one that goes on later. Older Pythons have no such step.
 """
 
 from __future__ import annotations
@@ -17,8 +21,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 import threading
 import time
+from collections import deque
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,6 +64,7 @@ from actorlib._worker.startup import construct, shutting_down
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+    from contextvars import Context
 
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.generators import OutgoingStream
@@ -197,6 +204,11 @@ def _call_on_its_loop(
 
 
 _PAUSE_ABOVE = 4 * 1024 * 1024
+_BEGINS_AT_ONCE = sys.version_info >= (3, 12)
+_LONG = 0.01
+"""After so many seconds of first steps, the next ones wait for the loop's next turn."""
+_NEXT_TURN = -1
+"""Stands for that turn among the calls that wait for it; no call has this number."""
 
 
 def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) -> None:
@@ -326,6 +338,19 @@ class AsyncExecutor:
         )
         self._resumed_early: set[int] = set()
         self._cancelled: set[int] = set()
+        # Calls that begin as soon as all frames of a read are taken in: the answer that
+        # the first of them blocks for may be among those.
+        self._ready: deque[tuple[Frame, Gate]] = deque()
+        self._cancelled_ready: set[int] = set()
+        self._takes_ready = False
+        # The call whose first step runs: it has no entry in ``tasks`` before the end of
+        # that, and most need none then.
+        self._beginning: tuple[Coroutine[Any, Any, None], Frame, Gate] | None = None
+        # Those whose first step is the loop's: what comes later may not overtake them.
+        self._unbegun: set[int] = set()
+        # Whether a frame has come that may have woken a task: that goes on before what
+        # came later begins.
+        self._has_woken = False
         self._plain_running = 0
         self._timing = MethodTiming()
         self._plain_methods = PlainMethods(
@@ -487,6 +512,8 @@ class AsyncExecutor:
         self._gates.clear()
         for call in self._running():
             self._cancel(call)
+        if self._ready:  # an error has come between
+            self._begin_ready()
         # A loop of a group may be blocked for ever.
         limit = None if self._is_single else self._start.config.grace
         with contextlib.suppress(TimeoutError):
@@ -498,15 +525,44 @@ class AsyncExecutor:
     def _receive(self, frames: list[Frame]) -> None:
         if self._watchdog.is_asleep:
             self._watchdog.wake()
+        if not _BEGINS_AT_ONCE or self._takes_ready or not self._may_begin():
+            self._take(frames)
+            return
+        self._takes_ready = True
+        try:
+            self._take(frames)
+            if self._ready:
+                self._begin_ready()
+        finally:
+            self._takes_ready = False
+
+    def _may_begin(self) -> bool:
+        """Whether calls may begin before the next turn of the loop.
+
+        Not where blocking code reads in the place of the loop. A task factory is the
+        user's own, who wants it asked.
+        """
+        return (
+            self._is_single
+            and not self._client.reader.is_blocked
+            and asyncio.current_task(self._loop) is None
+            and self._loop.get_task_factory() is None
+        )
+
+    def _take(self, frames: list[Frame]) -> None:
         for frame in frames:
             kind = frame[0]
             if kind == CALL_SCALARS:
                 self._accept((CALL, frame[1], frame[2], None, frame[3:]))
-            elif kind == CALL:
+                continue
+            if kind == CALL:
                 self._accept(frame)
-            elif kind == CALL_WITH:
+                continue
+            if kind == CALL_WITH:
                 self._accept(frame, frame[4])
-            elif kind in (RESULT, FAILURE):
+                continue
+            self._has_woken = True
+            if kind in (RESULT, FAILURE):
                 self._client.settle(frame)
             elif kind == CANCEL:
                 # It may come by two ways, and would end the cleaning up.
@@ -596,7 +652,10 @@ class AsyncExecutor:
 
     def _running(self) -> list[int]:
         """The calls of ``async def`` methods that run."""
-        return [*self._tasks] if self._is_single else [*self._loop_of_call]
+        if not self._is_single:
+            return [*self._loop_of_call]
+        beginning = () if self._beginning is None else (self._beginning[1][1],)
+        return [*self._tasks, *beginning, *(frame[1] for frame, _ in self._ready)]
 
     def _end(self, error: BaseException | None) -> None:
         """Ends the actor, with an error or without; from any thread."""
@@ -636,12 +695,14 @@ class AsyncExecutor:
             and self._is_single
             and (headers is None or not is_stream(frame))
         ):
-            # The usual case, without a call of anything.
             gate.running += 1
-            task = self._loop.create_task(
-                self._run_async(frame, gate, self._main), context=self._context.copy()
-            )
-            self._tasks[frame[1]] = task, frame, gate
+            if self._takes_ready and not (
+                self._unbegun or self._plain_running or self._has_woken
+            ):
+                self._ready.append((frame, gate))
+            else:
+                self._has_woken = False  # this one is between
+                self._begin_async(frame, gate, self._main)
         elif gate is None or gate.enter(frame):
             self._start_call(frame, gate, is_async)
 
@@ -722,7 +783,8 @@ class AsyncExecutor:
             self._channel.send((LEAVE, call))
         else:
             self._send(answer)
-        self._loop_of_call.pop(call, None)
+        if not self._is_single:
+            self._loop_of_call.pop(call, None)
         self._leave_here(gate)
         if self._change_waiters:
             self._tell_changed()
@@ -758,6 +820,8 @@ class AsyncExecutor:
             threads[0].became_idle()
 
     def _cancel(self, call: int) -> None:
+        if self._beginning is not None and call == self._beginning[1][1]:
+            self._enlist_beginning(*self._beginning)
         methods = self._main if self._is_single else self._loop_of_call.get(call)
         if methods is not None and (call in methods.tasks or not self._is_single):
             self._cancelled.add(call)
@@ -772,8 +836,11 @@ class AsyncExecutor:
             self._send(invoke.cancelled(call))
             if self._change_waiters:
                 self._tell_changed()
-        elif self._plain_running:
-            self._plain_methods.cancelled.add(call)
+        else:
+            if self._plain_running:
+                self._plain_methods.cancelled.add(call)
+            if self._ready:
+                self._cancelled_ready.add(call)
 
     def _was_cancelled(self, call: int) -> bool:
         """Whether a call that runs is not wanted any more; from any thread."""
@@ -801,7 +868,43 @@ class AsyncExecutor:
 
     # Calls of ``async def`` methods, where they run.
 
+    def _begin_ready(self) -> None:
+        """Runs the first steps of the calls that have come, in their order."""
+        started = time.perf_counter()
+        ready = self._ready
+        while ready:
+            self._begin_now(*ready.popleft())
+        self._cancelled_ready.clear()
+        if time.perf_counter() - started > _LONG:
+            self._unbegun.add(_NEXT_TURN)
+            self._loop.call_soon(self._unbegun.discard, _NEXT_TURN)
+
+    def _begin_now(self, frame: Frame, gate: Gate) -> None:
+        """Runs the first step of a call; see the top of this file."""
+        if self._cancelled_ready and frame[1] in self._cancelled_ready:
+            self._answer_unbegun(frame, gate)
+            return
+        coroutine = self._run_async(frame, gate, self._main)
+        self._beginning = coroutine, frame, gate
+        try:
+            task = _begun(coroutine, self._loop, self._context.copy())
+        finally:
+            self._beginning = None
+        if not task.done():
+            self._tasks[frame[1]] = task, frame, gate
+
+    def _enlist_beginning(
+        self, coroutine: Coroutine[Any, Any, None], frame: Frame, gate: Gate
+    ) -> None:
+        """Makes the task of the first step that runs known: it is to be cancelled."""
+        self._beginning = None
+        for task in asyncio.all_tasks(self._loop):
+            if task.get_coro() is coroutine:
+                self._tasks[frame[1]] = task, frame, gate
+
     def _begin_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
+        if _BEGINS_AT_ONCE and self._is_single:
+            self._unbegun.add(frame[1])
         task = methods.loop.create_task(
             self._run_async(frame, gate, methods), context=self._context.copy()
         )
@@ -810,11 +913,16 @@ class AsyncExecutor:
     async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
         _, call, name, borrowed, *headers, payload = frame
         answer: Frame | None
-        if call not in methods.tasks:
+        beginning = self._beginning
+        if call not in methods.tasks and (
+            beginning is None or beginning[1] is not frame
+        ):
             # The user's factory makes eager tasks (Python 3.12): this one goes on when
             # it is known, and not inside of what reads the pipe. Cancelled here, it has
             # not begun, and ``_never_began`` answers.
             await asyncio.sleep(0)
+        if self._unbegun:
+            self._unbegun.discard(call)
         running.set((call, name, headers[0] if headers else None))
         try:
             try:
@@ -847,12 +955,12 @@ class AsyncExecutor:
         except ActorExit:
             answer = None
         except SystemExit as error:
-            del methods.tasks[call]
+            methods.tasks.pop(call, None)
             self._loop_of_call.pop(call, None)
             self._break(error)
             return
-        del methods.tasks[call]
-        if answer is not None:
+        methods.tasks.pop(call, None)
+        if answer is not None and type(answer[-1]) is not bytes:
             answer = invoke.with_own_buffers(answer)
         if self._is_single:
             self._ended(call, gate, answer)
@@ -888,14 +996,18 @@ class AsyncExecutor:
         """Answers for a task that was cancelled before its first step."""
         call = frame[1]
         self._cancelled.discard(call)
+        self._unbegun.discard(call)
         if methods.tasks.pop(call, None) is not None:
-            self._discard(frame)
-            is_leaving = self._client.is_leaving
-            answer = None if is_leaving else invoke.cancelled(call)
-            if self._is_single:
-                self._ended(call, gate, answer)
-            else:
-                self._client.later(partial(self._ended, call, gate, answer))
+            self._answer_unbegun(frame, gate)
+
+    def _answer_unbegun(self, frame: Frame, gate: Gate) -> None:
+        call = frame[1]
+        self._discard(frame)
+        answer = None if self._client.is_leaving else invoke.cancelled(call)
+        if self._is_single:
+            self._ended(call, gate, answer)
+        else:
+            self._client.later(partial(self._ended, call, gate, answer))
 
     def _leave(self, gate: Gate) -> None:
         if self._is_single:
@@ -987,6 +1099,18 @@ class AsyncExecutor:
 
     def _where(self, method: str) -> str:
         return self._client.where(method)
+
+
+def _begun(
+    work: Coroutine[Any, Any, None],
+    loop: asyncio.AbstractEventLoop,
+    context: Context,
+) -> asyncio.Task[None]:
+    """Makes a task, and runs its first step at once."""
+    # The checker reads the signatures of the oldest Python that we run on.
+    eager: Any = asyncio.Task
+    task: asyncio.Task[None] = eager(work, loop=loop, context=context, eager_start=True)
+    return task
 
 
 def close(loop: asyncio.AbstractEventLoop) -> None:
