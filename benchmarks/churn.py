@@ -407,6 +407,8 @@ def _growth_of(
 # that figure is missing.
 
 _PATIENCE: Final = 30.0
+_LAST_SPARE: Final = 0.3
+"""Seconds in which the template forks all spares that it keeps after a burst."""
 _FIELDS: Final = (
     "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 )
@@ -426,24 +428,27 @@ async def _at_rest(runtime: Any) -> Figures:
     """
     (template,) = children(os.getpid())
     deadline = time.monotonic() + _PATIENCE
-    # The spare is there at rest, and shares pages with the template, whose own they
-    # would be without it.
-    while (left := _living(runtime)) or not _has_spare_alone(template):
+    # Spares are there at rest, and share pages with the template, whose own they would
+    # be without them.
+    while (left := _living(runtime)) or not _has_spares_alone(template):
         if time.monotonic() > deadline:
             raise RuntimeError(
                 f"{_PATIENCE:.0f} s after they were dropped {left} actors are left, "
                 f"and below the template {list(map(_name, children(template)))}"
             )
         await asyncio.sleep(0.01)
+    await asyncio.sleep(_LAST_SPARE)
     gc.collect()
     figures = {
         "objects": float(len(gc.get_objects())),
         "blocks": float(sys.getallocatedblocks()),
-        "processes": float(len(children(os.getpid())) + len(children(template))),
+        "processes": float(len(children(os.getpid()))),
     }
     figures |= _heap()
     for name, pid in (("owner", os.getpid()), ("template", template)):
         figures |= prefixed(name, _of_process(pid))
+    # The template holds an end of a socket for each spare.
+    figures["template descriptors"] -= len(children(template))
     return figures
 
 
@@ -451,9 +456,12 @@ def _living(runtime: Any) -> int:
     return sum(actor.state != "dead" for actor in runtime.snapshot().actors)
 
 
-def _has_spare_alone(template: int) -> bool:
-    """Whether its one child is a spare, which is called as the template is."""
-    return [_name(pid) for pid in children(template)] == [_name(template)]
+def _has_spares_alone(template: int) -> bool:
+    """Whether its children are spares, which are called as the template is.
+
+    There is one at least; how many, says what was asked for lately.
+    """
+    return {_name(pid) for pid in children(template)} == {_name(template)}
 
 
 def _name(pid: int) -> str:

@@ -107,6 +107,7 @@ PURE = [
     "_wire.ordering",
     "_wire.worker_messages",
     "_worker.concurrency_groups",
+    "_worker.demand",
     "_worker.method_timing",
     "_worker.outgoing_links",
     "accelerators.base",

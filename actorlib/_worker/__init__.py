@@ -5,7 +5,8 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 
 * ``__main__``: runs a worker from its first frame to its exit code.
 * ``forkserver``: the template: forks workers, and cleans up after everyone.
-* ``prefork``: a worker that is forked before somebody asks for one.
+* ``prefork``: workers that are forked before somebody asks for them.
+* ``demand``: says how many of them, by what was asked for lately.
 * ``preload``: imports what workers need before the template forks, and says whether it
   may still fork then.
 * ``os_process``: asks the kernel about processes, and ends them.

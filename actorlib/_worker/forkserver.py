@@ -3,7 +3,7 @@
 One small, single-threaded process without accelerators, started with the runtime. It
 has the worker's side of actorlib and the user's preloads imported, and forks a worker
 whenever the owner asks; memory is shared until it is written to. Once it has, it keeps
-one more ready for whoever comes next (``prefork``). With ``start_method="spawn"`` it
+some ready for whoever comes next (``prefork``). With ``start_method="spawn"`` it
 imports nothing and starts a fresh interpreter instead.
 
 It is also what outlives the owner. It is the parent of every worker and adopts their
@@ -62,7 +62,10 @@ from actorlib._worker.os_process import (
     write_mark,
 )
 from actorlib._worker.prefork import (
+    IDLE_DELAY,
     PreforkedChild,
+    PreforkedChildren,
+    room_for_children,
     run_warm_up,
     wait_for_work,
     warm_up_frames,
@@ -130,12 +133,6 @@ Report: TypeAlias = tuple[Any, ...]
 _BATCH = 32
 """How many requests are served before children that have ended are reaped."""
 
-_PREFORK_DELAY = 20
-"""Milliseconds without a request after which there is time for what can wait.
-
-That is importing the rest, a step at a time, and then preforking if that is wanted.
-"""
-
 # In numbers, without the face that makes words of them: a child would have to copy
 # forty pages of memory for that.
 _handle: Any = importlib.import_module("_signal").signal
@@ -178,9 +175,7 @@ class Template:
         self._wakeup.setblocking(False)  # noqa: FBT003
         self._wakeup_in = wakeup
         self._owner_is_there = True
-        self._preforked: PreforkedChild | None = None
-        self._last_assigned: PreforkedChild | None = None  # the last that did
-        self._wants_preforked = False
+        self._preforked = PreforkedChildren(room_for_children)
         self._rest = [] if spawn else rest()
         self._has_forked = False
         self._warm_up_frames: list[bytes] = []
@@ -219,11 +214,11 @@ class Template:
         self._watched = owner
         if owner is not None:
             poller.register(owner, select.POLLIN)
-        delay = _PREFORK_DELAY
+        is_idle = False
         while self._owner_is_there:
-            has_work = self._rest or self._wants_preforked
-            ready = poller.poll(delay if has_work else None)
-            delay = _PREFORK_DELAY if ready else 0  # idle until it is asked for more
+            pause = self._pause(is_idle=is_idle)
+            ready = poller.poll(None if pause is None else pause * 1000)
+            is_idle = not ready  # until it is asked for more
             if not ready:
                 self._use_idle_time()
             for descriptor, _ in ready:
@@ -234,6 +229,12 @@ class Template:
                 else:
                     self._reap()
         self._end_workers()
+
+    def _pause(self, *, is_idle: bool) -> float | None:
+        """Says for how many seconds to wait for a request before idle time is used."""
+        if self._rest:
+            return 0.0 if is_idle else IDLE_DELAY
+        return self._preforked.pause(time.monotonic())
 
     def _use_idle_time(self) -> None:
         if self._rest:
@@ -271,20 +272,14 @@ class Template:
             self._send(*reports)
 
     def _start_worker(self, worker: int, descriptors: list[int]) -> Report:
-        """Starts a worker: the preforked child becomes it, or a new one."""
+        """Starts a worker: a preforked child becomes it, or a new one."""
         # The second to come and all others share what is imported now.
         if self._has_forked:
             self._load_rest()
         self._has_forked = True
         trouble = ""
-        preforked, self._preforked = self._preforked, None
-        if preforked is not None and preforked.assign(worker, descriptors):
-            pid = preforked.pid
-            self._close_last_assigned()
-            self._last_assigned = preforked
-        else:
-            if preforked is not None:
-                preforked.close()
+        pid = 0 if self._spawn else self._preforked.assign(worker, descriptors)
+        if not pid:
             try:
                 pid = self._fork(lambda: self._fork_worker(descriptors, worker))
             except OSError as error:
@@ -294,11 +289,11 @@ class Template:
         if pid:
             self._pids[worker] = pid
             self._workers[pid] = worker
-        self._wants_preforked = not self._spawn
         return (FORKED, worker, pid, trouble)
 
     def _prefork(self) -> None:
-        self._wants_preforked = False
+        if not self._preforked.is_one_missing(time.monotonic()):
+            return
         self._warm_up_frames = self._warm_up_frames or warm_up_frames()
         # What fails here fails again, and is told, when there is somebody who needs it.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
@@ -306,7 +301,7 @@ class Template:
             pid = self._fork(lambda: self._become_preforked(theirs, ours))
             unused.pop_all()
             theirs.close()
-            self._preforked = PreforkedChild(pid, ours)
+            self._preforked.add(PreforkedChild(pid, ours))
 
     def _fork(self, child: Callable[[], NoReturn]) -> int:
         """Forks a child that does something else and never comes back; gives its pid.
@@ -345,9 +340,7 @@ class Template:
             os.close(parents.detach())
         if self._watched is not None:
             os.close(self._watched)
-        for preforked in (self._preforked, self._last_assigned):
-            if preforked is not None:
-                preforked.close()
+        self._preforked.close()
 
     def _take_descriptors(self, descriptors: list[int], worker: int) -> int:
         """Gives a process its output and its number; returns its pipe."""
@@ -393,23 +386,20 @@ class Template:
         with contextlib.suppress(OSError):
             while self._wakeup.recv(4096):
                 pass
+        self._preforked.kill_stuck()
         has_reaped = False
         while (ended := next_ended(self._before_reaping)) is not None:
             has_reaped = True
             pid, status, peak = ended
-            if self._preforked is not None and pid == self._preforked.pid:
-                self._drop_preforked()
+            has_missed = self._preforked.missed_assignment(pid)
             worker = self._workers.pop(pid, None)
             self._orphan_marks.pop(pid, None)
             if worker is not None:
                 del self._pids[worker]
                 mark = worker_mark(self._mark, worker)
-                self._ended[mark] = (EXITED, worker, status, peak)
-                assigned = self._last_assigned
-                if assigned is not None and pid == assigned.pid:
-                    if assigned.missed_assignment():
-                        self._ended[mark] = (MISSED, worker)
-                    self._close_last_assigned()
+                self._ended[mark] = (
+                    (MISSED, worker) if has_missed else (EXITED, worker, status, peak)
+                )
         if has_reaped and self._ended:
             self._report_ended()
 
@@ -421,7 +411,7 @@ class Template:
         """
         left: set[str] = set()
         for pid in children():
-            if pid in self._workers or (self._preforked and pid == self._preforked.pid):
+            if pid in self._workers or self._preforked.has(pid):
                 continue
             # Remembered, as one that is dying has no environment to be read any more.
             mark = self._orphan_marks.get(pid) or mark_of(pid)
@@ -432,16 +422,6 @@ class Template:
                     os.kill(pid, signal.SIGKILL)
         for mark in [mark for mark in self._ended if mark not in left]:
             self._send(self._ended.pop(mark))
-
-    def _drop_preforked(self) -> None:
-        preforked, self._preforked = self._preforked, None
-        if preforked is not None:
-            preforked.close()
-
-    def _close_last_assigned(self) -> None:
-        if self._last_assigned is not None:
-            self._last_assigned.close()
-            self._last_assigned = None
 
     def _kill_orphans(self) -> None:
         """Kills every child that is no worker."""
@@ -456,7 +436,7 @@ class Template:
 
     def _end_workers(self) -> None:
         """Gives the workers a moment to follow their owner, then ends them all."""
-        self._drop_preforked()
+        self._preforked.close()
         deadline = time.monotonic() + LEAVE_TIMEOUT
         poller = select.poll()
         poller.register(self._wakeup, select.POLLIN)
