@@ -103,7 +103,8 @@ def load_inside(code: int, data: bytes) -> Any:
 
 def _load(buffers: Sequence[Buffer], code: int, data: bytes) -> Any:
     if code == _BYTES:
-        return bytes(buffers[_unpack(data)])
+        index: int = _unpack(data)
+        return bytes(buffers[index])
     if code != _ARRAY:
         raise ValueError(f"an extension of msgpack that nobody sends: {code}")
     fields: tuple[Any, ...] = _unpack(data, use_list=False)
