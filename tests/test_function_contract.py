@@ -7,6 +7,7 @@ of its own.
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
@@ -597,6 +598,7 @@ async def test_group_when_it_can_never_be_then_the_call_fails() -> None:
 async def test_group_when_it_is_removed_then_its_calls_fail(
     engine: Engine, stop: Stop, num_gpus: float, runtime: Runtime
 ) -> None:
+    before = threading.enumerate()
     group = await actorlib.placement_group([{"CPU": 1, "GPU": 1}]).ready()
     inside = halt.options(placement_group=group, num_gpus=num_gpus)
     runs, waits = inside.remote(stop.place), inside.remote(stop.place)
@@ -610,6 +612,12 @@ async def test_group_when_it_is_removed_then_its_calls_fail(
     await gone
     assert type(await raised(inside.remote(stop.place))) is TaskPlacementGroupRemoved
     assert runtime.available_resources() == runtime.cluster_resources()
+    with stop:  # a thread may have come to the second one before it was told
+        pass
+    for thread in threading.enumerate():
+        is_its = thread not in before and not thread.name.startswith("asyncio")
+        if engine == "inline" and is_its:
+            thread.join(5)
 
 
 async def test_group_when_it_is_removed_before_it_is_there_then_its_calls_fail(
