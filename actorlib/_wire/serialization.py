@@ -101,7 +101,7 @@ def encode(value: object) -> Payload:
     # A list would arrive in the place of a tuple.
     is_tuple = type(value) is tuple
     payload = None if is_tuple else _pack_arrays(value)
-    return _pickle(_wrap_long_bytes(value)) if payload is None else payload
+    return _pickle(value) if payload is None else payload
 
 
 def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
@@ -123,7 +123,7 @@ def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Paylo
     """
     if not kwargs:
         plain = encode_plain_call(args)
-        payload = _pack_arrays(args, _is_plain) if plain is None else plain
+        payload = _pack_arrays(args, are_arguments=True) if plain is None else plain
         if payload is not None:
             return payload
     return _pickle((tuple(_wrap_long_bytes(value) for value in args), dict(kwargs)))
@@ -237,22 +237,30 @@ def _is_scalar(value: object) -> bool:
     return type(value) in _SCALARS
 
 
-def _pack_arrays(
-    value: object, is_plain: Callable[[object], bool] = _is_scalar
-) -> Payload | None:
-    """The payload of arrays and long bytes among plain values; None for all others.
+def _pack_arrays(value: object, *, are_arguments: bool = False) -> Payload | None:
+    """Packs arrays and long bytes among plain values; None for all others.
 
     Args:
         value: The value, or a tuple of arguments.
-        is_plain: Whether msgpack carries what is in it and is no array.
+        are_arguments: Whether it is those. What is plain may stand inside of them, and
+            long bytes go beside the frame; in a value they are plain.
     """
     array = array_class()
     if array in REDUCERS:
         array = None
-    # Long bytes are looked for among arguments alone: in a value they are plain.
-    items = None if array is None and is_plain is _is_scalar else _items(value)
-    if items is None or not _are_sendable(items, array, is_plain):
+    items = _items(value) if are_arguments or array is not None else None
+    if items is None:
         return None
+    arrays = [item for item in items if type(item) is array]
+    if not arrays and not (are_arguments and bytes in map(type, items)):
+        return None
+    if len(items) >= LARGE or len(set(map(id, arrays))) < len(arrays):
+        return None  # what is one arrives as one
+    is_plain = _is_plain if are_arguments else _is_scalar
+    for item in items:
+        check = is_sendable if type(item) is array else is_plain
+        if type(item) is not bytes and not check(item):
+            return None
     buffers: list[Buffer] = []
     packed: Any = [_stand_in(item, array, is_plain, buffers) for item in items]
     if type(value) is array:
@@ -285,25 +293,6 @@ def _items(value: object) -> Sequence[object] | None:
         pairs = cast("dict[object, object]", value)
         return [*pairs.values()] if all(map(_is_scalar, pairs)) else None
     return (value,)
-
-
-def _are_sendable(
-    items: Sequence[object], array: Any, is_plain: Callable[[object], bool]
-) -> bool:
-    """Whether some go beside the frame, and all can be sent without a pickle."""
-    arrays = [item for item in items if type(item) is array]
-    if not arrays and (is_plain is _is_scalar or bytes not in map(type, items)):
-        return False
-    return (
-        len(items) < LARGE
-        and len(set(map(id, arrays))) == len(arrays)  # what is one arrives as one
-        and all(map(is_sendable, arrays))
-        and all(
-            type(item) is bytes or is_plain(item)
-            for item in items
-            if type(item) is not array
-        )
-    )
 
 
 def _pickle(value: object) -> Payload:
