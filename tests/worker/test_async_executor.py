@@ -256,6 +256,17 @@ async def test_context_variables_when_set_in_a_first_step_then_are_the_calls_own
     assert seen == [(0, 1, 1), (0, 2, 2), (0, 3, 3)]
 
 
+async def let_through(gate: Any) -> None:
+    """Opens a gate, until the answer to who waits there already has left it.
+
+    Waiters are answered in the order in which they came, and this comes last.
+    """
+    await gate.reached.remote("kept")
+    last = gate.wait.remote("kept")
+    await gate.open.remote("kept")
+    await last
+
+
 async def test_first_step_when_it_blocks_for_what_came_with_it_then_gets_it(
     stepper: Any, stop: Stop
 ) -> None:
@@ -264,8 +275,7 @@ async def test_first_step_when_it_blocks_for_what_came_with_it_then_gets_it(
     held = stepper.hold.remote(stop.place)
     await stop.reached()
     taking = stepper.take.remote(1)
-    await gate.open.remote("kept")
-    await gate.reached.remote("kept")  # the answer of ``wait`` has left before
+    await let_through(gate)
     later = stepper.quick.remote(2)
     stop.release()
 
@@ -320,8 +330,7 @@ async def test_call_when_a_frame_before_it_wakes_a_task_then_begins_after_that(
     held = stepper.hold.remote(stop.place)
     await stop.reached()
     if way == "answered":
-        await gate.open.remote("kept")
-        await gate.reached.remote("kept")
+        await let_through(gate)
     else:
         taking.cancel()
     later = stepper.quick.remote(2)
