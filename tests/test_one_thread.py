@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import Caller, Echo, Gate, end_of
 from helpers.calls import raised
+from helpers.one_thread import OneThread
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, TaskCancelledError
@@ -33,22 +34,14 @@ _said: contextvars.ContextVar[str] = contextvars.ContextVar("_said", default="")
 
 
 @actorlib.remote
-class Mixed:
-    """Plain methods and coroutines over one state."""
+class Mixed(OneThread):
+    """Tells besides where it runs and what it sees."""
 
     def __init__(self) -> None:
-        self.number = 0
+        super().__init__()
         self.seen: list[Any] = []
-        self.born_on = threading.get_ident()
         self.loop = asyncio.get_running_loop()
-        self.lock = asyncio.Lock()
-        self.task = asyncio.create_task(self._work("constructor"))
-        self.tasks: list[asyncio.Task[str]] = []
         _said.set("constructor")
-
-    async def _work(self, name: str) -> str:
-        await asyncio.sleep(0)
-        return name
 
     def threads(self) -> list[bool]:
         """Whether it runs where the object was made, and on which loop."""
@@ -63,25 +56,6 @@ class Mixed:
 
     def threads_of_items(self) -> Iterator[list[bool]]:
         yield self.threads()
-
-    def add(self, times: int) -> None:
-        for _ in range(times):
-            number = self.number
-            for _ in range(20):
-                pass
-            self.number = number + 1
-
-    async def add_later(self, times: int) -> None:
-        self.add(times)
-
-    async def total(self) -> int:
-        return self.number
-
-    def begin(self, name: str) -> None:
-        self.tasks.append(asyncio.create_task(self._work(name)))
-
-    async def made(self) -> list[str]:
-        return [await task for task in [self.task, *self.tasks]]
 
     def note(self, value: Any) -> Any:
         self.seen.append(value)
@@ -102,9 +76,6 @@ class Mixed:
 
     def get(self, actor: Any, method: str, *args: Any) -> Any:
         return actorlib.get(getattr(actor, method).remote(*args))
-
-    def ask(self, function: Any, *args: Any) -> Any:
-        return function(*args)
 
     def stop_at(self, place: Place) -> str:
         place.stop_here()
@@ -195,7 +166,7 @@ async def test_get_when_a_plain_method_waits_for_several_then_it_has_them() -> N
         several = list(actorlib.as_completed(refs[:3]))
         return actorlib.get(refs), len(ready), len(left), [passed], sorted(several)
 
-    values = await Mixed.remote().ask.remote(ask, Echo.remote())
+    values = await Mixed.remote().run.remote(ask, Echo.remote())
 
     assert values == ([*range(300)], 7, 293, [5], [0, 1, 2])
 
@@ -210,7 +181,7 @@ async def test_stream_when_a_plain_method_reads_it_then_it_has_all_items() -> No
         stream = counts.count.options(backpressure=3).remote(50)
         return sum(ref.get() for ref in stream)
 
-    assert await Mixed.remote().ask.remote(ask, Counts.remote()) == sum(range(50))
+    assert await Mixed.remote().run.remote(ask, Counts.remote()) == sum(range(50))
 
 
 async def test_get_when_a_plain_method_waits_for_parts_then_it_has_them() -> None:
@@ -228,7 +199,7 @@ async def test_get_when_a_plain_method_waits_for_parts_then_it_has_them() -> Non
         third, fourth = pairs.two.options(num_returns=2).remote()
         return [actorlib.get(third), *actorlib.get([first, second]), fourth.get()]
 
-    assert await Mixed.remote().ask.remote(ask, Pairs.remote()) == [3, 1, 2, 4]
+    assert await Mixed.remote().run.remote(ask, Pairs.remote()) == [3, 1, 2, 4]
 
 
 async def test_get_when_its_threads_ask_then_they_are_answered() -> None:
@@ -246,7 +217,7 @@ async def test_get_when_its_threads_ask_then_they_are_answered() -> None:
         return sorted(found)
 
     expected = sorted([number for number in range(4) for _ in range(20)])
-    assert await Mixed.remote().ask.remote(ask, Echo.remote()) == expected
+    assert await Mixed.remote().run.remote(ask, Echo.remote()) == expected
 
 
 async def test_get_when_a_signal_s_handler_raises_then_it_ends() -> None:
@@ -264,7 +235,7 @@ async def test_get_when_a_signal_s_handler_raises_then_it_ends() -> None:
             signal.signal(signal.SIGALRM, before)
         return "nothing"
 
-    assert await Mixed.remote().ask.remote(ask, Gate.remote()) == "rang"
+    assert await Mixed.remote().run.remote(ask, Gate.remote()) == "rang"
 
 
 async def test_get_when_the_actor_it_waits_for_dies_then_an_error_says_so() -> None:
@@ -290,7 +261,7 @@ async def test_cancel_when_a_plain_call_runs_then_it_may_ask() -> None:
         return True
 
     actor, gate = Mixed.remote(), Gate.remote()
-    runs = actor.ask.remote(ask, gate)
+    runs = actor.run.remote(ask, gate)
     await gate.wait.remote("asked")
     runs.cancel()
 

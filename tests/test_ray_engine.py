@@ -22,6 +22,7 @@ from helpers.actors import (
 )
 from helpers.calls import raised
 from helpers.on_ray import NEEDS_RAY
+from helpers.one_thread import OneThread
 
 import actorlib
 from actorlib.exceptions import (
@@ -564,17 +565,8 @@ async def test_function_when_it_asks_for_too_much_then_it_is_told() -> None:
 
 
 @actorlib.remote
-class Mixed:
-    """Plain methods and coroutines over one state."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.born_on = threading.get_ident()
-        self.tasks = [asyncio.create_task(self._work("constructor"))]
-
-    async def _work(self, name: str) -> str:
-        await asyncio.sleep(0)
-        return name
+class Mixed(OneThread):
+    """Tells besides where it runs."""
 
     def is_where_it_was_born(self) -> bool:
         return threading.get_ident() == self.born_on
@@ -584,28 +576,6 @@ class Mixed:
 
     def items(self) -> Iterator[bool]:
         yield self.is_where_it_was_born()
-
-    def add(self, times: int) -> None:
-        for _ in range(times):
-            number = self.number
-            for _ in range(20):
-                pass
-            self.number = number + 1
-
-    async def add_later(self, times: int) -> None:
-        self.add(times)
-
-    async def total(self) -> int:
-        return self.number
-
-    def begin(self, name: str) -> None:
-        self.tasks.append(asyncio.create_task(self._work(name)))
-
-    async def made(self) -> list[str]:
-        return [await task for task in self.tasks]
-
-    def run(self, function: Any, *args: Any) -> Any:
-        return function(*args)
 
 
 @pytest.mark.usefixtures("runtime")
