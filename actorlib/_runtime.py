@@ -327,8 +327,8 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             this process may use.
         num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
             more may be declared than there are. Default: None, for those found.
-        memory: Bytes to give out, 0 or more. Default: None, for what this process may
-            use.
+        memory: Bytes to give out, 0 or more, or words (``"64GiB"``). Default: None,
+            for what this process may use.
         resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
             whole numbers. Default: None: devices that are not named are those found.
         preload: Modules that workers find imported already. They are imported once, in
@@ -353,9 +353,9 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             where the models differ or this process was given UUIDs itself.
         namespace: Where names of actors are looked for that say nothing else. Default:
             ``"default"``.
-        object_store_memory: Bytes of shared memory that large arguments and results may
-            take, of all processes together; 0 sends everything through pipes. Default:
-            None, which is 30 % of the memory that there is.
+        object_store_memory: Bytes of shared memory (or ``"8GiB"``) that large arguments
+            and results may take, of all processes together; 0 sends everything through
+            pipes. Default: None, which is 30 % of the memory that there is.
         object_store_full: What happens to a large value that has no room there:
             ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
             raises ObjectStoreFullError. Default: ``"spill"``.

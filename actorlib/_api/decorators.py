@@ -148,8 +148,8 @@ class ActorClass(Generic[P, T]):
                 Default: None, which is 0.
             num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one
                 device, above 1 whole ones. Default: None, which is 0.
-            memory: Bytes of memory that it is counted with, 0 or more. Default: None,
-                which is 0.
+            memory: Bytes of memory that it is counted with, 0 or more, or words
+                (``"2GiB"``). Default: None, which is 0.
             resources: Amounts of other devices (``{"TPU": 4}``) and of custom
                 resources, by name. Default: None, for none.
             accelerator_type: The model of its devices: a constant of
@@ -366,7 +366,7 @@ def remote(*given: object, **options: Any) -> object:
             actor; for a function 0 where it asks for an accelerator, and 1 elsewhere.
         num_gpus: GPUs that are held likewise, 0 or more; below 1 a share of one device,
             above 1 whole ones. Default: None, which is 0.
-        memory: Bytes of memory that are counted likewise, 0 or more. Default: None,
+        memory: Bytes of memory that are counted likewise, or words. Default: None,
             which is 0.
         resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
             name. Default: None, for none.

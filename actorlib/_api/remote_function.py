@@ -120,8 +120,8 @@ class RemoteFunction(Generic[P, R]):
                 and 1 elsewhere.
             num_gpus: GPUs that a call holds while it runs, 0 or more; below 1 a share
                 of one device, above 1 whole ones. Default: None, which is 0.
-            memory: Bytes of memory that a call is counted with, 0 or more. Default:
-                None, which is 0.
+            memory: Bytes of memory that a call is counted with, 0 or more, or words
+                (``"2GiB"``). Default: None, which is 0.
             resources: Amounts of other devices (``{"TPU": 4}``) and of custom
                 resources, by name. Default: None, for none.
             accelerator_type: The model of its devices: a constant of

@@ -43,7 +43,7 @@ class ActorKeywords(TypedDict, total=False):
 
     num_cpus: float | None
     num_gpus: float | None
-    memory: float | None
+    memory: float | str | None
     resources: Mapping[str, float] | None
     accelerator_type: str | None
     placement: Literal["pack", "spread"] | None
@@ -98,8 +98,8 @@ class ActorOptions:
             Default: None, which is 0.
         num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one device,
             above 1 whole ones. Default: None, which is 0.
-        memory: Bytes of memory that it is counted with, 0 or more. Default: None, which
-            is 0.
+        memory: Bytes of memory that it is counted with, 0 or more, or words
+            (``"2GiB"``). Default: None, which is 0.
         resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
             name. Default: None, for none.
         accelerator_type: The model of its devices: a constant of
@@ -172,7 +172,7 @@ class ActorOptions:
 
     num_cpus: float | None = None
     num_gpus: float | None = None
-    memory: float | None = None
+    memory: float | str | None = None
     resources: Mapping[str, float] | None = None
     accelerator_type: str | None = None
     placement: Literal["pack", "spread"] | None = None

@@ -32,7 +32,7 @@ class CommonKeywords(TypedDict, total=False):
 
     num_cpus: float | None
     num_gpus: float | None
-    memory: float | None
+    memory: float | str | None
     resources: Mapping[str, float] | None
     accelerator_type: str | None
     placement: Literal["pack", "spread"] | None
@@ -76,8 +76,8 @@ class FunctionOptions:
             elsewhere.
         num_gpus: GPUs that a call holds while it runs, 0 or more; below 1 a share of
             one device, above 1 whole ones. Default: None, which is 0.
-        memory: Bytes of memory that a call is counted with, 0 or more. Default: None,
-            which is 0.
+        memory: Bytes of memory that a call is counted with, 0 or more, or words
+            (``"2GiB"``). Default: None, which is 0.
         resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
             name. Default: None, for none.
         accelerator_type: The model of its devices: a constant of
@@ -131,7 +131,7 @@ class FunctionOptions:
 
     num_cpus: float | None = None
     num_gpus: float | None = None
-    memory: float | None = None
+    memory: float | str | None = None
     resources: Mapping[str, float] | None = None
     accelerator_type: str | None = None
     placement: Literal["pack", "spread"] | None = None

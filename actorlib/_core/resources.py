@@ -17,6 +17,7 @@ and stays it after some additions of floats (``1 - 0.9``).
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Rational, Real
@@ -70,7 +71,7 @@ def request(
     Args:
         num_cpus: CPUs; a number >= 0.
         num_gpus: GPUs; a number >= 0, whole above 1.
-        memory: Bytes; a number >= 0, rounded down.
+        memory: Bytes; a number >= 0, rounded down, or words as ``"2GiB"``.
         resources: Amounts of other devices and of custom resources by name, each a
             number >= 0.
 
@@ -141,12 +142,32 @@ def units_of(label: str, value: object) -> int:
 def bytes_of(label: str, value: object) -> int:
     """A user's number of bytes, rounded down to a whole one.
 
+    Args:
+        label: How messages name the amount, for example ``memory``.
+        value: What the user gave: a number, or words as ``"1.5 GiB"``. ``MB`` and the
+            like are powers of 1000, ``MiB`` and the like powers of 1024.
+
     Raises:
-        TypeError: It is no real number.
-        ValueError: It is negative or not finite.
+        TypeError: It is neither a real number nor a string.
+        ValueError: It is negative or not finite, or not such words.
     """
+    if isinstance(value, str):
+        return _bytes_in_words(label, value)
     number = _number(label, value)
     return int(number) if isinstance(number, float) else _rounded_down(number, 1)
+
+
+def _bytes_in_words(label: str, text: str) -> int:
+    said = re.fullmatch(r"(\d+)(?:\.(\d+))? ?(?:([KMGT])(i?))?B", text, re.IGNORECASE)
+    if said is None:
+        raise ValueError(
+            f"{label} takes a number of bytes, or a number with a unit (B, KB, MB, GB, "
+            f"TB, KiB, MiB, GiB or TiB), for example '2GiB', not {text!r}"
+        )
+    whole, part = said[1], said[2] or ""
+    power = " KMGT".index((said[3] or " ").upper())
+    unit: int = (1024 if said[4] else 1000) ** power
+    return int(whole + part) * unit // 10 ** len(part)
 
 
 def counted(amounts: Mapping[str, int]) -> dict[str, float]:

@@ -30,7 +30,7 @@ class RuntimeKeywords(TypedDict, total=False):
     address: str | None
     num_cpus: int | None
     num_gpus: int | None
-    memory: float | None
+    memory: float | str | None
     resources: Mapping[str, int] | None
     preload: Sequence[str]
     start_method: Literal["template", "spawn"] | None
@@ -39,7 +39,7 @@ class RuntimeKeywords(TypedDict, total=False):
     infeasible: Literal["fail", "wait"]
     mask_form: Literal["index", "uuid"] | None
     namespace: str
-    object_store_memory: float | None
+    object_store_memory: float | str | None
     object_store_full: Literal["spill", "fail"]
     share_above: int
     actor_history: int
@@ -69,8 +69,8 @@ class RuntimeOptions:
             this process may use.
         num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
             more may be declared than there are. Default: None, for those found.
-        memory: Bytes to give out, 0 or more. Default: None, for what this process may
-            use.
+        memory: Bytes to give out, 0 or more, or words (``"64GiB"``). Default: None,
+            for what this process may use.
         resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
             whole numbers. Default: None: devices that are not named are those found.
         preload: Modules that workers find imported already. They are imported once, in
@@ -95,9 +95,9 @@ class RuntimeOptions:
             where the models differ or this process was given UUIDs itself.
         namespace: Where names of actors are looked for that say nothing else. Default:
             ``"default"``.
-        object_store_memory: Bytes of shared memory that large arguments and results may
-            take, of all processes together; 0 sends everything through pipes. Default:
-            None, which is 30 % of the memory that there is.
+        object_store_memory: Bytes of shared memory (or ``"8GiB"``) that large arguments
+            and results may take, of all processes together; 0 sends everything through
+            pipes. Default: None, which is 30 % of the memory that there is.
         object_store_full: What happens to a large value that has no room there:
             ``"spill"`` sends it through the pipe, with a warning once; ``"fail"``
             raises ObjectStoreFullError. Default: ``"spill"``.
@@ -114,7 +114,7 @@ class RuntimeOptions:
     address: str | None = None
     num_cpus: int | None = None
     num_gpus: int | None = None
-    memory: float | None = None
+    memory: float | str | None = None
     resources: Mapping[str, int] | None = None
     preload: Sequence[str] = ()
     start_method: Literal["template", "spawn"] | None = None
@@ -123,7 +123,7 @@ class RuntimeOptions:
     infeasible: Literal["fail", "wait"] = "fail"
     mask_form: Literal["index", "uuid"] | None = None
     namespace: str = "default"
-    object_store_memory: float | None = None
+    object_store_memory: float | str | None = None
     object_store_full: Literal["spill", "fail"] = "spill"
     share_above: int = 256 * 1024
     actor_history: int = 1000

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.kinds import GPU, KINDS, UNITS
-from actorlib._core.resources import CPU, MEMORY, Resources, counted
+from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
 from actorlib._owner.teardown import Cleanup
@@ -189,7 +189,7 @@ class LocalNode:
             return 0  # the workers are threads: there is nobody to share with
         if options.object_store_memory is None:
             return self._host.memory() * 3 // 10
-        return int(options.object_store_memory)
+        return bytes_of("object_store_memory", options.object_store_memory)
 
     def close_in_fork(self) -> None:
         """Forgets in a fork what was launched: it is the parent's."""

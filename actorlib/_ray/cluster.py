@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.function_options import FunctionOptions
-from actorlib._core.resources import MEMORY
+from actorlib._core.resources import MEMORY, bytes_of
 from actorlib._core.runtime_env import InheritedEnv
 from actorlib._core.runtime_portal import RuntimePortal
 from actorlib._core.snapshot import ObjectStoreInfo, Snapshot
@@ -169,8 +169,8 @@ def _init_driver(options: RuntimeOptions, address: str | None) -> None:
             "num_gpus": options.num_gpus,
             "resources": dict(options.resources or {}) or None,
             "include_dashboard": False,
-            "object_store_memory": _whole(options.object_store_memory),
-            f"_{MEMORY}": _whole(options.memory),
+            "object_store_memory": _nbytes(options.object_store_memory),
+            f"_{MEMORY}": _nbytes(options.memory),
         }
     else:
         keywords["address"] = address
@@ -186,8 +186,8 @@ def own_path() -> list[str]:
     return [path for path in sys.path if path and not path.startswith(installed)]
 
 
-def _whole(nbytes: float | None) -> int | None:
-    return None if nbytes is None else int(nbytes)
+def _nbytes(said: float | str | None) -> int | None:
+    return None if said is None else bytes_of(MEMORY, said)
 
 
 class OwnerEngine(RayEngine):

@@ -45,7 +45,8 @@ ACTORS = ("near", "apart_from")
 WHOLE = ("neuron_cores", "HPU", "RBLN", "FURIOSA", "MBLT", "TTNPU")
 
 WRONG_TYPES: list[tuple[Check, str, object]] = [
-    *((check, name, "1") for check in (actor, runtime) for name in NUMBERS),
+    *((check, name, "1") for check in (actor, runtime) for name in NUMBERS[:2]),
+    *((check, "memory", b"1GB") for check in (actor, runtime)),
     *((check, name, True) for check in (actor, runtime) for name in NUMBERS),
     (actor, "resources", ["lane"]),
     (actor, "resources", {1: 1}),
@@ -120,6 +121,8 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
 
 WRONG_VALUES: list[tuple[Check, str, object]] = [
     *((check, name, -1) for check in (actor, runtime) for name in NUMBERS),
+    *((check, "memory", "1") for check in (actor, runtime)),
+    (runtime, "object_store_memory", "ten"),
     *((check, name, math.nan) for check in (actor, runtime) for name in NUMBERS),
     *((check, name, math.inf) for check in (actor, runtime) for name in NUMBERS),
     (actor, "num_gpus", 1.5),
@@ -177,6 +180,8 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
 GOOD: list[tuple[Check, str, object]] = [
     *((check, name, None) for check in (actor, runtime) for name in NUMBERS),
     *((check, name, 0) for check in (actor, runtime) for name in NUMBERS),
+    *((check, "memory", "2GiB") for check in (actor, runtime)),
+    (runtime, "object_store_memory", "2GiB"),
     (actor, "num_cpus", 0.5),
     (actor, "num_gpus", np.float32(0.5)),
     (actor, "resources", None),

@@ -173,7 +173,7 @@ def test_bytes_of_when_given_a_fraction_then_it_is_rounded_down(nbytes: float) -
     assert bytes_of("memory", nbytes) == math.floor(nbytes)
 
 
-@pytest.mark.parametrize("value", NOT_NUMBERS, ids=repr)
+@pytest.mark.parametrize("value", [b"1GB", *NOT_NUMBERS[1:]], ids=repr)
 def test_bytes_of_when_given_no_number_then_type_error(value: object) -> None:
     with pytest.raises(TypeError, match="memory"):
         bytes_of("memory", value)
@@ -183,6 +183,38 @@ def test_bytes_of_when_given_no_number_then_type_error(value: object) -> None:
 def test_bytes_of_when_given_what_is_no_amount_then_value_error(value: object) -> None:
     with pytest.raises(ValueError, match="memory"):
         bytes_of("memory", value)
+
+
+@pytest.mark.parametrize(
+    ("words", "nbytes"),
+    [
+        ("0B", 0),
+        ("7 b", 7),
+        ("500MB", 500 * 10**6),
+        ("2GiB", 2 * 2**30),
+        ("1.5 GiB", 3 * 2**29),
+        ("0.1TB", 10**11),
+        ("1.0001 kb", 1000),
+        ("0.3KiB", 307),
+        ("9007199254740993TiB", 9007199254740993 * 2**40),
+    ],
+)
+def test_bytes_of_when_given_words_then_it_is_exactly_that(
+    words: str, nbytes: int
+) -> None:
+    assert bytes_of("memory", words) == nbytes
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["", "ten", "10", "GB", "10GB ", " 10GB", "10  GB", "10iB", "10G", "-1GB", "1e3MB"],
+)
+def test_bytes_of_when_given_other_words_then_it_says_which_are_meant(
+    words: str,
+) -> None:
+    with pytest.raises(ValueError, match=r"memory takes .* '2GiB', not") as caught:
+        bytes_of("memory", words)
+    assert repr(words) in str(caught.value)
 
 
 # What is asked.
