@@ -167,7 +167,8 @@ def _bytes_in_words(label: str, text: str) -> int:
     whole, part = said[1], said[2] or ""
     power = " KMGT".index((said[3] or " ").upper())
     unit: int = (1024 if said[4] else 1000) ** power
-    return int(whole + part) * unit // 10 ** len(part)
+    parts_of_one: int = 10 ** len(part)
+    return int(whole + part) * unit // parts_of_one
 
 
 def counted(amounts: Mapping[str, int]) -> dict[str, float]:
