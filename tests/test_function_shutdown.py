@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -74,7 +75,9 @@ async def test_workers_when_killed_in_the_middle_then_every_call_is_answered() -
             (group,) = runtime.snapshot().worker_groups
             for number in group.pids:
                 if number:
-                    os.kill(number, signal.SIGKILL)
+                    # It may be gone since the last time, and not be told yet.
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(number, signal.SIGKILL)
         assert len(await asyncio.gather(*refs)) == 3_000
         assert runtime.available_resources()["CPU"] == 2
 
