@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from actorlib._core.ids import PREFIX_SIZE
@@ -51,7 +50,7 @@ class ObjectStore:
         self._slots: dict[bytes, int] = {}
         self._free_slots: list[int] = []
         self._next_slot = 1
-        self._held: Counter[bytes] = Counter()
+        self._held: dict[bytes, int] = {}
         self._orphaned: set[bytes] = set()
         self._is_closed = False
 
@@ -107,7 +106,8 @@ class ObjectStore:
     def held(self, block: bytes) -> None:
         """Counts a block that somebody holds and nobody held before."""
         self._live[block] = self._sizes.pop(block, 0)
-        self._held[block[:SEGMENT_NAME_SIZE]] += 1
+        name, held = block[:SEGMENT_NAME_SIZE], self._held
+        held[name] = held.get(name, 0) + 1
 
     def unheld(self, block: bytes) -> None:
         """Frees a block that nobody holds any more."""

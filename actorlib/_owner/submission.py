@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from actorlib._core.object_ref import bind
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
-from actorlib._wire.arguments import Arguments, call_when_done
+from actorlib._wire.arguments import Arguments, call_when_done, share_arrays
 from actorlib._wire.call import Call
 from actorlib._wire.ordering import CallOrder
 
@@ -113,6 +113,15 @@ class CallSubmitter:
             SerializationError: An argument cannot be sent.
         """
         router = supervisor.router
+        if not (kwargs or self.order):
+            shared = share_arrays(self._engine, args)
+            if shared is not None:
+                payload, loans = shared
+                if loans:
+                    self._references.arrived(loans, OWNER)
+                number = router.send(ref, callee.name, loans or None, payload, headers)
+                bind(ref, router, number)
+                return
         where = MethodLabel(supervisor.record, callee.name)
         arguments = self.arguments(where, args, kwargs)
         if self.order or not arguments.are_ready:

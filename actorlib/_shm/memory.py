@@ -198,10 +198,16 @@ class SharedMemory:
         Raises:
             ObjectStoreFullError: There is no room, and nothing else is allowed.
         """
-        pieces = [memoryview(buffer).cast("B") for buffer in payload]
-        nbytes = sum(map(aligned_size, map(len, pieces)))
         store = self._store
-        if store is None or nbytes < self.settings.share_above:
+        if store is None:
+            return None
+        pieces = [
+            buffer if type(buffer) is bytes else memoryview(buffer).cast("B")
+            for buffer in payload
+        ]
+        sizes = tuple(map(len, pieces))
+        nbytes = sum(map(aligned_size, sizes))
+        if nbytes < self.settings.share_above:
             return None
         if os.getpid() != self._process:
             return None  # a fork: what is free here is not free in its parent
@@ -210,13 +216,12 @@ class SharedMemory:
             self._report_full(nbytes)
             return None
         segment, start = found
-        sizes = tuple(map(len, pieces))
         block = BLOCK_ID_STRUCT.pack(segment.name, start)
         shared = SharedPayload(self, block, start, sizes, nbytes, is_fresh=True)
         target, offset = segment.writable_part(start, nbytes), 0
-        for piece in pieces:
-            target[offset : offset + len(piece)] = piece
-            offset += aligned_size(len(piece))
+        for piece, size in zip(pieces, sizes, strict=True):
+            target[offset : offset + size] = piece
+            offset += aligned_size(size)
         shared.is_fresh = not self._is_counted
         if self.sizes is not None:
             self.sizes[block] = nbytes

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 _WARM_FRACTION = 8
 """One process keeps at most the budget divided by this warm."""
-_ALWAYS_WARM = 1 << 20
-"""Bytes that are never trimmed: giving them back would cost more than they do."""
+_ALWAYS_WARM = 2 << 20
+"""Bytes that are never trimmed: giving them back would cost more than they do. So
+much a value of a megabyte touches, with its header: to look whether there is memory
+enough to keep it warm takes as long as all else about its block together."""
 _AMPLE_FRACTION = 2
 """Above the budget divided by this nobody keeps memory warm: others may need it."""
 
@@ -82,7 +84,8 @@ class SegmentStore:
     def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
         """Allocates a block; gives its segment and where it begins, or None."""
         with self._lock:
-            self._apply_deferred()
+            if self._unviewed or self._dropped:
+                self._apply_deferred()
             found = self._allocate_in_touched(nbytes)
         if found is None:
             self._reclaim()  # it may load values: not behind the lock
@@ -100,7 +103,8 @@ class SegmentStore:
             ProtocolError: There is no such block.
         """
         with self._lock:
-            self._apply_deferred()
+            if self._unviewed or self._dropped:
+                self._apply_deferred()
             self._release(block)
 
     def add_view(self, block: bytes) -> None:

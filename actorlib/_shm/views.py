@@ -48,6 +48,11 @@ class _Buffer(ctypes.Structure):
     buf: int
 
 
+# Its own, and not an attribute of ``pythonapi``: what it takes is told to it once.
+_untrack: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object)(
+    ("PyObject_GC_UnTrack", ctypes.pythonapi)
+)
+
 # A class for each size would be garbage for the collector: one is long enough for all.
 _Bytes: Any = ctypes.c_ubyte * sys.maxsize
 
@@ -124,7 +129,7 @@ def read_only_view(
         token: Dropped with the last view.
         file: What is mapped there; see ``file_of``.
     """
-    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(token))
+    _untrack(token)
     return writable_memory(address, nbytes, memory, token, file=file).toreadonly()
 
 

@@ -40,32 +40,32 @@ def array_class() -> type | None:
     return getattr(sys.modules.get("numpy"), "ndarray", None)
 
 
-def is_sendable(array: Any) -> bool:
-    """Whether an array can be sent as a header and its bytes."""
-    dtype, flags = array.dtype, array.flags
-    return (
-        dtype.kind in _NUMBERS
-        and dtype.metadata is None
-        and (flags.c_contiguous or flags.f_contiguous)
-    )
-
-
 def stand_in(array: Any, buffers: list[Buffer], outside: int) -> Any:
     """What stands for an array in a value that msgpack packs.
 
     Args:
-        array: One that is sendable.
+        array: The array.
         buffers: Gets its bytes, if they are to follow.
         outside: How many bytes make them follow.
+
+    Returns:
+        None if it cannot be sent as a header and its bytes.
     """
-    flags = array.flags
-    how = _IS_WRITABLE * flags.writeable + _IS_FORTRAN * (not flags.c_contiguous)
+    dtype, flags = array.dtype, array.flags
+    in_order = flags.c_contiguous
+    if (
+        dtype.kind not in _NUMBERS
+        or dtype.metadata is not None
+        or not (in_order or flags.f_contiguous)
+    ):
+        return None
+    how = _IS_WRITABLE * flags.writeable + _IS_FORTRAN * (not in_order)
     # Unlike a view of memory, this knows every format, and arrays without elements.
     raw = pickle.PickleBuffer(array).raw()
     if raw.nbytes < outside:
-        packed = _pack((array.dtype.str, array.shape, how, _INSIDE, raw))
+        packed = _pack((dtype.str, array.shape, how, _INSIDE, raw))
     else:
-        packed = _pack((array.dtype.str, array.shape, how, len(buffers)))
+        packed = _pack((dtype.str, array.shape, how, len(buffers)))
         buffers.append(raw)
     return _extension(_ARRAY, packed)
 
@@ -107,10 +107,9 @@ def _load(buffers: Sequence[Buffer], code: int, data: bytes) -> Any:
         return bytes(buffers[index])
     if code != _ARRAY:
         raise ValueError(f"an extension of msgpack that nobody sends: {code}")
-    fields: tuple[Any, ...] = _unpack(data, use_list=False)
-    kind, shape, how, at = fields[:4]
+    kind, shape, how, at, *inside = _unpack(data, use_list=False)
     # A copy is aligned as arrays should be, and may be written.
-    raw = cast("bytes", bytearray(fields[4]) if at == _INSIDE else buffers[at])
+    raw = cast("bytes", bytearray(inside[0]) if at == _INSIDE else buffers[at])
     import numpy as np  # noqa: PLC0415  # only who is sent an array needs it
 
     order: Any = "F" if how & _IS_FORTRAN else "C"

@@ -204,6 +204,13 @@ class SegmentSharing:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
+        payload = frame[-1]
+        if type(payload) is SharedPayload and payload.segment in self.known_segments:
+            loans: Any = frame[-2]
+            if type(loans) is dict:  # headers: the loans stand before them
+                loans = frame[-3]
+            if loans and len(loans) == 1 and loans[0] == payload.block:
+                return encode(frame)  # nothing else in it can be unknown, or too long
         unknown = self._unknown_segments(frame)
         data = encode_with_loans(frame)
         if not unknown:

@@ -44,7 +44,6 @@ from actorlib._shm.memory import SharedPayload
 from actorlib._shm.views import private_writable, writable_memory
 from actorlib._wire.arrays import (
     array_class,
-    is_sendable,
     load_inside,
     stand_in,
     stand_in_for_bytes,
@@ -113,6 +112,17 @@ def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
         return _pack(args)
     except _NOT_PLAIN:
         return None
+
+
+def encode_array_call(args: tuple[object, ...]) -> Payload | None:
+    """Encodes arrays and long bytes among plain positional arguments of a call.
+
+    Nothing in them is a handle or a ref: who encodes them has nothing to collect.
+
+    Returns:
+        None if there are none, or others beside them.
+    """
+    return _pack_arrays(args, are_arguments=True)
 
 
 def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
@@ -254,15 +264,15 @@ def _pack_arrays(value: object, *, are_arguments: bool = False) -> Payload | Non
     arrays = [item for item in items if type(item) is array]
     if not arrays and not (are_arguments and bytes in map(type, items)):
         return None
-    if len(items) >= LARGE or len(set(map(id, arrays))) < len(arrays):
+    if len(items) >= LARGE or (
+        len(arrays) > 1 and len(set(map(id, arrays))) < len(arrays)
+    ):
         return None  # what is one arrives as one
-    is_plain = _is_plain if are_arguments else _is_scalar
-    for item in items:
-        check = is_sendable if type(item) is array else is_plain
-        if type(item) is not bytes and not check(item):
-            return None
     buffers: list[Buffer] = []
-    packed: Any = [_stand_in(item, array, is_plain, buffers) for item in items]
+    is_plain = _is_plain if are_arguments else _is_scalar
+    packed: Any = _stand_ins(items, array, is_plain, buffers)
+    if packed is None:
+        return None
     if type(value) is array:
         packed = packed[0]
     elif type(value) is dict:
@@ -274,15 +284,26 @@ def _pack_arrays(value: object, *, are_arguments: bool = False) -> Payload | Non
     return [head, *buffers] if buffers or len(head) >= LARGE else head
 
 
-def _stand_in(
-    item: Any, array: Any, is_plain: Callable[[object], bool], buffers: list[Buffer]
-) -> Any:
-    """What stands for an item of a payload of arrays and long bytes."""
-    if type(item) is array:
-        return stand_in(item, buffers, LARGE)
-    if type(item) is bytes and not is_plain(item):
-        return stand_in_for_bytes(item, buffers)
-    return item
+def _stand_ins(
+    items: Sequence[object],
+    array: type | None,
+    is_plain: Callable[[object], bool],
+    buffers: list[Buffer],
+) -> list[object] | None:
+    """What stands for the items of a payload; None if one cannot be carried."""
+    packed: list[object] = []
+    for item in items:
+        carried = item
+        if type(item) is array:
+            carried = stand_in(item, buffers, LARGE)
+            if carried is None:
+                return None
+        elif not is_plain(item):
+            if type(item) is not bytes:
+                return None
+            carried = stand_in_for_bytes(item, buffers)
+        packed.append(carried)
+    return packed
 
 
 def _items(value: object) -> Sequence[object] | None:

@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 from helpers.engine import FakeEngine
 from helpers.turns import next_turn
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actorlib import ActorHandle
 from actorlib._core.engine import HandlePin, set_engine
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import interface_of
-from actorlib._core.object_ref import object_id_of
+from actorlib._core.object_ref import immediate_loop, object_id_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._wire.arguments import (
     Arguments,
     call_when_done,
+    share_arrays,
     with_values,
     without_refs,
 )
@@ -396,3 +399,39 @@ async def test_refs_when_they_leave_holes_then_their_values_fill_them(
     assert list(map(id, refs)) == [id(first), id(second)]
     filled = with_values(args, kwargs, places, [3, 4])
     assert filled == ((1, 3), {"a": 4, "b": 2})
+
+
+# The short way of arrays.
+
+_LONG = 70_000
+one_argument = st.sampled_from(
+    [
+        *(1, "text", [1, 2.5], {"a": 1}, b"short", 1 << 70, (1,), object),
+        *(b"x" * _LONG, bytearray(_LONG), np.arange(3), np.zeros(_LONG)),
+        *(np.zeros((300, 300), order="F"), np.zeros(_LONG)[::2], np.array(["a"])),
+    ]
+)
+
+
+@given(st.lists(one_argument, max_size=4))
+def test_arguments_when_they_go_the_short_way_then_they_are_what_the_long_way_gives(
+    args: list[Any],
+) -> None:
+    engine = FakeEngine(loop=immediate_loop())
+    shared = share_arrays(engine, tuple(args))
+    payload, loans = Arguments(engine, "Model.ping", tuple(args), {}).payload()
+
+    if shared is not None:
+        assert shared == (payload, loans or [])
+
+
+async def test_arguments_when_something_may_hold_a_ref_then_there_is_no_short_way(
+    engine: FakeEngine,
+) -> None:
+    array, ref = np.zeros(_LONG), engine.new_ref()
+    handle = handle_of(engine, b"actor")
+
+    assert share_arrays(engine, (array, b"x" * _LONG, 1, [2])) is not None
+    for other in (ref, handle, [ref], (array,), object()):
+        assert share_arrays(engine, (array, other)) is None
+    assert share_arrays(engine, (1, "plain")) is None
