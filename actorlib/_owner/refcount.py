@@ -30,6 +30,8 @@ class RefCount:
     def __init__(self) -> None:
         self._counts: dict[CountedId, dict[int, int]] = {}
         self._selves: dict[int, CountedId] = {}
+        # By worker, what it has: else the end of each would walk over all there is.
+        self._lent: dict[int, dict[CountedId, None]] = {}
 
     def __repr__(self) -> str:
         return f"<RefCount of {len(self._counts)} actors>"
@@ -58,11 +60,10 @@ class RefCount:
     def add(self, actor: CountedId, holder: int) -> bool:
         """Counts one more reference; True if nobody held the actor before."""
         counts = self._counts.get(actor)
+        was_held = counts is not None and self.is_held(actor)
         if counts is None:
-            self._counts[actor] = {holder: 1}
-            return True
-        was_held = self.is_held(actor)
-        counts[holder] = counts.get(holder, 0) + 1
+            counts = self._counts[actor] = {}
+        self._give(counts, actor, holder)
         return not was_held
 
     def remove(self, actor: CountedId, holder: int, count: int = 1) -> bool:
@@ -87,8 +88,15 @@ class RefCount:
         """
         for actor in actors:
             # It has a holder before and after: nobody is to be told.
-            counts = self._taken_from(actor, OWNER, 1)
-            counts[holder] = counts.get(holder, 0) + 1
+            self._give(self._taken_from(actor, OWNER, 1), actor, holder)
+
+    def _give(self, counts: dict[int, int], actor: CountedId, holder: int) -> None:
+        if holder in counts:
+            counts[holder] += 1
+            return
+        counts[holder] = 1
+        if holder > OWNER:
+            self._lent.setdefault(holder, {})[actor] = None
 
     def _taken_from(self, actor: CountedId, holder: int, count: int) -> dict[int, int]:
         """Takes references from a holder; gives what each has of the actor then."""
@@ -103,17 +111,21 @@ class RefCount:
             counts[holder] = had - count
         else:
             del counts[holder]
+            if holder > OWNER:
+                del self._lent[holder][actor]
         return counts
 
     def forget(self, holder: int) -> list[CountedId]:
-        """Forgets a holder that is gone; gives what nobody holds now."""
+        """Forgets a worker that is gone; gives what nobody holds now."""
         self._selves.pop(holder, None)
-        held = [actor for actor, counts in self._counts.items() if holder in counts]
-        return [
+        held = list(self._lent.get(holder, ()))
+        unheld = [
             actor
             for actor in held
             if self.remove(actor, holder, self._counts[actor][holder])
         ]
+        self._lent.pop(holder, None)
+        return unheld
 
 
 class BorrowedReferences:
