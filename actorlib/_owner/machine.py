@@ -8,6 +8,7 @@ import itertools
 import platform
 import re
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from actorlib.accelerators import Detection
 
 HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
+_LOOK_INTERVAL = 1.0
+"""Seconds between two looks at what the kernel killed that nobody needs by itself."""
 
 
 class LocalNode:
@@ -77,6 +80,7 @@ class LocalNode:
         self._host = host
         self._launcher = launcher
         self._oom_kills = _oom_kills(host)
+        self._next_look = 0.0
 
     @classmethod
     async def open(
@@ -166,7 +170,17 @@ class LocalNode:
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory since the last look."""
         before, self._oom_kills = self._oom_kills, _oom_kills(self._host)
+        self._next_look = time.monotonic() + _LOOK_INTERVAL
         return self._oom_kills > before
+
+    def note_memory_kills(self) -> None:
+        """Looks as ``is_memory_short`` does, for ends that need no reason.
+
+        What was killed before such an end is not to blame for a later one. But they
+        come in hundreds, and a look takes 50 us: it is not taken again within a second.
+        """
+        if time.monotonic() >= self._next_look:
+            self.is_memory_short()
 
     @property
     def parallel(self) -> int:
@@ -379,6 +393,10 @@ class WorkerStarter:
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory since the last look."""
         return self._node.is_memory_short()
+
+    def note_memory_kills(self) -> None:
+        """Looks as ``is_memory_short`` does; see LocalNode."""
+        self._node.note_memory_kills()
 
 
 def _look_around(

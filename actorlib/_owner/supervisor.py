@@ -412,6 +412,12 @@ class ActorSupervisor:
     ) -> Exit:
         error = session.constructor_error
         self._cause = error or session.protocol_error
+        starter = self._starter
+        if self._end_reason:
+            starter.note_memory_kills()
+            is_memory_short = False
+        else:
+            is_memory_short = starter.is_memory_short()
         evidence = ExitEvidence(
             process=ended,
             asked=self._end_reason,
@@ -423,7 +429,7 @@ class ActorSupervisor:
             under_way=self.router.under_way(self.record),
             log_tail=process.log_tail(),
             pid=process.pid,
-            is_memory_short=self._starter.is_memory_short(),
+            is_memory_short=is_memory_short,
         )
         self._fault = fault_of(evidence)
         return exit_of(evidence)

@@ -14,15 +14,16 @@ from helpers.turns import in_time, next_turn
 import actorlib
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
-from actorlib._owner import restart_policy
+from actorlib._owner import machine, restart_policy
 from actorlib._owner.teardown import Phase
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START
+from actorlib.accelerators import Host
 from actorlib.exceptions import ActorDiedError, ActorlibError, ActorUnavailableError
 
 if TYPE_CHECKING:
-    from helpers.scripted import Behaviour, ScriptedWorker
+    from helpers.scripted import Behaviour, ScriptedLauncher, ScriptedWorker
 
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.worker_session import WorkerSession
@@ -226,3 +227,72 @@ async def test_actor_when_lost_again_and_again_then_it_is_dead_at_last(
         with pytest.raises(ActorDiedError, match="after 10 tries") as caught:
             await asyncio.wait_for(doomed, LIMIT)
     assert caught.value.exit.cause == "failed to start"
+
+
+class Kernel(Host):
+    """A machine whose kernel has killed for lack of memory, so often as it is told.
+
+    Attributes:
+        kills: How often.
+        looks: How often somebody has asked.
+    """
+
+    def __init__(self) -> None:
+        self.kills = self.looks = 0
+
+    def read_text(self, path: str) -> str | None:
+        if path != "/proc/vmstat":
+            return super().read_text(path)
+        self.looks += 1
+        return f"nr_free_pages 1\noom_kill {self.kills}\n"
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    kernel = Kernel()
+    monkeypatch.setattr(machine, "Host", lambda: kernel)
+    monkeypatch.setattr(machine, "_LOOK_INTERVAL", float("inf"))
+    return kernel
+
+
+async def _cause_of_kill(launcher: ScriptedLauncher) -> str:
+    """How an actor ended whose process somebody else has killed."""
+    doomed = Doomed.remote()
+    await doomed
+    launcher.workers[-1].leave(ProcessExit(signal=9))
+    with pytest.raises(ActorDiedError) as caught:
+        await asyncio.wait_for(doomed.work.remote(), LIMIT)
+    return caught.value.exit.cause
+
+
+async def test_end_when_the_kernel_has_killed_then_memory_is_to_blame(
+    kernel: Kernel,
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2) as launcher:
+        assert await _cause_of_kill(launcher) == "crashed"
+        kernel.kills = 1
+        assert await _cause_of_kill(launcher) == "out of memory"
+        assert await _cause_of_kill(launcher) == "crashed"
+
+
+async def test_end_when_it_was_asked_for_then_kills_before_are_of_the_past(
+    kernel: Kernel,
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2) as launcher:
+        kernel.kills = 1
+        doomed = Doomed.remote()
+        await doomed
+        await actorlib.kill(doomed)
+        assert await _cause_of_kill(launcher) == "crashed"
+
+
+async def test_ends_when_asked_for_then_the_kernel_is_not_asked_for_each(
+    kernel: Kernel,
+) -> None:
+    async with scripted({"Doomed": be_silent}, num_cpus=2):
+        before = kernel.looks
+        for _ in range(3):
+            doomed = Doomed.remote()
+            await doomed
+            await actorlib.kill(doomed)
+        assert kernel.looks == before + 1
