@@ -21,12 +21,16 @@ class Notifier:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiters: list[asyncio.Future[None]] = []
+        # None while nobody waits, as for most: a list fewer for the collector.
+        self._waiters: list[asyncio.Future[None]] | None = None
 
     def wait(self) -> asyncio.Future[None]:
         """Returns a future that is done when ``notify`` is called next."""
         waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters.append(waiter)
+        if self._waiters is None:
+            self._waiters = [waiter]
+        else:
+            self._waiters.append(waiter)
         return waiter
 
     def notify(self, error: Callable[[], BaseException] | None = None) -> None:
@@ -36,8 +40,8 @@ class Notifier:
             error: Makes the exception that each of them gets, if what they wait for
                 will never happen.
         """
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
+        waiters, self._waiters = self._waiters, None
+        for waiter in waiters or ():
             if waiter.done():
                 continue
             if error is None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 
 V = TypeVar("V")
+_LOST = Exit(cause="lost", reason="actorlib failed; its log says where")
 _log = logging.getLogger("actorlib")
 
 
@@ -269,7 +270,7 @@ class ActorSupervisor:
         self,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
-        how = Exit(cause="lost", reason="actorlib failed; its log says where")
+        how = _LOST
         if self._task is None:
             # The user's loop makes eager tasks (Python 3.12), and whoever creates the
             # actor has no handle yet: it must not be dead and forgotten before.
@@ -351,15 +352,17 @@ class ActorSupervisor:
             record, process, self.router, self.is_ready
         )
         try:
-            start = starter.start_frame(
-                record,
-                definition,
-                arguments,
-                session,
-                lease,
-                was_reconstructed=restarts.count > 0 or restarts.has_lived,
+            ended = await session.run(
+                starter.start_frame(
+                    record,
+                    definition,
+                    arguments,
+                    session,
+                    lease,
+                    was_reconstructed=restarts.count > 0 or restarts.has_lived,
+                ),
+                starter.grace,
             )
-            ended = await session.run(start, starter.grace)
         finally:
             session.channel.close()
             starter.close_session(session)
