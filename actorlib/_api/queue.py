@@ -9,8 +9,8 @@ to its place: ``QueueClient``, each process's connection to the queue, does that
 from __future__ import annotations
 
 import itertools
+import os
 import pickle
-import secrets
 import weakref
 from asyncio import InvalidStateError
 from collections import deque
@@ -155,7 +155,7 @@ class QueueClient:
         self._engine = pin_of(actor).engine
         own = self._engine.context.actor_id
         self._own = None if own is None else bytes.fromhex(own)
-        self._name = secrets.token_bytes(8)
+        self._name = os.urandom(8)
         self._count = itertools.count(1)
         # Weak for gets: an item that nobody waits for stays in the queue.
         self._refs: dict[int, QueueRef[Any] | weakref.ref[QueueRef[Any]]] = {}

@@ -110,9 +110,13 @@ class Engine(Protocol):
     workers, ``OwnerClient`` implement it.
     """
 
-    pending: PendingCalls
     context: RuntimeContext
     """Where the code of this process is running."""
+
+    @property
+    def pending(self) -> PendingCalls:
+        """The calls that were made and have no answer."""
+        ...
 
     @property
     def groups(self) -> PlacementGroups:

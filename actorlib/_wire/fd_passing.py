@@ -36,7 +36,7 @@ _int = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(_int)
 _CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: flags that know words are slow
 _PEEK = int(socket.MSG_PEEK)
-_CLOSED_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+_CLOSED_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 """Has the kernel keep what comes from programs that are started here."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import importlib
 import os
 import socket
 import sys
@@ -26,6 +27,28 @@ if TYPE_CHECKING:
 
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._worker.startup import Start
+
+
+_PARTS = (
+    "actorlib._core.runtime_context",
+    "actorlib._wire.batches",
+    "actorlib._worker.actor_calls",
+    "actorlib._worker.actor_creation",
+    "actorlib._worker.generator_runner",
+    "actorlib._worker.incoming_links",
+    "actorlib._worker.objects",
+    "actorlib._worker.outgoing_links",
+    "actorlib._worker.pending",
+    "actorlib._worker.placement_groups",
+    "actorlib._worker.task_calls",
+)
+"""What workers import when something asks for it."""
+
+
+def import_parts() -> None:
+    """Imports what only some workers need: in the template, and where it is time."""
+    for name in _PARTS:
+        importlib.import_module(name)
 
 
 class WarmWorker:
@@ -95,6 +118,8 @@ def _run_actor(pipe: BlockingChannel) -> None:
     start = read_start(pipe.receive_first()[0])
     # Ours is imported first: the actor's ``sys.path`` may have files of the same names.
     serve = _executor_of(start.config)
+    if list(start.config.path) != sys.path:
+        import_parts()
     prepare(start)
     serve(start, pipe)
 

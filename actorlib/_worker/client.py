@@ -2,15 +2,20 @@
 
 Ids are made here (the worker's prefix and a count), so ``A.remote()`` returns at once
 inside an actor too.
+
+Most actors are called and call nobody. So what only some of them need (the parts that
+call, create, keep objects, have links) is imported and made when something asks for it:
+a fork copies each page that it writes to, and that is most of a short life.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.callee import BoundMethod
@@ -39,16 +44,8 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._wire.serialization import decode_call
-from actorlib._worker.actor_calls import ActorCalls, AsyncResultOwner
-from actorlib._worker.actor_creation import ActorCreation
-from actorlib._worker.incoming_links import IncomingLinks
-from actorlib._worker.objects import WorkerObjects
 from actorlib._worker.os_process import exit_fork
-from actorlib._worker.outgoing_links import OutgoingLinks
-from actorlib._worker.pending import OrderedSender, PendingResults
-from actorlib._worker.placement_groups import GroupRequests
 from actorlib._worker.refcount import LocalRefCount
-from actorlib._worker.task_calls import TaskCalls
 
 if TYPE_CHECKING:
     import asyncio
@@ -58,16 +55,52 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
     from actorlib._shm.memory import Payload
     from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._wire.fd_passing import SegmentSharing
+    from actorlib._worker.actor_calls import ActorCalls, AsyncResultOwner
+    from actorlib._worker.actor_creation import ActorCreation
     from actorlib._worker.engine import LinkReader
+    from actorlib._worker.incoming_links import IncomingLinks
+    from actorlib._worker.objects import WorkerObjects
+    from actorlib._worker.outgoing_links import OutgoingLinks
+    from actorlib._worker.pending import OrderedSender, PendingResults
+    from actorlib._worker.placement_groups import GroupRequests
     from actorlib._worker.startup import Start
+    from actorlib._worker.task_calls import TaskCalls
 
 TOO_LATE = "the result did not come in time; the call goes on"
 WAIT_REPORT_DELAY = 0.1
 """Seconds after which a wait is reported to the owner, as it may be for ever."""
+
+
+if TYPE_CHECKING:
+    lazy = property
+else:
+
+    class lazy:  # noqa: N801  # a decorator
+        """Makes an attribute when something first asks for it.
+
+        It is made once, whichever threads ask, which ``cached_property`` promises no
+        more from Python 3.12 on. Its object has a set, ``made_parts``, of the names of
+        those that are made: to look into its ``__dict__`` would make that dict.
+        """
+
+        def __init__(self, make: Callable[[Any], Any]) -> None:
+            self._make = make
+            self._name = make.__name__
+            self._lock = threading.RLock()
+
+        def __get__(self, instance: Any, owner: type) -> Any:
+            """Gives the attribute; asked where the object has none of that name."""
+            with self._lock:
+                if self._name not in instance.made_parts:
+                    setattr(instance, self._name, self._make(instance))
+                    instance.made_parts.add(self._name)
+                return getattr(instance, self._name)
 
 
 class OwnerClient(ABC):
@@ -75,18 +108,15 @@ class OwnerClient(ABC):
 
     Args:
         start: What the START frame said.
-        loop: What refs take for their loop.
+        loop: What refs take for their loop; None where no loop runs.
         pipe: The pipe to the owner.
         reader: Reads what comes over links.
 
     Attributes:
         pipe: The pipe to the owner.
-        loop: What refs take for their loop: with an event loop, that which reads.
         memory: The memory that large values are shared in.
-        sender: Sends what is about other actors, in order.
         refcount: Counts the handles that it holds.
-        outgoing_links: The links to actors that it calls.
-        incoming_links: The links from actors that call it.
+        made_parts: The names of those that were made because something asked for them.
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
         is_call_quick: Whether the call that runs is known to take no time: what loading
@@ -97,51 +127,132 @@ class OwnerClient(ABC):
     def __init__(
         self,
         start: Start,
-        loop: asyncio.AbstractEventLoop,
+        loop: asyncio.AbstractEventLoop | None,
         pipe: BlockingChannel,
         reader: LinkReader,
     ) -> None:
-        memory = self.memory = pipe.memory
-        self.context = start.context(process=self)
+        self.memory = pipe.memory
+        self.made_parts: set[str] = set()
+        self._config = start.config
+        self._new_context = start.context
+        self._reader = reader
         self.actor_class: type = object
         self._label = start.label
         self._prefix = start.config.prefix
         self._interface: Callable[[], Interface]
-        self.loop = loop
-        self._results = PendingResults(loop, self)
-        self.sender = OrderedSender(self, self.post)
+        self._loop = loop
         self.refcount = LocalRefCount()
-        session = int.from_bytes(start.config.prefix[4:])
-        sharing = None if start.config.runs_functions else pipe.sharing
-        self.outgoing_links = OutgoingLinks(self, reader, session, sharing)
-        self.incoming_links = IncomingLinks(self, reader, session, sharing)
-        self._actor_calls = ActorCalls(self, self._results, self.outgoing_links, loop)
-        self._async_owner = AsyncResultOwner(self, self.stop)
-        self._objects = WorkerObjects(
-            self, start.config.prefix, self._results.new_unasked
-        )
-        self._ids = itertools.count(1)
-        self._is_inline = start.config.is_inline
-        self._task_calls = TaskCalls(
-            self,
-            self._results,
-            loop,
-            self.check_parent,
-            is_inline=self._is_inline,
-        )
         self._is_in_fork = False
         self.is_over = self.is_call_quick = self.returns_late = False
         self._exited_calls: set[int] = set()
         self.pipe = pipe
-        self.pending = PendingCalls()
-        self.groups = GroupRequests(self)
-        blocks = prefix_of_kind(start.config.prefix, BLOCK_KIND)
-        memory.bind_to(blocks, self, self.receive_pending)
+        blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
+        self.memory.bind_to(blocks, self, self.receive_pending)
 
-    @cached_property
+    # What is made when it is asked for.
+
+    @lazy
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """What refs take for their loop: with an event loop, that which reads."""
+        if self._loop is not None:
+            return self._loop
+        from actorlib._core.object_ref import immediate_loop  # noqa: PLC0415  # seldom
+
+        return immediate_loop()
+
+    if TYPE_CHECKING:
+        context: RuntimeContext  # which a verb may replace
+    else:
+
+        @lazy
+        def context(self) -> RuntimeContext:
+            """Where the code of this worker runs; see Engine."""
+            return self._new_context(process=self)
+
+    @lazy
+    def pending(self) -> PendingCalls:
+        """The calls that the code of this worker has made; see Engine."""
+        return PendingCalls()
+
+    @lazy
+    def sender(self) -> OrderedSender:
+        """Sends what is about other actors, in order."""
+        from actorlib._worker.pending import OrderedSender  # noqa: PLC0415  # seldom
+
+        return OrderedSender(self, self.post)
+
+    @lazy
+    def outgoing_links(self) -> OutgoingLinks:
+        """The links to actors that it calls."""
+        from actorlib._worker.outgoing_links import OutgoingLinks  # noqa: PLC0415  # seldom
+
+        return OutgoingLinks(self, self._reader, *self._link_ends())
+
+    @lazy
+    def incoming_links(self) -> IncomingLinks:
+        """The links from actors that call it."""
+        from actorlib._worker.incoming_links import IncomingLinks  # noqa: PLC0415  # seldom
+
+        return IncomingLinks(self, self._reader, *self._link_ends())
+
+    def _link_ends(self) -> tuple[int, SegmentSharing | None]:
+        """Gives the session's number and, if it may have links, who brings them."""
+        config = self._config
+        sharing = None if config.runs_functions else self.pipe.sharing
+        return int.from_bytes(self._prefix[4:]), sharing
+
+    @lazy
+    def groups(self) -> GroupRequests:
+        """The placement groups; see Engine."""
+        from actorlib._worker.placement_groups import GroupRequests  # noqa: PLC0415  # seldom
+
+        return GroupRequests(self)
+
+    @lazy
+    def _results(self) -> PendingResults:
+        from actorlib._worker.pending import PendingResults  # noqa: PLC0415  # seldom
+
+        return PendingResults(self.loop, self)
+
+    @lazy
+    def _actor_calls(self) -> ActorCalls:
+        from actorlib._worker.actor_calls import ActorCalls  # noqa: PLC0415  # seldom
+
+        return ActorCalls(self, self._results, self.outgoing_links, self.loop)
+
+    @lazy
+    def _async_owner(self) -> AsyncResultOwner:
+        from actorlib._worker.actor_calls import AsyncResultOwner  # noqa: PLC0415  # seldom
+
+        return AsyncResultOwner(self, self.stop)
+
+    @lazy
+    def _objects(self) -> WorkerObjects:
+        from actorlib._worker.objects import WorkerObjects  # noqa: PLC0415  # seldom
+
+        return WorkerObjects(self, self._prefix, self._results.new_unasked)
+
+    @lazy
+    def _task_calls(self) -> TaskCalls:
+        from actorlib._worker.task_calls import TaskCalls  # noqa: PLC0415  # seldom
+
+        return TaskCalls(
+            self,
+            self._results,
+            self.loop,
+            self.check_parent,
+            is_inline=self._config.is_inline,
+        )
+
+    @lazy
     def _creation(self) -> ActorCreation:
-        # Most workers create nothing. Two threads may make two: they agree.
-        return ActorCreation(self, is_inline=self._is_inline)
+        from actorlib._worker.actor_creation import ActorCreation  # noqa: PLC0415  # seldom
+
+        return ActorCreation(self, is_inline=self._config.is_inline)
+
+    @lazy
+    def _ids(self) -> itertools.count[int]:
+        return itertools.count(1)
 
     @abstractmethod
     def post(self, frame: Frame) -> None:
@@ -214,8 +325,9 @@ class OwnerClient(ABC):
     def release_frames(self, *, wait: bool = True) -> list[Frame]:
         """Makes the frames that give borrowed references back now."""
         returned = self.refcount.take_returned(wait=wait)
-        for actor, _ in returned:
-            self.outgoing_links.forget(actor)
+        if returned and "outgoing_links" in self.made_parts:
+            for actor, _ in returned:
+                self.outgoing_links.forget(actor)
         return [(RELEASE_REFS, actor, count) for actor, count in returned]
 
     # The verbs.
@@ -444,8 +556,10 @@ class OwnerClient(ABC):
         """
         self._is_in_fork = self.is_over = True
         self.pipe.close_in_fork()
-        self.outgoing_links.close_in_fork()
-        self.incoming_links.close_in_fork()
+        if "outgoing_links" in self.made_parts:
+            self.outgoing_links.close_in_fork()
+        if "incoming_links" in self.made_parts:
+            self.incoming_links.close_in_fork()
 
     # Answers.
 

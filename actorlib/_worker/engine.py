@@ -29,14 +29,17 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
 
     Attributes:
         refcount: Counts the handles that the worker holds.
-        sender: Sends what is about actors, in order.
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
     """
 
     refcount: LocalRefCount
-    sender: OrderedSender
     is_over: bool
+
+    @property
+    def sender(self) -> OrderedSender:
+        """Sends what is about actors, in order."""
+        ...
 
     def check_over(self, call: int, error: BaseException | None = None) -> None:
         """Returns only if a call is to be answered although ``is_over``.

@@ -47,6 +47,7 @@ from actorlib._wire.forkserver_protocol import (
     REQUEST,
     worker_mark,
 )
+from actorlib._worker.__main__ import import_parts
 from actorlib._worker.os_process import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -130,6 +131,7 @@ def _received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 
 Report: TypeAlias = tuple[Any, ...]
 
+_REHEARSALS = 10
 _BATCH = 32
 """How many requests are served before children that have ended are reaped."""
 
@@ -137,6 +139,8 @@ _BATCH = 32
 # forty pages of memory for that.
 _handle: Any = importlib.import_module("_signal").signal
 _SIGCHLD, _SIGINT, _SIG_DFL = map(int, (signal.SIGCHLD, signal.SIGINT, signal.SIG_DFL))
+_SIGKILL = int(signal.SIGKILL)
+_detach: Any = importlib.import_module("_socket").socket.detach
 
 
 class Template:
@@ -176,7 +180,7 @@ class Template:
         self._wakeup_in = wakeup
         self._owner_is_there = True
         self._preforked = PreforkedChildren(room_for_children)
-        self._rest = [] if spawn else rest()
+        self._rest = [] if spawn else [import_parts, *rest(), self._rehearse]
         self._has_forked = False
         self._warm_up_frames: list[bytes] = []
         self._run_worker: Callable[[socket.socket], NoReturn]
@@ -246,6 +250,24 @@ class Template:
         while self._rest:
             self._rest.pop(0)()
 
+    def _rehearse(self) -> None:
+        """Lives the lives of a few small actors, of which children have what is kept.
+
+        The interpreter keeps in memory what it has looked up, and how code has run.
+        Each child would write that anew: a tenth of the pages that it copies.
+        """
+        for _ in range(_REHEARSALS):
+            with contextlib.suppress(
+                BaseException
+            ):  # an actor's life shows what is wrong
+                run_warm_up(self._frames())
+        gc.collect()
+        gc.freeze()
+
+    def _frames(self) -> list[bytes]:
+        self._warm_up_frames = self._warm_up_frames or warm_up_frames()
+        return self._warm_up_frames
+
     # Requests.
 
     def _serve_requests(self) -> None:
@@ -294,7 +316,7 @@ class Template:
     def _prefork(self) -> None:
         if not self._preforked.is_one_missing(time.monotonic()):
             return
-        self._warm_up_frames = self._warm_up_frames or warm_up_frames()
+        self._frames()  # which children share
         # What fails here fails again, and is told, when there is somebody who needs it.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
             ours, theirs = map(unused.enter_context, socket.socketpair())
@@ -330,14 +352,14 @@ class Template:
         """Makes a fork a process of its own."""
         os.setsid()
         parent = os.getppid()
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, _SIGKILL)
         if os.getppid() != parent:  # it died before the kernel was told to watch
             os._exit(1)
         signal.set_wakeup_fd(-1)
         _handle(_SIGCHLD, _SIG_DFL)
         _handle(_SIGINT, signal.default_int_handler)
         for parents in (self._control, self._wakeup, self._wakeup_in):
-            os.close(parents.detach())
+            os.close(_detach(parents))
         if self._watched is not None:
             os.close(self._watched)
         self._preforked.close()
@@ -362,7 +384,7 @@ class Template:
         self._begin_child()
         templates.close()
         with contextlib.suppress(BaseException):  # its own life shows what is wrong
-            run_warm_up(self._warm_up_frames)
+            run_warm_up(self._frames())
         self._serve_worker(*wait_for_work(sock))
 
     def _serve_worker(self, descriptors: list[int], worker: int) -> NoReturn:

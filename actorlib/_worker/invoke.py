@@ -15,11 +15,8 @@ from actorlib._core.current_call import running
 from actorlib._core.engine import collecting_ids
 from actorlib._shm.memory import share_payload
 from actorlib._wire import serialization
-from actorlib._wire.arguments import encode_error
-from actorlib._wire.batches import await_each, call_each
 from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.codec import are_scalars
-from actorlib._wire.errors import traceback_of, unsendable_reason
 from actorlib._wire.messages import (
     CANCELLED,
     FAILURE,
@@ -160,6 +157,8 @@ def encode_item(
 def _unsendable(
     engine: SendingEngine, action: str, value: object, error: Exception
 ) -> SerializationError:
+    from actorlib._wire.errors import unsendable_reason  # noqa: PLC0415  # asyncio
+
     with collecting_ids(engine):  # what is in it and counted is not to blame
         why = unsendable_reason(value, error)
     unsendable = SerializationError(
@@ -195,6 +194,11 @@ def constructor_failure(
 def _failure(
     engine: SendingEngine, call: int, error: BaseException, where: str
 ) -> Frame:
+    # Both load asyncio, which is half of what a template would have to import before
+    # it can fork its first worker.
+    from actorlib._wire.arguments import encode_error  # noqa: PLC0415
+    from actorlib._wire.errors import traceback_of  # noqa: PLC0415
+
     text = traceback_of(error)
     summary = one_line(error)
     payload, lent = encode_error(engine, error)
@@ -238,6 +242,8 @@ def call_with(
         BaseException: What the method raised.
     """
     if "batch" in headers:
+        from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+
         method = partial(call_each, method, headers["batch"])
         args = (args,)
     if "variables" not in headers:
@@ -277,6 +283,8 @@ def start_async(
         What is to be awaited.
     """
     if "batch" in headers:
+        from actorlib._wire.batches import await_each  # noqa: PLC0415  # asyncio
+
         return await_each(method, headers["batch"], arguments[0], gate_places)
     begun: Coroutine[Any, Any, object] = method(*arguments[0], **arguments[1])
     return stream(begun) if "stream" in headers else begun

@@ -26,8 +26,10 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
+# Looked up once: a child would copy pages to make the functions anew.
 _libc = ctypes.CDLL(None)
 _prctl = getattr(_libc, "prctl", None)  # Linux has it
+_fflush = _libc.fflush
 _ASKED = 8
 
 
@@ -231,4 +233,4 @@ def _flush() -> None:
         with contextlib.suppress(BaseException):
             stream.flush()
     with contextlib.suppress(BaseException):
-        ctypes.CDLL(None).fflush(None)  # what C code has printed
+        _fflush(None)  # what C code has printed

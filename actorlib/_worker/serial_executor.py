@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import ActorExit, set_engine
-from actorlib._core.object_ref import immediate_loop
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
@@ -26,7 +25,6 @@ from actorlib._wire.messages import (
 )
 from actorlib._worker import invoke
 from actorlib._worker.client import WAIT_REPORT_DELAY, OwnerClient
-from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.method_timing import MethodTiming
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
 
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.generator_runner import GeneratorRunner
+    from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.startup import Start
 
 
@@ -48,7 +48,7 @@ class SerialOwnerClient(OwnerClient):
     """
 
     def __init__(self, start: Start, pipe: BlockingChannel, inbox: Inbox) -> None:
-        super().__init__(start, immediate_loop(), pipe, inbox)
+        super().__init__(start, None, pipe, inbox)
         self.inbox = inbox
         # The one thread that runs methods, if there is one.
         self._method_thread = None if start.config.limits else threading.get_ident()
@@ -119,17 +119,21 @@ class SerialOwnerClient(OwnerClient):
 
     def drain_links(self) -> bool:
         """Closes the links to this actor; True if calls were left on them."""
+        if "incoming_links" not in self.made_parts:
+            return False
         frames = self.incoming_links.close_links()
         self.inbox.take(frames)
         return bool(frames)
 
     def finish(self) -> None:
         """Sends what was answered, and what was asked and waits for its arguments."""
-        sent: list[bool] = []
-        self.sender.when_all_sent(lambda: sent.append(True))
-        self.incoming_links.flush()
+        if "incoming_links" in self.made_parts:
+            self.incoming_links.flush()
         self.pipe.flush()
-        self.inbox.read(lambda: bool(sent))
+        if "sender" in self.made_parts:
+            sent: list[bool] = []
+            self.sender.when_all_sent(lambda: sent.append(True))
+            self.inbox.read(lambda: bool(sent))
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
@@ -175,13 +179,19 @@ class SerialExecutor:
     def __init__(self, client: SerialOwnerClient, instance: object) -> None:
         self._client = client
         self._instance = instance
-        self._pipe = pipe = client.pipe
-        self._inbox = inbox = client.inbox
-        self._links = client.incoming_links
-        self._links.runs_one = True
+        self._pipe = client.pipe
+        self._inbox = client.inbox
+        # Those that a call has come over; most actors have none.
+        self._links: IncomingLinks | None = None
+        self._generators: GeneratorRunner | None = None
         self._timing = MethodTiming()
-        self._generators = GeneratorRunner(
-            partial(getattr, instance),
+
+    def _new_generators(self) -> GeneratorRunner:
+        from actorlib._worker.generator_runner import GeneratorRunner  # noqa: PLC0415  # seldom
+
+        client, inbox, pipe = self._client, self._inbox, self._pipe
+        return GeneratorRunner(
+            partial(getattr, self._instance),
             client.where,
             client,
             inbox.streams,
@@ -191,6 +201,12 @@ class SerialExecutor:
             inbox.cancelled,
             inbox.read_available,
         )
+
+    def _use_links(self) -> IncomingLinks:
+        """Gives the links that a call has come over."""
+        links = self._links = self._client.incoming_links
+        links.runs_one = True
+        return links
 
     def run(self) -> None:
         """Runs the calls until the owner says that the actor is to stop."""
@@ -206,7 +222,8 @@ class SerialExecutor:
                 if (inbox.cancelled and self._was_cancelled(frame[1])) or (
                     has_headers and is_late(frame[4])
                 ):
-                    self._links.call_over(frame[1])
+                    if frame[1] >= LINKED:
+                        self._use_links().call_over(frame[1])
                     with self._client.borrowing(frame[3]):
                         continue
                 if frame[0] == CALL_WITH and is_stream(frame):
@@ -219,7 +236,8 @@ class SerialExecutor:
                 if self._client.drain_links():
                     calls.append(frame)
                     continue
-                self._generators.close()
+                if self._generators is not None:
+                    self._generators.close()
                 self._client.finish()
                 return
 
@@ -238,19 +256,20 @@ class SerialExecutor:
 
     def _serve_call(self, frame: Frame) -> None:
         call, name, links = frame[1], frame[2], self._links
-        if (self._pipe.has_gathered or links.gathered) and not self._timing.is_quick(
-            name
-        ):
+        if (
+            self._pipe.has_gathered or (links is not None and links.gathered)
+        ) and not self._timing.is_quick(name):
             self.flush()
         if frame[3] is not None:
             self._client.is_call_quick = self._timing.is_quick(name)
         if call >= LINKED:
+            links = self._use_links()
             links.call_began(call, name)
         started = time.perf_counter()
         answer, held = invoke.invoke(self._client, self._instance, frame)
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
-        if call < LINKED:
+        if call < LINKED or links is None:
             self._pipe.gather(answer)
         else:
             links.gather(answer)
@@ -265,12 +284,14 @@ class SerialExecutor:
         if self._client.refcount.released:  # seldom, so it is looked at here
             for returned in self._client.release_frames():
                 self._pipe.gather(returned)
-        if self._links.gathered:
+        if self._links is not None and self._links.gathered:
             self._links.flush()
         self._pipe.flush()
 
     def _serve_stream(self, frame: Frame) -> None:
         self.flush()
         self._client.is_call_quick = False
+        if self._generators is None:
+            self._generators = self._new_generators()
         if not self._generators.serve(frame):
             self._inbox.streams.pause(self._inbox.streams.of(frame[1]))

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.engine import ActorExit
 from actorlib._core.interface import CALL, READY, class_of, interface_of_source
 from actorlib._core.labels import Label
-from actorlib._core.runtime_context import RuntimeContext
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from actorlib._core.ids import ActorId
+    from actorlib._core.runtime_context import CallLookup, RuntimeContext
     from actorlib._core.runtime_env import RuntimeEnv
     from actorlib._shm.memory import Payload
     from actorlib._worker.engine import WorkerEngine
@@ -142,7 +142,7 @@ def read_start(frame: Frame) -> Start:
     return Start(
         config=config,
         label=Label(config.class_name, config.name),
-        context=_context_of(config),
+        context=partial(_context_of, config),
         threads=ExecutorThreads(),
         source=source,
         borrowed=borrowed,
@@ -150,11 +150,13 @@ def read_start(frame: Frame) -> Start:
     )
 
 
-def _context_of(config: ActorConfig) -> partial[RuntimeContext]:
+def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
+    from actorlib._core.runtime_context import RuntimeContext  # noqa: PLC0415  # seldom
+
     is_actor = not config.runs_functions
     group = config.placement_group
-    return partial(
-        RuntimeContext,
+    return RuntimeContext(
+        process=process,
         namespace=config.namespace,
         job_id=config.prefix[:4].hex(),
         node_id=config.node_id,
