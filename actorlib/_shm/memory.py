@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from actorlib._shm.allocator import PAGE
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from actorlib._shm.views import ViewToken
 
 _log = logging.getLogger("actorlib")
-_WHOLE_NUMBERS: set[type] = {int}
 
 
 Payload: TypeAlias = "bytes | list[Buffer] | SharedPayload"
@@ -293,16 +291,21 @@ class SharedMemory:
         no_item: tuple[Any, Any] = (None, None)
         block, listed = next(iter(location.items()), no_item)
         sizes = cast("tuple[Any, ...]", listed) if type(listed) is tuple else ()
+        nbytes = 0
+        for size in sizes:
+            if type(size) is not int or size < 0:
+                nbytes = -1
+                break
+            nbytes += aligned_size(size)
         if (
-            len(location) != 1
+            nbytes < 0
+            or not sizes
+            or len(location) != 1
             or type(block) is not bytes
             or len(block) != BLOCK_ID_STRUCT.size
-            or set(map(type, sizes)) != _WHOLE_NUMBERS
-            or min(sizes) < 0
         ):
             raise ProtocolError(f"a payload that cannot be: {location!r}")
         name, start = BLOCK_ID_STRUCT.unpack(block)
-        nbytes = sum(map(aligned_size, sizes))
         if start % PAGE or start + nbytes > self.segment(name).size:
             raise ProtocolError(
                 f"a payload that is not inside of its segment: {location!r}"
@@ -381,12 +384,14 @@ class SharedMemory:
         return self._view_token(block)
 
     def _release_block(self, block: bytes) -> None:
-        with suppress(AttributeError):  # an interpreter that is going down
+        try:
             if os.getpid() != self._process:
                 return  # a fork: its parent has views still
             if self._store is not None and self.is_own(block):
                 self._store.remove_view(block)
             self._ref_counter.release(block)
+        except AttributeError:  # an interpreter that is going down
+            pass
 
     def close(self) -> None:
         """Closes every descriptor; views stay valid."""

@@ -13,6 +13,8 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
+from actorlib._core.ids import BLOCK_KIND, kind_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
@@ -95,11 +97,12 @@ class LocalRefCount:
                 self._holders[actor] -= 1
                 if not self._holders[actor]:
                     del self._holders[actor]
-                    # First noted, then asked: the answer may come at any time.
-                    self.awaited.add(actor)
-                    if self.awaits_answer(actor):
-                        continue
-                    self.awaited.discard(actor)
+                    if kind_of(actor) != BLOCK_KIND:  # which nobody calls
+                        # First noted, then asked: the answer may come at any time.
+                        self.awaited.add(actor)
+                        if self.awaits_answer(actor):
+                            continue
+                        self.awaited.discard(actor)
                     borrowed = self._borrowed.pop(actor, 0)
                     returned[actor] = returned.get(actor, 0) + borrowed
         finally:
