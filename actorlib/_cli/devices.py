@@ -19,6 +19,7 @@ from rich.table import Table
 
 import actorlib
 from actorlib.accelerators import Host, discover, families, inventory
+from actorlib.accelerators.claims import Claimant, DeviceClaims
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -49,8 +50,18 @@ _OTHER_VARIABLES = (
 """Variables besides each family's own one that change which devices are meant."""
 
 
+class ClaimFound(TypedDict):
+    """A runtime that has a device; its program is empty if it is not known."""
+
+    pid: int
+    program: str
+
+
 class DeviceFound(TypedDict):
-    """A device that may be granted; see ``actorlib.accelerators.Device``."""
+    """A device that may be granted; see ``actorlib.accelerators.Device``.
+
+    ``claims`` are the runtimes of this user that have it now.
+    """
 
     id: str
     index: int
@@ -64,6 +75,7 @@ class DeviceFound(TypedDict):
     integrated: bool
     source: str
     written: str
+    claims: list[ClaimFound]
 
 
 class NotOffered(TypedDict):
@@ -116,6 +128,7 @@ def summarize(
     accelerators: Sequence[Accelerator],
     environ: Mapping[str, str],
     took: float,
+    claims: Mapping[Device, Sequence[Claimant]] | None = None,
 ) -> Summary:
     """Sums up in plain values what was found, in an order that does not change.
 
@@ -124,8 +137,10 @@ def summarize(
         accelerators: The families.
         environ: The owner's environment.
         took: How many seconds it took to find out.
+        claims: Who has claimed devices; None for nobody. Default: None.
     """
     found = inventory(detections, {}, accelerators)
+    claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
     offered = {detection.family: detection for detection in found.detections}
     names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
         *_OTHER_VARIABLES
@@ -138,6 +153,7 @@ def summarize(
                 offered[family.family],
                 found.by_family.get(family.family, ()),
                 environ,
+                claimed,
             )
             for family in sorted(accelerators, key=lambda family: family.family)
         ],
@@ -163,6 +179,7 @@ def _family(
     detection: Detection,
     devices: Sequence[Device],
     environ: Mapping[str, str],
+    claimed: Mapping[tuple[str, str], Sequence[Claimant]],
 ) -> FamilyFound:
     return {
         "family": family.family,
@@ -172,12 +189,15 @@ def _family(
         "said": detection.said,
         "outer": None if detection.outer is None else [*detection.outer],
         "reason": detection.reason,
-        "devices": [_device(device) for device in devices],
+        "devices": [
+            _device(device, claimed.get((device.family, device.id), ()))
+            for device in devices
+        ],
         "rejected": [_rejected(rejected) for rejected in detection.rejected],
     }
 
 
-def _device(device: Device) -> DeviceFound:
+def _device(device: Device, claimants: Sequence[Claimant]) -> DeviceFound:
     return {
         "id": device.id,
         "index": device.index,
@@ -191,6 +211,7 @@ def _device(device: Device) -> DeviceFound:
         "integrated": device.integrated,
         "source": device.source,
         "written": device.written,
+        "claims": [{"pid": each.pid, "program": each.program} for each in claimants],
     }
 
 
@@ -248,7 +269,10 @@ def show(
     with contextlib.redirect_stdout(sys.stderr):
         detections = discover(host, every)
     took = time.perf_counter() - started
-    summary = summarize(detections, every, host.environ, took)
+    claims = DeviceClaims(host).claimants(
+        device for detection in detections for device in detection.devices
+    )
+    summary = summarize(detections, every, host.environ, took, claims)
     # Not markup: device names and reasons are the machine's own words.
     console = Console(markup=False, emoji=False, highlight=False)
     if as_json:
@@ -262,7 +286,7 @@ def draw(summary: Summary) -> RenderableType:
     sections = (
         _table(
             "Devices that actors may hold",
-            "family kind id model type memory identity links mask",
+            "family kind id model type memory identity links mask taken-by",
             _offered(summary),
         )
         or "There is no accelerator here that actors could hold.\n",
@@ -308,6 +332,7 @@ def _offered(summary: Summary) -> list[Sequence[str]]:
                 _identity(device, length),
                 _links(device, devices, length),
                 _written(device, length) if family["variable"] else _NOTHING,
+                _claims(device),
             )
             rows.append((kind, device["index"], row))
     return [row for _, _, row in sorted(rows)]
@@ -338,6 +363,11 @@ def _identity(device: DeviceFound, length: int) -> str:
 def _written(device: DeviceFound, length: int) -> str:
     is_uuid = device["written"] == device["uuid"]
     return "its UUID" if is_uuid else device["written"][:length]
+
+
+def _claims(device: DeviceFound) -> str:
+    each = (Claimant(**claim) for claim in device["claims"])
+    return ", ".join(map(str, each)) or _NOTHING
 
 
 def _memory(device: DeviceFound) -> str:

@@ -16,6 +16,7 @@ from actorlib._core.validation import (
 )
 
 ENGINES = ("local", "inline", "ray")
+DEVICES = ("all", "free")
 MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
@@ -32,6 +33,7 @@ class RuntimeKeywords(TypedDict, total=False):
     num_gpus: int | None
     memory: float | str | None
     resources: Mapping[str, int] | None
+    devices: Literal["all", "free"]
     preload: Sequence[str]
     start_method: Literal["template", "spawn"] | None
     log_to_driver: bool
@@ -55,11 +57,11 @@ class RuntimeOptions:
         engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
             all of them in this one, for debuggers and unit tests; ``"ray"`` runs them
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
-            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
-            ``start_method``, ``mask_form``, ``object_store_full``, ``share_above`` and
-            ``actor_history`` do nothing, and what a cluster has that runs already is
-            what it says. Default: None, which is what the variable ``ACTORLIB_ENGINE``
-            says, else local.
+            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
+            ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
+            ``share_above`` and ``actor_history`` do nothing, and what a cluster has
+            that runs already is what it says. Default: None, which is what the variable
+            ``ACTORLIB_ENGINE`` says, else local.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
             machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
             ``"ray://10.0.0.5:10001"``, its client server. Default: None, which is what
@@ -73,6 +75,9 @@ class RuntimeOptions:
             for what this process may use.
         resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
             whole numbers. Default: None: devices that are not named are those found.
+        devices: ``"free"`` takes only devices that no other runtime of this user has
+            taken, and leaves the others to them; ``"all"`` shares them, and says at the
+            start who else has them. Default: ``"all"``.
         preload: Modules that workers find imported already. They are imported once, in
             the template, and must not initialise an accelerator there. Where workers
             are spawned by default, they start without them. Default: (), for none.
@@ -116,6 +121,7 @@ class RuntimeOptions:
     num_gpus: int | None = None
     memory: float | str | None = None
     resources: Mapping[str, int] | None = None
+    devices: Literal["all", "free"] = "all"
     preload: Sequence[str] = ()
     start_method: Literal["template", "spawn"] | None = None
     log_to_driver: bool = True
@@ -142,6 +148,7 @@ class RuntimeOptions:
         object.__setattr__(self, "preload", checked_modules(self.preload))
         if self.engine is not None:
             check_one_of("engine", self.engine, ENGINES)
+        check_one_of("devices", self.devices, DEVICES)
         if self.address is not None:
             check_text("address", self.address, "'auto'")
         if self.start_method is not None:

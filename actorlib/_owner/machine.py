@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.kinds import GPU, KINDS, UNITS
+from actorlib._core.log import warn
 from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
@@ -32,6 +33,7 @@ from actorlib.accelerators import (
     families,
     inventory,
 )
+from actorlib.accelerators.claims import DeviceClaims, describe_claims
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from actorlib._owner.shared_memory import ObjectStore
     from actorlib._owner.teardown import Phase
     from actorlib._processes.launcher import Launcher, WorkerProcess
-    from actorlib.accelerators import Detection
+    from actorlib.accelerators import Device
 
 HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
 _LOOK_INTERVAL = 1.0
@@ -60,6 +62,7 @@ class LocalNode:
         found: The devices that may be granted.
         capacity: Everything that may be granted, devices included.
         launcher: Starts workers.
+        claims: Tells other programs which of the devices this one has.
 
     Attributes:
         inventory: The devices that may be granted, and why not more.
@@ -73,12 +76,14 @@ class LocalNode:
         found: Inventory,
         capacity: Resources,
         launcher: Launcher,
+        claims: DeviceClaims,
     ) -> None:
         self.inventory = found
         self.capacity = capacity
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
+        self._claims = claims
         self._oom_kills = _oom_kills(host)
         self._next_look = 0.0
 
@@ -97,24 +102,26 @@ class LocalNode:
             meanwhile: Called in another thread while the template starts.
 
         Raises:
-            ValueError: More is declared than the owner may see.
+            ValueError: More is declared than the owner may see, or than is free.
+            TimeoutError: Another program keeps choosing free devices.
             TemplateError: Workers cannot be started.
         """
         host = Host()
+        claims = DeviceClaims(host)
         starting = asyncio.get_running_loop().create_task(launcher.start())
         try:
-            detections = await asyncio.to_thread(_look_around, host, meanwhile)
-            found = inventory(
-                detections, _declared(options), mask_form=options.mask_form
+            found = await asyncio.to_thread(
+                _look_around, host, claims, options, meanwhile
             )
             capacity = _capacity(host, found, options)
             await starting
         except BaseException:
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
+            claims.release()
             await launcher.aclose()
             raise
-        return cls(host, found, capacity, launcher)
+        return cls(host, found, capacity, launcher, claims)
 
     @property
     def is_shared(self) -> bool:
@@ -206,15 +213,18 @@ class LocalNode:
         return bytes_of("object_store_memory", options.object_store_memory)
 
     def close_in_fork(self) -> None:
-        """Forgets in a fork what was launched: it is the parent's."""
+        """Forgets in a fork what was launched and claimed: it is the parent's."""
+        self._claims.release()
         self._launcher.close_in_fork()
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""
+        self._claims.release()
         return self._launcher.abandon()
 
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
+        self._claims.release()
         await self._launcher.aclose()
 
 
@@ -400,11 +410,45 @@ class WorkerStarter:
 
 
 def _look_around(
-    host: Host, meanwhile: Callable[[], object] | None
-) -> tuple[Detection, ...]:
+    host: Host,
+    claims: DeviceClaims,
+    options: RuntimeOptions,
+    meanwhile: Callable[[], object] | None,
+) -> Inventory:
+    """Finds out what may be granted, and claims the devices among it."""
     if meanwhile is not None:
         meanwhile()
-    return discover(host)
+    detections = discover(host)
+    every = [device for detection in detections for device in detection.devices]
+    declared, form = _declared(options), options.mask_form
+    if options.devices == "free" and every:
+        with claims.choosing():
+            taken = {
+                device: " and ".join(map(str, claimants))
+                for device, claimants in claims.claimants(every).items()
+            }
+            found = inventory(detections, declared, mask_form=form, claimed=taken)
+            claims.claim(_physical(found))
+        return found
+    found = inventory(detections, declared, mask_form=form)
+    here = _physical(found)
+    claims.claim(here)
+    if shared := claims.claimants(here):
+        warn(
+            "other runtimes of this user have devices that this one may grant, too: "
+            "%s. Take only what nobody has by init(devices='free')",
+            describe_claims(shared),
+        )
+    return found
+
+
+def _physical(found: Inventory) -> list[Device]:
+    return [
+        device
+        for devices in found.devices.values()
+        for device in devices
+        if not device.logical
+    ]
 
 
 def _declared(options: RuntimeOptions) -> dict[str, int]:

@@ -11,6 +11,8 @@ all families have in common, in reading order:
 * ``discovery``: lists all families, and asks them side by side what they have.
 * ``inventory``: draws up what a runtime may grant; turns a lease into an environment,
   and into the ids that the user is told.
+* ``claims``, ``held_names``: tell other programs which devices this one has, and who
+  else has them.
 * ``files``, ``pci``: read device files, and what sysfs says of a PCI device.
 
 The families, each beginning with its vendor's rules and their sources:
@@ -41,6 +43,7 @@ from actorlib.accelerators.base import (
     Share,
 )
 from actorlib.accelerators.discovery import discover, families
+from actorlib.accelerators.held_names import HeldNames
 from actorlib.accelerators.host import Host
 from actorlib.accelerators.inventory import (
     Inventory,
@@ -54,6 +57,7 @@ __all__ = [
     "Accelerator",
     "Detection",
     "Device",
+    "HeldNames",
     "Host",
     "Inventory",
     "Kind",

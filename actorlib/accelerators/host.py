@@ -14,10 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from actorlib._core.public import public
+from actorlib.accelerators.held_names import LockedFiles, SocketNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import ModuleType
+
+    from actorlib.accelerators.held_names import HeldNames
 
 
 @public("actorlib.accelerators")
@@ -129,6 +132,13 @@ class Host:
             ImportError: It is not installed, or cannot be loaded.
         """
         return importlib.import_module(name)
+
+    def names(self) -> HeldNames:
+        """Returns the names that processes of this user hold, for all to read."""
+        if sys.platform == "linux":
+            return SocketNames()
+        folder = self.environ.get("TMPDIR") or "/tmp"
+        return LockedFiles(Path(folder, f"actorlib-{os.getuid()}"))
 
     def affinity(self) -> int:
         """Counts the logical CPUs that the scheduler may run this process on."""

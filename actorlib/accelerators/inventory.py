@@ -58,6 +58,7 @@ def inventory(
     declared: Mapping[str, int | None],
     asked: Sequence[Accelerator] | None = None,
     mask_form: str | None = None,
+    claimed: Mapping[Device, str] | None = None,
 ) -> Inventory:
     """Draws up what one runtime may grant, from what was found and what was declared.
 
@@ -71,14 +72,19 @@ def inventory(
         asked: The families that were asked; None for every family. Default: None.
         mask_form: How masks are to be written, ``"index"`` or ``"uuid"``; None for what
             is best for each family. Default: None.
+        claimed: Devices that are left to others, each with their names. Default: None,
+            for none.
 
     Raises:
-        ValueError: More is declared than the owner's visibility variable names, or a
-            mask cannot be written in that form.
+        ValueError: More is declared than the owner's visibility variable names, or than
+            is left of what was found; or a mask cannot be written in that form.
     """
     every = families() if asked is None else asked
     here = {detection.family for detection in detections if detection.devices}
     detections = _without_integrated(detections)
+    if claimed:
+        detections = _without_claimed(detections, claimed)
+        _check_left(detections, claimed, declared)
     found = {detection.family: detection for detection in detections}
     kinds: dict[str, Kind] = {}
     for family in every:
@@ -292,24 +298,65 @@ def _without_integrated(detections: Sequence[Detection]) -> tuple[Detection, ...
         for device in detection.devices
         if not device.integrated
     }
+    why = "part of the CPU; this machine has other devices"
+    return _without(
+        detections,
+        {
+            device: why
+            for detection in detections
+            for device in detection.devices
+            if device.integrated and device.kind in apart
+        },
+    )
 
-    def is_kept(device: Device) -> bool:
-        return not device.integrated or device.kind not in apart
 
+def _without_claimed(
+    detections: Sequence[Detection], claimed: Mapping[Device, str]
+) -> tuple[Detection, ...]:
+    """Rejects what others have claimed."""
+    reasons = {device: f"held by {who}" for device, who in claimed.items()}
+    return _without(detections, reasons)
+
+
+def _check_left(
+    detections: Sequence[Detection],
+    claimed: Mapping[Device, str],
+    declared: Mapping[str, int | None],
+) -> None:
+    """Makes sure that nothing is declared in the place of what others have claimed."""
+    for kind in dict.fromkeys(device.kind for device in claimed):
+        left = sum(d.kind == kind for each in detections for d in each.devices)
+        if (declared.get(kind) or 0) > left:
+            held = ", ".join(
+                f"{device.kind} {device.id} by {who}"
+                for device, who in claimed.items()
+                if device.kind == kind
+            )
+            raise ValueError(
+                f"{declared[kind]} {kind} declared with devices='free', and "
+                f"{left} {'is' if left == 1 else 'are'} free. Held: {held}. Declare at "
+                "most what is free, or share with devices='all'"
+            )
+
+
+def _without(
+    detections: Sequence[Detection], reasons: Mapping[Device, str]
+) -> tuple[Detection, ...]:
+    """Moves devices to what is rejected, each with its reason."""
     return tuple(
         replace(
             detection,
-            devices=tuple(filter(is_kept, detection.devices)),
+            devices=tuple(d for d in detection.devices if d not in reasons),
             rejected=(
                 *detection.rejected,
                 *(
                     Rejected(
                         name=f"{device.kind} {device.id}",
                         model=device.model,
-                        why="part of the CPU; this machine has other devices",
+                        why=reasons[device],
                     )
                     for device in detection.devices
-                    if not is_kept(device)
+                    if device in reasons
                 ),
             ),
         )

@@ -75,11 +75,11 @@ def init(address: str | None = None, **options: Any) -> Context:
         engine: ``"local"`` runs each actor in a process of its own; ``"inline"`` runs
             all of them in this one, for debuggers and unit tests; ``"ray"`` runs them
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
-            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``preload``,
-            ``start_method``, ``mask_form``, ``object_store_full``, ``share_above`` and
-            ``actor_history`` do nothing, and what a cluster has that runs already is
-            what it says. Default: None, which is what the variable ``ACTORLIB_ENGINE``
-            says, else local.
+            ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
+            ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
+            ``share_above`` and ``actor_history`` do nothing, and what a cluster has
+            that runs already is what it says. Default: None, which is what the variable
+            ``ACTORLIB_ENGINE`` says, else local.
         num_cpus: CPUs to give out, a whole number, 0 or more. Default: None, for those
             this process may use.
         num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
@@ -88,6 +88,9 @@ def init(address: str | None = None, **options: Any) -> Context:
             for what this process may use.
         resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
             whole numbers. Default: None: devices that are not named are those found.
+        devices: ``"free"`` takes only devices that no other runtime of this user has
+            taken, and leaves the others to them; ``"all"`` shares them, and says at the
+            start who else has them. Default: ``"all"``.
         preload: Modules that workers find imported already. They are imported once, in
             the template, and must not initialise an accelerator there. Where workers
             are spawned by default, they start without them. Default: (), for none.

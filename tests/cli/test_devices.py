@@ -271,6 +271,20 @@ def test_page_when_nothing_is_known_in_a_column_then_it_is_left_out(
     assert "family kind id model mask" in text
 
 
+def test_page_when_a_runtime_has_a_device_then_it_is_named(
+    shown: Shown, tmp_path: Path
+) -> None:
+    host = RecordedHost()
+    host.shared = tmp_path / "names"
+    release = host.names().hold(f"odd/0/{os.getppid()}")
+
+    text = shown.text(host, Odd(odd(model="Oddity")))
+    release()
+
+    assert "family kind id model mask taken-by" in text
+    assert f"(pid {os.getppid()})" in text
+
+
 # For machines.
 
 

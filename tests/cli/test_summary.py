@@ -12,6 +12,7 @@ from helpers.nvml import Card, nvidia_host
 from actorlib._cli.devices import summarize
 from actorlib._core.kinds import GPU, TPU
 from actorlib.accelerators import Accelerator, Detection, Device, Rejected, discover
+from actorlib.accelerators.claims import Claimant
 from actorlib.accelerators.nvidia import Nvidia
 
 if TYPE_CHECKING:
@@ -55,9 +56,16 @@ class Silent(Accelerator):
         return Detection(family=self.family)
 
 
-def summary_of(host: Host, *asked: Accelerator) -> Summary:
+def summary_of(host: Host, *asked: Accelerator, taken_by: int = 0) -> Summary:
     every: Sequence[Accelerator] = asked or (Silent(), Nvidia(), Chips())
-    return summarize(discover(host, every), every, host.environ, 0.25)
+    found = discover(host, every)
+    claims = {
+        device: [Claimant(taken_by, "python train.py")]
+        for detection in found
+        for device in detection.devices
+        if taken_by
+    }
+    return summarize(found, every, host.environ, 0.25, claims)
 
 
 def family_of(summary: Summary, name: str) -> FamilyFound:
@@ -65,7 +73,7 @@ def family_of(summary: Summary, name: str) -> FamilyFound:
 
 
 def test_device_when_found_then_all_that_is_known_of_it_is_told() -> None:
-    summary = summary_of(nvidia_host(*CARDS), Nvidia())
+    summary = summary_of(nvidia_host(*CARDS), Nvidia(), taken_by=812)
 
     assert family_of(summary, "nvidia")["devices"][1] == {
         "id": "1",
@@ -80,6 +88,7 @@ def test_device_when_found_then_all_that_is_known_of_it_is_told() -> None:
         "integrated": False,
         "source": "NVML",
         "written": "1",
+        "claims": [{"pid": 812, "program": "python train.py"}],
     }
 
 

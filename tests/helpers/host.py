@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, final
 
+from actorlib.accelerators.held_names import LockedFiles
 from actorlib.accelerators.host import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
+
+    from actorlib.accelerators.held_names import HeldNames
 
 GIB = 2**30
 
 HOSTS = Path(__file__).parent.parent / "accelerators" / "hosts"
+
+
+_OF_PROCESSES = re.compile(r"/proc/\d+/")
+
+
+class _Nobody:
+    """Names of which nobody knows."""
+
+    def hold(self, name: str) -> Callable[[], None]:  # noqa: ARG002
+        """Holds nothing."""
+        return lambda: None
+
+    def held(self) -> Iterator[str]:
+        """Nothing is held."""
+        return iter(())
 
 
 @final
@@ -35,7 +54,13 @@ class RecordedHost(Host):
         memory: Physical memory in bytes.
         system: As ``sys.platform``.
         architecture: As ``uname -m``.
+
+    Attributes:
+        shared: Where the programs that share the machine hold names; they are processes
+            of this one. None unless it is set: then it is all alone.
     """
+
+    shared: Path | None = None
 
     def __init__(
         self,
@@ -99,7 +124,13 @@ class RecordedHost(Host):
 
     def read_text(self, path: str) -> str | None:
         """The recorded text, or None."""
+        if self.shared is not None and _OF_PROCESSES.match(path):
+            return super().read_text(path)
         return self._files.get(path)
+
+    def names(self) -> HeldNames:
+        """Locked files in the shared folder, or nothing."""
+        return LockedFiles(self.shared) if self.shared is not None else _Nobody()
 
     def glob(self, pattern: str) -> list[str]:
         """The recorded files, devices, links and folders that match, sorted."""

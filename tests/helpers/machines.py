@@ -18,6 +18,8 @@ from helpers.nvml import nvidia_machine
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from helpers.host import RecordedHost
+
 _OURS = "ACTORLIB_WORKER"
 
 _WRITTEN = (
@@ -51,7 +53,7 @@ _WRITTEN = (
 class Pretend(Protocol):
     """Makes the owner of the next runtime believe that it runs on another machine."""
 
-    def __call__(self, machine: str, /, **environ: str) -> None:
+    def __call__(self, machine: str, /, **environ: str) -> RecordedHost:
         """From here on, the machine is the one of that name in ``hosts``.
 
         Args:
@@ -67,7 +69,7 @@ def pretender(monkeypatch: pytest.MonkeyPatch) -> Pretend:
     The owner's variables are set in this process too: workers inherit them.
     """
 
-    def pretend(machine: str, /, **environ: str) -> None:
+    def pretend(machine: str, /, **environ: str) -> RecordedHost:
         host = nvidia_machine(machine, environ=environ)
         for name in list(os.environ):
             if name.startswith(_WRITTEN):
@@ -75,6 +77,7 @@ def pretender(monkeypatch: pytest.MonkeyPatch) -> Pretend:
         for name, value in host.environ.items():
             monkeypatch.setenv(name, value)
         monkeypatch.setattr("actorlib._owner.machine.Host", lambda: host)
+        return host
 
     return pretend
 

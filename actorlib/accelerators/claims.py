@@ -1,0 +1,150 @@
+"""Claims the devices of a runtime, so that other programs of the same user can tell.
+
+Two programs on one machine know nothing of each other: both would begin with GPU 0. So
+a runtime claims each device that it may grant: it holds a name that the others can read
+(``held_names``), which tells the device and who holds it.
+
+A claim refuses nobody: programs may share a device by intention. Whoever wants devices
+for itself looks and claims while it holds one more name, so that of two who look at
+once only one finds a device free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from actorlib.accelerators.base import Device
+    from actorlib.accelerators.host import Host
+
+_LOCK = "choosing"
+_PATIENCE = 5.0
+_PAUSE = 0.005
+_SHOWN = 60
+"""How much of a command line is shown."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A process that has claimed a device.
+
+    Attributes:
+        pid: Its process id.
+        program: Its command line, or as much as is shown of it; empty if unknown.
+    """
+
+    pid: int
+    program: str = ""
+
+    def __str__(self) -> str:
+        """Names it: ``'python train.py' (pid 812)``."""
+        pid = f"pid {self.pid}"
+        return f"{self.program!r} ({pid})" if self.program else pid
+
+
+@final
+class DeviceClaims:
+    """The claims of one runtime, and a look at those of others.
+
+    Every method may touch the disk, so none belongs on an event loop.
+
+    Args:
+        host: The machine.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._names = host.names()
+        self._held: list[Callable[[], None]] = []
+        self._is_over = False
+
+    @contextlib.contextmanager
+    def choosing(self) -> Generator[None]:
+        """Keeps others who choose free devices out, inside the block.
+
+        Raises:
+            TimeoutError: Another program has been choosing for five seconds.
+        """
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                release = self._names.hold(_LOCK)
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise TimeoutError(
+                        "another program of this user has been choosing free devices "
+                        f"for {_PATIENCE:g} s: it may be stopped. End it, or leave "
+                        "devices='free' out"
+                    ) from None
+                time.sleep(_PAUSE)
+            else:
+                break
+        try:
+            yield
+        finally:
+            release()
+
+    def claimants(self, devices: Iterable[Device]) -> dict[Device, list[Claimant]]:
+        """Tells who else has claimed some of these devices; the others are left out."""
+        wanted = {_key(device): device for device in devices}
+        found: dict[Device, list[Claimant]] = {}
+        if not wanted:
+            return found
+        for name in self._names.held():
+            key, _, said = name.rpartition("/")
+            if key in wanted and said.isdecimal() and (pid := int(said)) != os.getpid():
+                claimant = self._claimant(pid)
+                if claimant is not None:
+                    found.setdefault(wanted[key], []).append(claimant)
+        return found
+
+    def claim(self, devices: Iterable[Device]) -> None:
+        """Claims devices, until :meth:`release` or the end of this process.
+
+        Where a claim cannot be written, others do not see it: nothing else changes.
+        """
+        for device in devices:
+            with contextlib.suppress(OSError):
+                self._held.append(self._names.hold(f"{_key(device)}/{os.getpid()}"))
+        if self._is_over:  # while a thread was claiming
+            self.release()
+
+    def release(self) -> None:
+        """Releases all claims, now and for good; in a fork, only the fork's copies."""
+        self._is_over = True
+        while self._held:
+            self._held.pop()()
+
+    def _claimant(self, pid: int) -> Claimant | None:
+        """Returns a living process of this user."""
+        if self._host.system != "linux":
+            return Claimant(pid)
+        status = self._host.read_text(f"/proc/{pid}/status") or ""
+        said = re.search(r"^Uid:\s+(.*)$", status, re.MULTILINE)
+        if said is None or str(os.getuid()) not in said[1].split():
+            return None  # anybody may bind a name
+        words = (self._host.read_text(f"/proc/{pid}/cmdline") or "").split("\0")
+        program = " ".join(filter(None, words))
+        short = f"{program[: _SHOWN - 1]}…" if len(program) > _SHOWN else program
+        return Claimant(pid, short)
+
+
+def describe_claims(claims: Mapping[Device, Iterable[Claimant]]) -> str:
+    """Says which devices are held by whom: ``GPU 0 by 'python train.py' (pid 812)``."""
+    return ", ".join(
+        f"{device.kind} {device.id} by {' and '.join(map(str, claimants))}"
+        for device, claimants in claims.items()
+    )
+
+
+def _key(device: Device) -> str:
+    """Names a device alike in every program, whatever its masks are."""
+    return f"{device.family}/{device.uuid or device.pci or device.id}"

@@ -1,0 +1,162 @@
+"""Names that a process holds and others can read, until it ends.
+
+The kernel drops a name with the last process that has it open, however that ends:
+
+* on Linux it is the abstract address of a socket. It is no file, and nothing that is
+  sent to it is read. Abstract addresses belong to a network namespace: programs in
+  containers that have one of their own do not see each other's;
+* elsewhere it is a locked file, in a folder of the user's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, final
+
+from actorlib._core.public import public
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@public("actorlib.accelerators")
+class HeldNames(Protocol):
+    """Names that processes hold and that others can read."""
+
+    def hold(self, name: str) -> Callable[[], None]:
+        """Holds a name until what is returned is called, or the process ends.
+
+        Args:
+            name: Any but an empty text, of at most 80 bytes.
+
+        Raises:
+            BlockingIOError: Another process holds it.
+            OSError: It cannot be held.
+        """
+        ...
+
+    def held(self) -> Iterator[str]:
+        """Lists the names that are held, by whomever."""
+        ...
+
+
+@final
+class SocketNames:
+    """Names that are abstract addresses of sockets."""
+
+    def __init__(self) -> None:
+        self._prefix = f"actorlib-{os.getuid()}/"
+
+    def hold(self, name: str) -> Callable[[], None]:
+        """Holds a name: see HeldNames."""
+        held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            held.bind(f"\0{self._prefix}{name}")
+        except OSError as error:
+            held.close()
+            if error.errno == errno.EADDRINUSE:
+                raise BlockingIOError(*error.args) from None
+            raise
+        return held.close
+
+    def held(self) -> Iterator[str]:
+        """Lists the names that are held: see HeldNames."""
+        start = f"@{self._prefix}"
+        try:
+            listed = Path("/proc/net/unix").read_text("utf-8", "replace")
+        except OSError:
+            return
+        for line in listed.splitlines():
+            address = line.rpartition(" ")[2]
+            if address.startswith(start):
+                yield address.removeprefix(start)
+
+
+@final
+class LockedFiles:
+    """Names that are locked files; whose lock is free nobody holds any more.
+
+    Args:
+        folder: Where they are: made if it is missing, and used only if it is this
+            user's alone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def hold(self, name: str) -> Callable[[], None]:
+        """Holds a name: see HeldNames."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        if not self._is_ours():
+            raise PermissionError(f"{self._folder} is not this user's alone")
+        path = self._folder / name.replace("%", "%25").replace("/", "%2F")
+        made = path.with_name(f".{path.name}.{os.getpid()}")
+        file = os.open(made, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # Under its name there is never an unlocked file, but those of the dead.
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._link(made, path)
+        except BaseException:
+            os.close(file)
+            raise
+        finally:
+            made.unlink()
+        owner = os.getpid()
+
+        def release() -> None:
+            if os.getpid() == owner:
+                path.unlink(missing_ok=True)
+            os.close(file)
+
+        return release
+
+    def _link(self, made: Path, path: Path) -> None:
+        while True:
+            try:
+                path.hardlink_to(made)
+            except FileExistsError:
+                if _is_locked(path):
+                    raise BlockingIOError(f"{path} is held") from None
+            else:
+                return
+
+    def held(self) -> Iterator[str]:
+        """Lists the names that are held: see HeldNames."""
+        if not self._is_ours():
+            return
+        for path in sorted(self._folder.iterdir()):
+            if not path.name.startswith(".") and _is_locked(path):
+                yield path.name.replace("%2F", "/").replace("%25", "%")
+
+    def _is_ours(self) -> bool:
+        with contextlib.suppress(OSError):
+            found = self._folder.lstat()
+            is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+            return is_private and found.st_uid == os.getuid()
+        return False
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether somebody holds a file; removes one whose holder was killed."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Another may have removed it, and a third have put its own in its place.
+        if os.path.samestat(os.fstat(file), path.stat()):
+            path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False

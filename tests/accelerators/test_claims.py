@@ -1,0 +1,365 @@
+"""Claims of devices: what other programs of the user can tell, and when they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.host import RecordedHost
+from helpers.machines import Pretend, looking
+
+import actorlib
+from actorlib.accelerators import Device, Host, claims
+from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claims
+from actorlib.accelerators.held_names import LockedFiles, SocketNames
+from actorlib.exceptions import ActorUnschedulableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actorlib.accelerators.held_names import HeldNames
+
+HOLDER = """
+import sys
+from pathlib import Path
+from actorlib.accelerators.held_names import LockedFiles, SocketNames
+
+where, name = sys.argv[1:]
+names = LockedFiles(Path(where)) if where else SocketNames()
+release = names.hold(name)
+print("holds", flush=True)
+sys.stdin.read()
+"""
+
+pytestmark = pytest.mark.process
+
+
+def gpu(index: int, **known: Any) -> Device:
+    return Device(family="nvidia", kind="GPU", index=index, id=str(index), **known)
+
+
+@pytest.fixture(params=["sockets", "files"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where names are kept: nowhere for sockets."""
+    return str(tmp_path / "names") if request.param == "files" else ""
+
+
+@pytest.fixture
+def names(folder: str, tmp_path: Path) -> HeldNames:
+    return LockedFiles(tmp_path / "names") if folder else SocketNames()
+
+
+@pytest.fixture
+def hold(folder: str) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """Starts processes that hold a name."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(name: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, folder, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "holds\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def claims_among(names: HeldNames) -> DeviceClaims:
+    """Claims of this machine, written as those names."""
+
+    class HostWithNames(Host):
+        def names(self) -> HeldNames:
+            return names
+
+    return DeviceClaims(HostWithNames())
+
+
+def unique(name: str) -> str:
+    """A name that no test beside this one has."""
+    return f"{os.getpid()}-{name}"
+
+
+# Names.
+
+
+def test_name_when_held_then_all_see_it_until_it_is_released(names: HeldNames) -> None:
+    name = unique("family/100%/1")
+    assert name not in set(names.held())
+
+    release = names.hold(name)
+    assert name in set(names.held())
+    with pytest.raises(BlockingIOError):
+        names.hold(name)
+
+    release()
+    assert name not in set(names.held())
+    names.hold(name)()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_name_when_its_process_is_ended_then_it_is_free(
+    names: HeldNames, hold: Callable[[str], subprocess.Popen[str]], end: signal.Signals
+) -> None:
+    name = unique("killed")
+    holder = hold(name)
+    with pytest.raises(BlockingIOError):
+        names.hold(name)
+
+    holder.send_signal(end)
+    holder.wait()
+
+    assert name not in set(names.held())
+    names.hold(name)()
+
+
+def test_name_when_a_fork_lets_go_then_it_is_still_held(names: HeldNames) -> None:
+    name = unique("forked")
+    release = names.hold(name)
+
+    child = os.fork()
+    if not child:
+        release()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert name in set(names.held())
+    release()
+
+
+def test_files_when_the_folder_is_open_to_others_then_nothing_is_held(
+    tmp_path: Path,
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    names = LockedFiles(shared)
+
+    with pytest.raises(PermissionError, match="not this user's alone"):
+        names.hold("name")
+    assert list(names.held()) == []
+
+
+def test_files_when_released_then_none_is_left(tmp_path: Path) -> None:
+    names = LockedFiles(tmp_path / "names")
+    names.hold("name")()
+
+    assert list((tmp_path / "names").iterdir()) == []
+
+
+# Claims.
+
+
+def test_claims_when_another_process_has_one_then_it_is_named(
+    hold: Callable[[str], subprocess.Popen[str]], names: HeldNames
+) -> None:
+    mine = gpu(0, uuid=unique("GPU-0"))
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1)
+    hold(f"nvidia/{mine.uuid}/{process.pid}")
+    found = claims_among(names).claimants([mine, gpu(1, uuid="GPU-1")])
+    process.communicate(b"\n")
+
+    ((device, (claimant,)),) = found.items()
+    assert device is mine
+    assert claimant.pid == process.pid
+    assert claimant.program == f"{sys.executable} -c input()"
+    assert claims_among(names).claimants([mine]) == {}  # it is gone
+
+
+def test_claims_when_they_are_our_own_then_nobody_else_has_the_device(
+    names: HeldNames,
+) -> None:
+    device = gpu(0, pci=unique("0000:3b:00.0"))
+    ours = claims_among(names)
+    ours.claim([device])
+
+    assert f"nvidia/{device.pci}/{os.getpid()}" in set(names.held())
+    assert ours.claimants([device]) == {}
+
+    ours.release()
+    assert f"nvidia/{device.pci}/{os.getpid()}" not in set(names.held())
+
+
+def test_claims_when_released_while_they_are_made_then_none_is_left(
+    names: HeldNames,
+) -> None:
+    device = gpu(0, uuid=unique("GPU-0"))
+    ours = claims_among(names)
+    ours.release()
+    ours.claim([device])
+
+    assert f"nvidia/{device.uuid}/{os.getpid()}" not in set(names.held())
+
+
+def test_claims_when_a_name_is_of_another_user_then_it_counts_for_nothing(
+    tmp_path: Path,
+) -> None:
+    names = LockedFiles(tmp_path / "names")
+    releases = [names.hold(f"nvidia/GPU-0/{pid}") for pid in ("1", "2", "3", "x")]
+    host = RecordedHost(
+        files={
+            "/proc/1/status": "Name:\tx\nUid:\t99\t99\t99\t99\n",
+            "/proc/2/status": f"Name:\tx\nUid:\t{os.getuid()}\t0\t0\t0\n",
+            "/proc/2/cmdline": "python\0" + "train.py\0" * 20,
+        }
+    )
+    host.names = lambda: names  # type: ignore[method-assign]
+    device = gpu(0, uuid="GPU-0")
+
+    found = DeviceClaims(host).claimants([device])
+    for release in releases:
+        release()
+
+    shown = "python" + " train.py" * 5 + " train.p…"
+    assert found == {device: [Claimant(2, shown)]}
+    assert describe_claims(found) == f"GPU 0 by {shown!r} (pid 2)"
+
+
+def test_choosing_when_another_chooses_for_long_then_it_says_so(
+    hold: Callable[[str], subprocess.Popen[str]],
+    names: HeldNames,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(claims, "_LOCK", unique("choosing"))
+    monkeypatch.setattr(claims, "_PATIENCE", 0.0)
+    holder = hold(unique("choosing"))
+    ours = claims_among(names)
+
+    with pytest.raises(TimeoutError, match="choosing free devices"), ours.choosing():
+        pass
+
+    holder.kill()
+    holder.wait()
+    with ours.choosing(), pytest.raises(TimeoutError), ours.choosing():
+        pass
+    with ours.choosing():
+        pass
+
+
+# Runtimes.
+
+PROGRAM = """
+import asyncio, sys
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+import actorlib
+from actorlib._owner import machine
+from helpers.nvml import nvidia_machine
+
+host = nvidia_machine("nvidia_h100x8", environ={})
+host.shared = Path(sys.argv[2])
+machine.Host = lambda: host
+
+async def main():
+    async with actorlib.init(num_cpus=1, num_gpus=6):
+        print("runs", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another program, whose runtime has six of eight GPUs."""
+    tests = str(Path(__file__).parents[1])
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, tests, str(tmp_path / "names")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "runs\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+async def test_devices_when_free_ones_are_asked_then_others_keep_theirs(
+    pretend: Pretend, other: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    host = pretend("nvidia_h100x8")
+    host.shared = tmp_path / "names"
+
+    async with actorlib.init(num_cpus=1, devices="free", engine="inline") as runtime:
+        assert runtime.cluster_resources()["GPU"] == 2
+        held = await looking(num_gpus=1).remote().gpu_ids.remote()
+        assert held == [6]
+        with pytest.raises(ActorUnschedulableError, match="6: NVIDIA H100"):
+            await looking(num_gpus=3).remote()
+    with pytest.raises(
+        ValueError, match="3 GPU declared with devices='free'"
+    ) as caught:
+        await actorlib.init(num_gpus=3, devices="free", engine="inline")
+    assert f"(pid {other.pid})" in str(caught.value)
+    assert "and 2 are free" in str(caught.value)
+
+    other.kill()
+    other.wait()
+    async with actorlib.init(num_cpus=1, devices="free", engine="inline") as runtime:
+        assert runtime.cluster_resources()["GPU"] == 8
+
+
+async def test_devices_when_shared_then_it_is_said_who_else_has_them(
+    pretend: Pretend,
+    other: subprocess.Popen[str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = pretend("nvidia_h100x8")
+    host.shared = tmp_path / "names"
+
+    async with actorlib.init(num_cpus=1, engine="inline") as runtime:
+        assert runtime.cluster_resources()["GPU"] == 8
+    (record,) = caplog.records
+    assert "GPU 5 by " in record.getMessage()
+    assert f"(pid {other.pid})" in record.getMessage()
+    assert "GPU 6" not in record.getMessage()
+    assert "devices='free'" in record.getMessage()
+
+
+async def test_devices_when_their_runtime_is_over_then_they_are_free(
+    pretend: Pretend, tmp_path: Path
+) -> None:
+    host = pretend("nvidia_h100x8")
+    host.shared = tmp_path / "names"
+
+    async with actorlib.init(num_cpus=1, num_gpus=3, engine="inline"):
+        assert len(list(host.names().held())) == 3
+    assert list(host.names().held()) == []
+
+
+async def test_devices_when_they_are_logical_then_nobody_claims_them(
+    pretend: Pretend, tmp_path: Path
+) -> None:
+    host = pretend("bare")
+    host.shared = tmp_path / "names"
+
+    async with actorlib.init(num_gpus=2, devices="free", engine="inline") as runtime:
+        assert runtime.cluster_resources()["GPU"] == 2
+        assert list(host.names().held()) == []
+
+
+async def test_devices_when_the_runtime_cannot_start_then_none_is_claimed(
+    pretend: Pretend, tmp_path: Path
+) -> None:
+    host = pretend("nvidia_mig")
+    host.shared = tmp_path / "names"
+
+    with pytest.raises(ValueError, match="mask_form"):
+        await actorlib.init(mask_form="index", devices="free", engine="inline")
+    assert list(host.names().held()) == []
