@@ -142,6 +142,18 @@ class AsyncChannel:
         self._is_gathering = True
         self._write(data)
 
+    def write_last(self, data: Buffer) -> None:
+        """Sends bytes that nothing is known to follow in this turn of the loop.
+
+        As ``write``, but it orders no turn in which others would be flushed: such a
+        turn costs the loop a system call, and whoever answers one call at a time would
+        pay it for each.
+        """
+        if self._is_gathering:
+            self.write(data)
+        else:
+            self._write(data)
+
     def send_now(self, frame: Frame) -> None:
         """Sends a frame behind the earlier ones, not at the end of the loop's turn.
 

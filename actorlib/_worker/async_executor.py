@@ -36,6 +36,7 @@ from actorlib._core.loop_thread import UserLoopPortal, blocking_allowed
 from actorlib._core.object_ref import end_wait, hide_from_other_loops
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.call_headers import enter_variables
+from actorlib._wire.codec import pack
 from actorlib._wire.messages import (
     CALL,
     CALL_SCALARS,
@@ -46,6 +47,7 @@ from actorlib._wire.messages import (
     LEAVE,
     LINKED,
     RESULT,
+    RESULT_SCALAR,
     STOP,
     STREAM_ACK,
     STREAM_EXPIRE,
@@ -333,6 +335,8 @@ class AsyncExecutor:
         # The default is for coroutines; plain methods are one at a time anyhow.
         self._limits_plain = bool(start.config.limits)
         self._method_kinds: dict[str, tuple[bool, Gate | None]] = {}
+        # Those of ``async def`` methods, if all of them run on the loop that reads.
+        self._async_gates: dict[str, Gate] = {}
         self._async_streams = AsyncStreams(
             client, self._streams, self._leave, self._return_place
         )
@@ -550,10 +554,22 @@ class AsyncExecutor:
         )
 
     def _take(self, frames: list[Frame]) -> None:
+        client, gates = self._client, self._async_gates
         for frame in frames:
             kind = frame[0]
             if kind == CALL_SCALARS:
-                self._accept((CALL, frame[1], frame[2], None, frame[3:]))
+                gate = gates.get(frame[2])
+                if gate is None or gate.running >= gate.limit or client.is_leaving:
+                    self._accept(_with_payload(frame))
+                    continue
+                # The usual call, begun at hand: that is 0.3 us of 4.2.
+                gate.running += 1
+                if _BEGINS_AT_ONCE:
+                    self._begin_soon(frame, gate)
+                    continue
+                work = self._run_scalars(frame, gate)
+                task = self._loop.create_task(work, context=self._context.copy())
+                self._tasks[frame[1]] = task, frame, gate
                 continue
             if kind == CALL:
                 self._accept(frame)
@@ -696,15 +712,19 @@ class AsyncExecutor:
             and (headers is None or not is_stream(frame))
         ):
             gate.running += 1
-            if self._takes_ready and not (
-                self._unbegun or self._plain_running or self._has_woken
-            ):
-                self._ready.append((frame, gate))
-            else:
-                self._has_woken = False  # this one is between
-                self._begin_async(frame, gate, self._main)
+            self._begin_soon(frame, gate)
         elif gate is None or gate.enter(frame):
             self._start_call(frame, gate, is_async)
+
+    def _begin_soon(self, frame: Frame, gate: Gate) -> None:
+        """Begins a call behind all that came before it; see the top of this file."""
+        if self._takes_ready and not (
+            self._unbegun or self._plain_running or self._has_woken
+        ):
+            self._ready.append((frame, gate))
+        else:
+            self._has_woken = False  # this one is between
+            self._begin_async(_with_payload(frame), gate, self._main)
 
     def _inspect(self, name: str) -> tuple[bool, Gate | None]:
         """Whether a method is an ``async def``, and which gate its calls pass."""
@@ -713,6 +733,8 @@ class AsyncExecutor:
         is_async = is_async or inspect.isasyncgenfunction(method)
         gate = self._gates.of(name) if is_async or self._limits_plain else None
         self._method_kinds[name] = is_async, gate
+        if is_async and gate is not None and self._is_single:
+            self._async_gates[name] = gate
         return is_async, gate
 
     def _start_call(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
@@ -848,6 +870,8 @@ class AsyncExecutor:
 
     def _discard(self, frame: Frame) -> None:
         """Gives back the handles in a call that will not run."""
+        if frame[0] == CALL_SCALARS:  # there are none
+            return
         self._client.incoming_links.call_over(frame[1])
         with self._client.borrowing(frame[3]):
             pass
@@ -884,7 +908,11 @@ class AsyncExecutor:
         if self._cancelled_ready and frame[1] in self._cancelled_ready:
             self._answer_unbegun(frame, gate)
             return
-        coroutine = self._run_async(frame, gate, self._main)
+        coroutine = (
+            self._run_scalars(frame, gate)
+            if frame[0] == CALL_SCALARS
+            else self._run_async(frame, gate, self._main)
+        )
         self._beginning = coroutine, frame, gate
         try:
             task = _begun(coroutine, self._loop, self._context.copy())
@@ -911,54 +939,111 @@ class AsyncExecutor:
         methods.tasks[frame[1]] = task, frame, gate
 
     async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
-        _, call, name, borrowed, *headers, payload = frame
-        answer: Frame | None
-        beginning = self._beginning
-        if call not in methods.tasks and (
-            beginning is None or beginning[1] is not frame
-        ):
-            # The user's factory makes eager tasks (Python 3.12): this one goes on when
-            # it is known, and not inside of what reads the pipe. Cancelled here, it has
-            # not begun, and ``_never_began`` answers.
-            await asyncio.sleep(0)
-        if self._unbegun:
-            self._unbegun.discard(call)
-        running.set((call, name, headers[0] if headers else None))
+        call, name, payload = frame[1], frame[2], frame[-1]
+        headers = frame[4] if frame[0] == CALL_WITH else None
+        if _BEGINS_AT_ONCE:
+            beginning = self._beginning
+            if call not in methods.tasks and (
+                beginning is None or beginning[1] is not frame
+            ):
+                # The user's factory makes eager tasks: this one goes on when it is
+                # known, and not inside of what reads the pipe. Cancelled here, it has
+                # not begun, and ``_never_began`` answers.
+                await asyncio.sleep(0)
+            if self._unbegun:
+                self._unbegun.discard(call)
+        running.set((call, name, headers))
         try:
-            try:
-                if headers:
-                    enter_variables(headers[0])
-                args, kwargs = self._client.arguments(borrowed, payload)
-                method = getattr(self.instance, name)
-                value = await (
-                    self._start_with_headers(frame, gate, method, (args, kwargs))
-                    if headers
-                    else method(*args, **kwargs)
-                )
-            except asyncio.CancelledError as error:
-                why = CUT_OFF if CUT_OFF in error.args else ""
-                answer = invoke.cancelled(call, why)
-                if self._client.is_leaving or self._streams.are_closing:
-                    answer = None
-            except BaseException as error:  # noqa: BLE001  # the user's code
-                answer = (
-                    self._cancelled_answer(call, error)
-                    if call in self._cancelled
-                    else invoke.failure(self._client, call, error, self._where(name))
-                )
+            if headers is None and type(payload) is tuple:  # they are scalars
+                value = await getattr(self.instance, name)(*payload)
             else:
-                answer = (
-                    self._cancelled_answer(call)
-                    if call in self._cancelled
-                    else invoke.own_result(self._client, call, value, name)
-                )
-        except ActorExit:
-            answer = None
+                value = await self._work_of(frame, gate)
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            self._raised(call, name, gate, methods, error)
+        else:
+            self._returned(call, name, gate, methods, value)
+
+    async def _run_scalars(self, frame: Frame, gate: Gate) -> None:
+        """Runs a call whose arguments are scalars, as it came; see ``_run_async``.
+
+        Every name and every step less counts where there is one such coroutine for
+        each call; it is begun by its task alone, so nothing has to be looked at before.
+        """
+        call, name = frame[1], frame[2]
+        running.set((call, name, None))
+        try:
+            value = await getattr(self.instance, name)(*frame[3:])
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            self._raised(call, name, gate, self._main, error)
+        else:
+            self._returned(call, name, gate, self._main, value)
+
+    def _returned(
+        self, call: int, name: str, gate: Gate, methods: MethodLoop, value: object
+    ) -> None:
+        """Answers a call whose ``async def`` has given a value."""
+        try:
+            answer = (
+                self._cancelled_answer(call)
+                if call in self._cancelled
+                else invoke.own_result(self._client, call, value, name)
+            )
         except SystemExit as error:
-            methods.tasks.pop(call, None)
-            self._loop_of_call.pop(call, None)
-            self._break(error)
+            self._exited(call, gate, methods, error)
             return
+        if (
+            answer[0] == RESULT_SCALAR
+            and self._is_single
+            and not (gate.waiting or self._change_waiters)
+        ):
+            # The usual answer: what ``_ended`` does of it, 1.2 us sooner.
+            tasks, channel = methods.tasks, self._channel
+            tasks.pop(call, None)
+            write = channel.write if tasks or self._ready else channel.write_last
+            write(pack(answer))
+            gate.running -= 1
+            return
+        self._answer(call, gate, methods, answer)
+
+    def _raised(
+        self,
+        call: int,
+        name: str,
+        gate: Gate,
+        methods: MethodLoop,
+        error: BaseException,
+    ) -> None:
+        """Answers a call whose ``async def`` has raised, or was cancelled."""
+        answer: Frame | None
+        try:
+            if isinstance(error, asyncio.CancelledError):
+                why = CUT_OFF if CUT_OFF in error.args else ""
+                is_ending = self._client.is_leaving or self._streams.are_closing
+                answer = None if is_ending else invoke.cancelled(call, why)
+            elif call in self._cancelled:
+                answer = self._cancelled_answer(call, error)
+            else:
+                answer = invoke.failure(self._client, call, error, self._where(name))
+        except SystemExit as exiting:
+            self._exited(call, gate, methods, exiting)
+        else:
+            self._answer(call, gate, methods, answer)
+
+    def _exited(
+        self, call: int, gate: Gate, methods: MethodLoop, error: SystemExit
+    ) -> None:
+        """Ends the actor, or gives no answer if the actor ends by its own will."""
+        if isinstance(error, ActorExit):
+            self._answer(call, gate, methods, None)
+            return
+        methods.tasks.pop(call, None)
+        self._loop_of_call.pop(call, None)
+        self._break(error)
+
+    def _answer(
+        self, call: int, gate: Gate, methods: MethodLoop, answer: Frame | None
+    ) -> None:
+        """Sends an answer, by way of the thread that reads the pipe."""
         methods.tasks.pop(call, None)
         if answer is not None and type(answer[-1]) is not bytes:
             answer = invoke.with_own_buffers(answer)
@@ -975,13 +1060,20 @@ class AsyncExecutor:
             raise error
         return invoke.cancelled(call)
 
-    def _start_with_headers(
-        self, frame: Frame, gate: Gate, method: Any, given: Any
-    ) -> Any:
-        where = partial(self._where, frame[2])
+    def _work_of(self, frame: Frame, gate: Gate) -> Any:
+        """Loads the arguments of a call and starts it; gives what is to be awaited."""
+        name = frame[2]
+        headers = frame[4] if frame[0] == CALL_WITH else None
+        if headers is not None:
+            enter_variables(headers)
+        args, kwargs = self._client.arguments(frame[3], frame[-1])
+        method = getattr(self.instance, name)
+        if headers is None:
+            return method(*args, **kwargs)
+        where = partial(self._where, name)
         stream = partial(self._async_streams.run, frame, gate, where=where)
         places = gate.take, partial(self._leave, gate)
-        return start_async(frame[4], method, given, places, stream)
+        return start_async(headers, method, (args, kwargs), places, stream)
 
     def _cancel_async(self, call: int, methods: MethodLoop) -> None:
         running = methods.tasks.get(call)
@@ -1085,7 +1177,11 @@ class AsyncExecutor:
         close(loop)
 
     def _watch_loop(self, methods: MethodLoop) -> None:
-        runs = self._run_async.__code__, self._run_plain.__code__
+        runs = (
+            self._run_async.__code__,
+            self._run_scalars.__code__,
+            self._run_plain.__code__,
+        )
         bases = (
             self.run.__code__,
             self.call.__code__,
@@ -1099,6 +1195,13 @@ class AsyncExecutor:
 
     def _where(self, method: str) -> str:
         return self._client.where(method)
+
+
+def _with_payload(frame: Frame) -> Frame:
+    """Makes a CALL of a CALL_SCALARS, with a tuple in the place of the payload."""
+    if frame[0] != CALL_SCALARS:
+        return frame
+    return (CALL, frame[1], frame[2], None, frame[3:])
 
 
 def _begun(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from contextvars import ContextVar
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,6 +63,13 @@ class Stepper:
         self.log.append(number)
         await self._done
         return number
+
+    async def give(self, number: int) -> Any:
+        """Gives what is no scalar, or none that a frame carries, or what raises."""
+        self.log.append(number)
+        if number % 3 == 0:
+            raise LookupError(number)
+        return [number] if number % 3 == 1 else 2**64 + number
 
     def logged(self) -> list[Any]:
         """Gives what was noted, once."""
@@ -220,6 +228,37 @@ async def test_calls_of_all_kinds_when_sent_together_then_begin_in_their_order(
         await asyncio.gather(*refs)
 
         assert await stepper.logged.remote() == [0, 1, 2, 3], program
+
+
+async def outcomes(stepper: Any, stop: Stop, program: Random, *, named: bool) -> Any:
+    """What calls that are read together give, and in which order they have begun."""
+    held = stepper.hold.remote(stop.place)
+    await stop.reached()
+    refs: list[ObjectRef[Any]] = []
+    for number in range(program.randrange(1, 30)):
+        method = getattr(stepper, program.choice(KINDS))
+        refs.append(method.remote(number=number) if named else method.remote(number))
+        if program.random() < 0.2:
+            program.choice(refs).cancel()
+    await asyncio.sleep(0)  # all of it leaves with the end of this turn of the loop
+    stop.release()
+    await held
+    ended = await asyncio.gather(*refs, return_exceptions=True)
+    return [*map(repr, ended)], await stepper.logged.remote()
+
+
+KINDS = ("plain", "quick", "pause", "done", "give")
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_calls_with_scalars_when_answered_then_as_those_with_a_payload(
+    stepper: Any, stop: Stop, seed: int
+) -> None:
+    await stepper
+    short = await outcomes(stepper, stop, Random(seed), named=False)
+    long = await outcomes(stepper, stop, Random(seed), named=True)
+
+    assert short == long
 
 
 async def test_calls_when_the_loop_was_blocked_then_begin_in_their_order(
