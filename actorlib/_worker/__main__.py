@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from actorlib._worker.startup import Start
 
 
-_PARTS = (
+PARTS = (
+    "ssl",  # in small steps: asyncio takes the longest
+    "subprocess",
+    "asyncio",
     "actorlib._core.runtime_context",
     "actorlib._wire.batches",
     "actorlib._worker.actor_calls",
@@ -47,7 +50,7 @@ _PARTS = (
 
 def import_parts() -> None:
     """Imports what only some workers need: in the template, and where it is time."""
-    for name in _PARTS:
+    for name in PARTS:
         importlib.import_module(name)
 
 

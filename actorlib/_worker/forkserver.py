@@ -32,6 +32,7 @@ import socket
 import sys
 import time
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
 
 from actorlib._core.stdio import fill_standard_streams
@@ -47,7 +48,7 @@ from actorlib._wire.forkserver_protocol import (
     REQUEST,
     worker_mark,
 )
-from actorlib._worker.__main__ import import_parts
+from actorlib._worker.__main__ import PARTS
 from actorlib._worker.os_process import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -132,6 +133,11 @@ def _received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 Report: TypeAlias = tuple[Any, ...]
 
 _REHEARSALS = 10
+_FIRST_FORK_DELAY = 0.25
+"""Seconds without a first fork after which idle time is used.
+
+The owner imports for longer than this process, and then asks for its first worker.
+"""
 _BATCH = 32
 """How many requests are served before children that have ended are reaped."""
 
@@ -180,7 +186,7 @@ class Template:
         self._wakeup_in = wakeup
         self._owner_is_there = True
         self._preforked = PreforkedChildren(room_for_children)
-        self._rest = [] if spawn else [import_parts, *rest(), self._rehearse]
+        self._rest = [] if spawn else [*_parts(), *rest(), self._rehearse]
         self._has_forked = False
         self._warm_up_frames: list[bytes] = []
         self._run_worker: Callable[[socket.socket], NoReturn]
@@ -237,7 +243,9 @@ class Template:
     def _pause(self, *, is_idle: bool) -> float | None:
         """Says for how many seconds to wait for a request before idle time is used."""
         if self._rest:
-            return 0.0 if is_idle else IDLE_DELAY
+            # A program that places one actor and ends does so soon, and needs none.
+            delay = IDLE_DELAY if self._has_forked else _FIRST_FORK_DELAY
+            return 0.0 if is_idle else delay
         return self._preforked.pause(time.monotonic())
 
     def _use_idle_time(self) -> None:
@@ -481,6 +489,14 @@ class Template:
         result = b"".join(cast("bytes", encode(report)) for report in reports)
         with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
             self._control.sendall(result)
+
+
+def _parts() -> list[Callable[[], object]]:
+    """Makes the steps that import what only some workers ask for.
+
+    In between this process looks for requests, and whether its owner is there.
+    """
+    return [partial(importlib.import_module, name) for name in PARTS]
 
 
 def _wake_up(*_: object) -> None:
