@@ -37,6 +37,9 @@ class ActorState(enum.Enum):
     DEAD = "dead"
     """Its process is gone and its share is back."""
 
+    # That of Enum is written in Python, and each actor moves four times at least.
+    __hash__ = object.__hash__
+
 
 _MOVES: dict[ActorState, frozenset[ActorState]] = {
     ActorState.PENDING: frozenset({ActorState.STARTING, ActorState.DEAD}),

@@ -371,6 +371,7 @@ class WorkerStarter:
             lease = Lease(amounts=definition.runs.amounts)  # that of what it runs
         environment = node.environment(lease, options)
         threads = environment.get("OMP_NUM_THREADS") or ""
+        is_async = interface.is_async
         env = options.runtime_env or {}
         directory = env.get("working_dir")
         group, captures = options.group, options.placement_group_capture_child_tasks
@@ -383,8 +384,8 @@ class WorkerStarter:
             node_id=node.id,
             runs_functions=definition.runs is not None,
             is_inline=node.is_shared,
-            is_async=interface.is_async,
-            limits=options.limits(is_async=interface.is_async),
+            is_async=is_async,
+            limits=options.limits(is_async=is_async),
             groups=interface.grouped(),
             max_unread=interface.max_unread,
             grace=self.grace,

@@ -293,9 +293,9 @@ class ActorPlacer:
         return None if placement is None else placement.lease
 
     def _named(self, options: ActorOptions) -> list[ActorPlacement]:
-        named = (*options.near_to, *options.apart)
-        if not named:
+        if not (options.near or options.apart_from):
             return []
+        named = (*options.near_to, *options.apart)
         found = (self._placements.get(ActorId(actor)) for actor in named)
         return [placement for placement in found if placement is not None]
 

@@ -15,7 +15,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple, cast, final
 
 from actorlib._core.kinds import UNITS
-from actorlib._scheduler.request import DeviceConstraints, DeviceModel, model_of
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    DeviceModel,
+    model_of,
+)
 from actorlib._scheduler.topology import aligned, linked
 
 if TYPE_CHECKING:
@@ -220,6 +225,8 @@ class ConstraintResolver:
 
     def could_fit(self, units: int, constraints: DeviceConstraints) -> bool:
         """Whether a request would find room if nothing were taken."""
+        if constraints is ANYWHERE and units <= UNITS:  # the usual one: any will do
+            return bool(self.devices)
         count = -(-units // UNITS)
         ranked = self.ranked(constraints)
         if ranked is not None:
