@@ -48,6 +48,7 @@ What they share, in reading order:
   decisions;
 * ``_ray``, ``_xoscar``, ``_distributed``: a cluster of each peer, with an end, and
   which of its ways is measured;
+* ``_memory``: memory, touched before anything is timed;
 * ``_processes``: where processes run, what they use, and whether they are gone;
 * ``_bare_echo``, ``_bare_template``: the other halves of the floors of calls and of
   placement, each a program of its own;

@@ -6,6 +6,9 @@ from typing import Final
 
 OURS: Final = "actorlib"
 FLOOR: Final = "floor"
+LOADED_FLOOR: Final = "loaded floor"
+"""The same of a process that has imported what ours has."""
+
 RAY: Final = "Ray"
 XOSCAR: Final = "xoscar"
 DASK: Final = "distributed"
@@ -19,7 +22,7 @@ OWNER: Final = "from the owner"
 PEERS: Final = (RAY, XOSCAR, DASK, POOL, FORKSERVER)
 """Who does the same work for users."""
 
-COLUMNS: Final = (OURS, OWNER, ON_RAY, FLOOR, SCAN, *PEERS)
+COLUMNS: Final = (OURS, OWNER, ON_RAY, FLOOR, LOADED_FLOOR, SCAN, *PEERS)
 """Who is measured, in the order in which they are shown.
 
 A cell may have another name: ourselves in an easier situation, to compare with and not

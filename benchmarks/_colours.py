@@ -6,6 +6,7 @@ from benchmarks._cases import (
     DASK,
     FLOOR,
     FORKSERVER,
+    LOADED_FLOOR,
     ON_RAY,
     OURS,
     OWNER,
@@ -18,6 +19,7 @@ from benchmarks._cases import (
 COLOURS: Final = {
     OURS: "#d1495b",
     FLOOR: "#9a9a9a",
+    LOADED_FLOOR: "#6b6b6b",
     SCAN: "#c9b458",
     RAY: "#30638e",
     ON_RAY: "#7b9ebd",

@@ -10,7 +10,7 @@ mpl.use("agg")  # before pyplot, which would look for a display
 
 from matplotlib import pyplot as plt
 
-from benchmarks._cases import COLUMNS, FLOOR, OURS, Case
+from benchmarks._cases import COLUMNS, FLOOR, LOADED_FLOOR, OURS, Case
 from benchmarks._colours import COLOURS
 from benchmarks._figures import times_better, verdict
 from benchmarks._jobs import Samples
@@ -50,7 +50,7 @@ def draw(outcomes: Sequence[Outcome], folder: Path, caption: str) -> Path | None
         found = {-n: row.times[name] for n, row in enumerate(rows) if name in row.times}
         if found:
             across, down = list(found.values()), list(found)
-            marker = "s" if name == FLOOR else "o"
+            marker = "s" if name in (FLOOR, LOADED_FLOOR) else "o"
             colour = COLOURS[name]
             axis.scatter(across, down, color=colour, marker=marker, s=26, label=name)
     axis.axvline(1, color=COLOURS[OURS], linewidth=1)

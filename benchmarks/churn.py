@@ -332,7 +332,8 @@ def measure_alive(count: int) -> Figures:
     """Actors that are all alive at once, and what is left when they are dropped."""
 
     async def measured() -> Figures:
-        async with actorlib.init() as runtime:
+        # What is remembered of the dead is full when the first of them are dead.
+        async with actorlib.init(actor_history=count) as runtime:
             # What is made once and kept; the second time finds the memory of the first.
             fresh = await _all_at_once(count)
             first = await _at_rest(runtime)

@@ -20,6 +20,7 @@ from benchmarks._cases import (
     DASK,
     FLOOR,
     FORKSERVER,
+    LOADED_FLOOR,
     OURS,
     PEERS,
     POOL,
@@ -51,7 +52,8 @@ _PRELOADED: Final[_Goals] = {
 _SPAWNED: Final[_Goals] = {"cold": (Target(bound=0.4, against=FLOOR),)}
 
 _NEEDED = ("asyncio", "msgpack", "cloudpickle", "uvloop")
-"""What any asyncio actor needs: page tables and hot pages cost at every fork."""
+"""What our template has imported of others': page tables and hot pages cost at every
+fork."""
 
 _RAY_AT_BEST: Final = 16
 """The wave in which Ray makes the most actors a second; larger ones take it minutes."""
@@ -61,6 +63,8 @@ _NOTES = (
     f"'of {_RAY_AT_BEST}': measured in a wave of so many, where its rate is highest.",
     "floor: a bare Python process forks children that write one byte and stay; for "
     "spawn, bare 'python -c pass', as many at a time as there are CPUs.",
+    "loaded floor: the same forks, of a process that has imported what ours has: "
+    f"{', '.join(_NEEDED)}.",
     "process pool: ProcessPoolExecutor with fork, in the spawn rows with spawn; its "
     "waves are of workers, with the start of the pool, as are those of xoscar (a pool "
     "of so many processes) and distributed (a cluster of so many workers).",
@@ -123,7 +127,6 @@ def _waves(scale: Scale) -> Iterator[_Wave]:
     from benchmarks._peers import is_installed
 
     counts = (16, 256) if scale.is_quick else (16, 64, 256)
-    nobody = dict.fromkeys(PEERS, 0)
     most = {XOSCAR: 16, DASK: 16}
     if scale.is_quick:
         most = {XOSCAR: 0, DASK: 0, RAY: 16, POOL: 16}
@@ -133,17 +136,11 @@ def _waves(scale: Scale) -> Iterator[_Wave]:
         most=most,
         goals=_PLAIN,
     )
-    yield _Wave(
-        section=f"bare template that has imported {', '.join(_NEEDED)}",
-        counts=counts,
-        imports=_NEEDED,
-        preload=True,
-        most=nobody | {OURS: 0},
-    )
     heavy, why = ("torch", "")
     if not is_installed(heavy):
         heavy, why = ("numpy", " (torch is not installed)")
     importing = {RAY: 16, POOL: 16, FORKSERVER: 16, XOSCAR: 0, DASK: 0}
+    spawned = dict.fromkeys((*PEERS, LOADED_FLOOR), 0) | {RAY: 16, POOL: 32}
     yield _Wave(
         section=f"each imports {heavy}{why}, preload=[{heavy!r}]",
         counts=counts,
@@ -157,13 +154,13 @@ def _waves(scale: Scale) -> Iterator[_Wave]:
         section=f"each imports {heavy}{why}, without preload",
         counts=counts[:1],
         imports=(heavy,),
-        most=importing,
+        most=importing | {LOADED_FLOOR: 0},
     )
     yield _Wave(
         section="spawn, plain actors",
         counts=counts[:1] if scale.is_quick else (16, 32),
         method="spawn",
-        most=nobody | {RAY: 16, POOL: 32},
+        most=spawned,
         goals=_SPAWNED,
     )
 
@@ -179,6 +176,7 @@ def _jobs(wave: _Wave, count: int, scale: Scale) -> dict[str, Job]:
         FLOOR: ("placement.spawn", str(cores()))
         if is_spawn
         else ("placement.fork", ""),
+        LOADED_FLOOR: ("placement.fork", ""),
         RAY: ("placement.ray", ""),
         XOSCAR: ("placement.xoscar", ""),
         DASK: ("placement.distributed", ""),
@@ -190,7 +188,9 @@ def _jobs(wave: _Wave, count: int, scale: Scale) -> dict[str, Job]:
         if count > wave.most.get(column, count):
             continue
         peer = PEER_OF.get(column, "")
-        preload = wave.preload and column != RAY
+        needed = _NEEDED if column == LOADED_FLOOR else ()
+        imports = (*needed, *wave.imports)
+        preload = (wave.preload or bool(needed)) and column != RAY
         words = (*filter(None, (method,)), *wave.imports, *(["preload"] * preload))
         found[column] = Job(
             name=" ".join((column, *words, str(count))),
@@ -199,7 +199,7 @@ def _jobs(wave: _Wave, count: int, scale: Scale) -> dict[str, Job]:
                 "size": count,
                 "waves": 1 if peer and (scale.is_quick or count > 16) else 2,
                 "method": method,
-                "imports": wave.imports,
+                "imports": imports,
                 "preload": preload,
             },
             limit=600,
