@@ -336,7 +336,9 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             start who else has them. Default: ``"all"``.
         preload: Modules that workers find imported already. They are imported once, in
             the template, and must not initialise an accelerator there. Where workers
-            are spawned by default, they start without them. Default: (), for none.
+            are spawned by default, they start without them. The template imports NumPy
+            by itself once a worker has, for those that do so later; () leaves that to
+            each of them. Default: None, for no modules and NumPy when it is needed.
         start_method: ``"template"`` forks each worker from a small warm process;
             ``"spawn"`` starts an interpreter for each. Default: None, which is the
             template on Linux, spawn elsewhere.

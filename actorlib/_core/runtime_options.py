@@ -34,7 +34,7 @@ class RuntimeKeywords(TypedDict, total=False):
     memory: float | str | None
     resources: Mapping[str, int] | None
     devices: Literal["all", "free"]
-    preload: Sequence[str]
+    preload: Sequence[str] | None
     start_method: Literal["template", "spawn"] | None
     log_to_driver: bool
     grace: float
@@ -80,7 +80,9 @@ class RuntimeOptions:
             start who else has them. Default: ``"all"``.
         preload: Modules that workers find imported already. They are imported once, in
             the template, and must not initialise an accelerator there. Where workers
-            are spawned by default, they start without them. Default: (), for none.
+            are spawned by default, they start without them. The template imports NumPy
+            by itself once a worker has, for those that do so later; () leaves that to
+            each of them. Default: None, for no modules and NumPy when it is needed.
         start_method: ``"template"`` forks each worker from a small warm process;
             ``"spawn"`` starts an interpreter for each. Default: None, which is the
             template on Linux, spawn elsewhere.
@@ -122,7 +124,7 @@ class RuntimeOptions:
     memory: float | str | None = None
     resources: Mapping[str, int] | None = None
     devices: Literal["all", "free"] = "all"
-    preload: Sequence[str] = ()
+    preload: Sequence[str] | None = None
     start_method: Literal["template", "spawn"] | None = None
     log_to_driver: bool = True
     grace: float = 1.0
@@ -145,7 +147,8 @@ class RuntimeOptions:
         )
         object.__setattr__(self, "capacity", declared)
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
-        object.__setattr__(self, "preload", checked_modules(self.preload))
+        if self.preload is not None:
+            object.__setattr__(self, "preload", checked_modules(self.preload))
         if self.engine is not None:
             check_one_of("engine", self.engine, ENGINES)
         check_one_of("devices", self.devices, DEVICES)

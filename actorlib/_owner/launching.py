@@ -12,7 +12,12 @@ import sys
 from typing import TYPE_CHECKING
 
 from actorlib._core.stdio import fill_standard_streams
-from actorlib._processes.template_process import FORKING, SPAWNING, begin_template
+from actorlib._processes.template_process import (
+    FORKING,
+    SHARING,
+    SPAWNING,
+    begin_template,
+)
 
 if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
@@ -30,8 +35,10 @@ def begin_launcher(options: RuntimeOptions) -> TemplateLauncher:
     fill_standard_streams()
     default = "template" if sys.platform == "linux" else "spawn"
     is_spawned = (options.start_method or default) == "spawn"
-    preload = () if is_spawned else options.preload
-    begun = begin_template(SPAWNING if is_spawned else FORKING, preload)
+    preload = () if is_spawned else options.preload or ()
+    # An empty list is the user's word: nothing is imported for workers.
+    method = FORKING if options.preload == () else SHARING
+    begun = begin_template(SPAWNING if is_spawned else method, preload)
     from actorlib._processes.forkserver_launcher import (  # noqa: PLC0415  # behind it
         SpawnLauncher,
         TemplateLauncher,
@@ -42,4 +49,6 @@ def begin_launcher(options: RuntimeOptions) -> TemplateLauncher:
     style = style_of(os.environ, is_shown=options.log_to_driver)
     if is_spawned:
         return SpawnLauncher(loop, style=style, begun=begun)
-    return TemplateLauncher(loop, preload=preload, style=style, begun=begun)
+    return TemplateLauncher(
+        loop, preload=preload, style=style, method=method, begun=begun
+    )

@@ -22,7 +22,7 @@ import sys
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, cast
 
 from actorlib._processes.fd_limit import FdLimit, start_error_reason
 from actorlib._processes.launcher import ProcessExit
@@ -109,13 +109,12 @@ class TemplateLauncher:
         loop: The owner's loop.
         preload: Modules that workers find imported.
         style: How what workers print appears here.
+        method: How the template starts workers; see ``begin_template``.
         begun: The first template, if it has begun; ``start`` does the rest.
 
     Attributes:
         environment: What workers must set or forget; see Launcher.
     """
-
-    method: ClassVar[str] = FORKING
 
     def __init__(
         self,
@@ -123,11 +122,13 @@ class TemplateLauncher:
         *,
         preload: Sequence[str],
         style: LogStyle,
+        method: str = FORKING,
         begun: BegunTemplate | None = None,
     ) -> None:
         self.environment: dict[str, str | None] = {}
         self._loop = loop
         self._preload = preload
+        self._method = method
         self._printer = LogPrinter(loop, style)
         self._mark = new_mark() if begun is None else begun.mark
         self._fd_limit = FdLimit()
@@ -320,7 +321,7 @@ class TemplateLauncher:
                 await asyncio.to_thread(kill_leftovers, self._mark)
 
     def _start_process(self, descriptor: int) -> subprocess.Popen[bytes]:
-        process = start_template(self.method, self._preload, self._mark, descriptor)
+        process = start_template(self._method, self._preload, self._mark, descriptor)
         self._fd_limit.restore_in(process.pid)
         return process
 
@@ -475,8 +476,6 @@ class SpawnLauncher(TemplateLauncher):
     leaves nothing behind.
     """
 
-    method = SPAWNING
-
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
@@ -484,7 +483,7 @@ class SpawnLauncher(TemplateLauncher):
         style: LogStyle,
         begun: BegunTemplate | None = None,
     ) -> None:
-        super().__init__(loop, preload=(), style=style, begun=begun)
+        super().__init__(loop, preload=(), style=style, method=SPAWNING, begun=begun)
         # The user's own processes must not inherit what the template is given.
         self.environment = {"PYTHONPATH": os.environ.get("PYTHONPATH")}
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FORKING = "fork"
+SHARING = "share"
 SPAWNING = "spawn"
 
 _HERE = os.path.abspath(__file__)  # noqa: PTH100  # pathlib takes longer than a fork
@@ -56,7 +57,8 @@ def begin_template(method: str, preload: Sequence[str]) -> BegunTemplate | None:
     imports then.
 
     Args:
-        method: ``FORKING``, or ``SPAWNING`` where it starts interpreters.
+        method: ``FORKING``; ``SHARING`` if NumPy is imported there once a worker has
+            imported it; or ``SPAWNING`` where it starts interpreters.
         preload: Modules to import.
     """
     mark = new_mark()
@@ -78,7 +80,7 @@ def start_template(
     """Starts the process of a template.
 
     Args:
-        method: ``FORKING``, or ``SPAWNING`` where it starts interpreters.
+        method: As for ``begin_template``.
         preload: Modules to import.
         mark: The runtime's own.
         descriptor: The template's end of its socket pair.

@@ -72,7 +72,8 @@ from actorlib._worker.prefork import (
     wait_for_work,
     warm_up_frames,
 )
-from actorlib._worker.preload import preload, rest, warm_up
+from actorlib._worker.preload import collect_garbage, preload, rest, warm_up
+from actorlib._worker.shared_numpy import SharedNumpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,6 +159,7 @@ class Template:
         mark: The runtime's own mark; workers get it with their number.
         preload: Modules to import.
         spawn: Whether to start interpreters instead of forking.
+        shares_numpy: Whether NumPy is imported here once a worker has imported it.
     """
 
     def __init__(
@@ -168,12 +170,14 @@ class Template:
         preload: list[str],
         *,
         spawn: bool,
+        shares_numpy: bool,
     ) -> None:
         self._control = control
         self._owner = owner
         self._mark = mark
         self._preload = preload
         self._spawn = spawn
+        self._numpy = SharedNumpy() if shares_numpy else None
         self._watched: int | None = None
         self._mark_memory = find_mark()
         self._pids: dict[int, int] = {}
@@ -210,6 +214,8 @@ class Template:
         if self._spawn:
             gc.enable()
         else:
+            if self._numpy is not None:
+                self._numpy.install()
             self._run_worker = warm_up()
             if self._preload:  # that takes its time anyway
                 self._load_rest()
@@ -242,6 +248,7 @@ class Template:
 
     def _pause(self, *, is_idle: bool) -> float | None:
         """Says for how many seconds to wait for a request before idle time is used."""
+        self._look_for_numpy()
         if self._rest:
             # A program that places one actor and ends does so soon, and needs none.
             delay = IDLE_DELAY if self._has_forked else _FIRST_FORK_DELAY
@@ -253,6 +260,11 @@ class Template:
             self._rest.pop(0)()
         else:
             self._prefork()
+
+    def _look_for_numpy(self) -> None:
+        """Has NumPy imported, and children forked anew, once a worker imports it."""
+        if self._numpy is not None and (steps := self._numpy.steps()):
+            self._rest += [*steps, collect_garbage, self._preforked.renew]
 
     def _load_rest(self) -> None:
         while self._rest:
@@ -304,6 +316,7 @@ class Template:
     def _start_worker(self, worker: int, descriptors: list[int]) -> Report:
         """Starts a worker: a preforked child becomes it, or a new one."""
         # The second to come and all others share what is imported now.
+        self._look_for_numpy()
         if self._has_forked:
             self._load_rest()
         self._has_forked = True
@@ -508,5 +521,12 @@ def main() -> None:
     fill_standard_streams()  # or a worker's pipe takes a number that is its output's
     control = socket.socket(fileno=int(sys.argv[1]))
     owner, mark, method, *preload = sys.argv[2:]
-    Template(control, int(owner), mark, preload, spawn=method == "spawn").run()
+    Template(
+        control,
+        int(owner),
+        mark,
+        preload,
+        spawn=method == "spawn",
+        shares_numpy=method == "share",
+    ).run()
     os._exit(0)

@@ -180,6 +180,12 @@ class PreforkedChildren:
         self._missing -= 1
         return True
 
+    def renew(self) -> None:
+        """Lets all end that wait, and has as many forked anew."""
+        self._missing += len(self._waiting)
+        while self._waiting:
+            self._waiting.pop().close()
+
     def add(self, child: PreforkedChild) -> None:
         """Takes in one that was forked."""
         self._waiting.append(child)

@@ -128,7 +128,7 @@ def rest() -> list[Callable[[], object]]:
         "actorlib._worker.threaded_executor",
         "uvloop",
     )
-    return [*(partial(_load, name) for name in modules), _load_names, _collect_garbage]
+    return [*(partial(_load, name) for name in modules), _load_names, collect_garbage]
 
 
 def _load(name: str) -> None:
@@ -144,7 +144,8 @@ def _load_names() -> None:
             getattr(package, name)
 
 
-def _collect_garbage() -> None:
+def collect_garbage() -> None:
+    """Collects what is garbage, and keeps the collectors of forks from the rest."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

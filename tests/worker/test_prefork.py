@@ -239,3 +239,16 @@ def test_children_when_closed_then_all_end(forks: Forks) -> None:
 
     assert all(map(forks.has_ended, spares))
     assert forks.ask(1) == []
+
+
+def test_children_when_renewed_then_all_end_and_as_many_are_forked(
+    forks: Forks,
+) -> None:
+    forks.ask(3)
+    spares = forks.pause(0.0)
+    forks.children.renew()
+
+    assert all(map(forks.has_ended, spares))
+    others = forks.pause(1.0)
+    assert len(others) == 3
+    assert forks.ask(3) == others
