@@ -102,7 +102,15 @@ class WorkerGroup:
 
     def post(self, task: Task) -> None:
         """Adds a call behind those that wait."""
-        backlog = self._nested if task.is_nested else self._usual
+        nested, usual = self._nested, self._usual
+        if not (self.waiting_count or task.is_nested or nested.pending):
+            # Nobody waits: it does not stand in line to leave it at once. This and
+            # the usual answer in TaskPool are 6 % of a pipelined call's CPU here.
+            worker = self._next_worker(task, usual)
+            if worker is not None:
+                self._task_workers.send(task, worker)
+                return
+        backlog = nested if task.is_nested else usual
         backlog.waiting.append(task)
         self.waiting_count += 1
         if not backlog.has_no_worker:

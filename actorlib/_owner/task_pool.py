@@ -29,7 +29,15 @@ from actorlib._owner.task_functions import FunctionTable
 from actorlib._owner.task_workers import TaskWorkers
 from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import load_result
-from actorlib._wire.messages import CANCEL, FAILURE, ITEM, RAISED, UNSTARTED, Frame
+from actorlib._wire.messages import (
+    CANCEL,
+    FAILURE,
+    ITEM,
+    RAISED,
+    RESULT,
+    UNSTARTED,
+    Frame,
+)
 from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
@@ -196,7 +204,11 @@ class TaskPool:
             return
         # It is the worker's until it is answered: should that fail, the worker's end
         # answers it.
-        give_answer(target, frame, self.references)
+        if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
+            if not target.done():  # as give_answer() and what it calls, at hand
+                load_result(target, frame[3])
+        else:
+            give_answer(target, frame, self.references)
         worker.answered(task)
         self._posted.pop(task.number, None)
         if self._timed:
