@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 _WARM_FRACTION = 8
 """One process keeps at most the budget divided by this warm."""
-_ALWAYS_WARM = 2 << 20
-"""Bytes that are never trimmed: giving them back would cost more than they do. So
-much a value of a megabyte touches, with its header: to look whether there is memory
-enough to keep it warm takes as long as all else about its block together."""
+_ALWAYS_WARM = 1 << 20
+"""Bytes that are never trimmed: giving them back would cost more than they do."""
+_LOOK_EVERY = 16
+"""So many blocks are freed until it is looked again whether memory is short: to read
+what all processes have takes as long as all else about a block together."""
 _AMPLE_FRACTION = 2
 """Above the budget divided by this nobody keeps memory warm: others may need it."""
 
@@ -67,6 +68,7 @@ class SegmentStore:
         self._unviewed: deque[bytes] = deque()
         self._lock = threading.RLock()
         self._is_closed = False
+        self._unlooked = 0
 
     def __repr__(self) -> str:
         blocks = ", ".join(repr(s.blocks) for s in self._segments.values())
@@ -202,6 +204,7 @@ class SegmentStore:
         for aim in (grown_size(segment.touched, end, segment.size), end):
             if not self._budget.set_touched(before + aim):
                 continue
+            self._unlooked = 0
             try:
                 segment.touch(aim)
             except OSError:
@@ -215,14 +218,21 @@ class SegmentStore:
         top, limit = segment.blocks.top, self._budget.limit
         if segment.touched - top <= min(_ALWAYS_WARM, limit // _WARM_FRACTION):
             return
+        if self._unlooked:
+            self._unlooked -= 1
+            return
         warm = 0
         try:
             is_ample = self._budget.used() <= limit // _AMPLE_FRACTION
         except ProtocolError:
             is_ample = False
         if is_ample:
-            others = self.touched - segment.touched
-            warm = max(limit // _WARM_FRACTION - others, 0)
+            touched = self.touched
+            if touched <= limit // _WARM_FRACTION:
+                # All of it may stay, until more is touched or memory gets short.
+                self._unlooked = _LOOK_EVERY - 1
+                return
+            warm = max(limit // _WARM_FRACTION - (touched - segment.touched), 0)
         if segment.touched > max(top, warm):
             segment.trim(max(top, warm))
             self._budget.set_touched(self.touched)

@@ -303,11 +303,11 @@ class SegmentSharing:
             ProtocolError: It makes no sense.
         """
         match table:
+            case {"free": bytes(block)} if self._prefix is None:  # the usual one
+                self.memory.free(block)
             case {"share": bytes(name), "size": int(size)} if self._may_share(name):
                 self._take_segment(name, size)
                 self.known_segments.add(name)
-            case {"free": bytes(block)} if self._prefix is None:
-                self.memory.free(block)
             case {"gone": bytes(name)} if self._prefix is None:
                 self.known_segments.discard(name)
                 self.memory.forget_segment(name)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from actorlib._shm.allocator import PAGE, whole_pages
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.segments import MemoryBudget
-from actorlib._shm.store import SegmentStore
+from actorlib._shm.store import _LOOK_EVERY, SegmentStore
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -154,6 +155,29 @@ def test_memory_when_it_is_short_then_nothing_is_kept_from_others() -> None:
         store.free(taken(store, 10 * MIB))
 
         assert store.touched == 48 * MIB
+
+
+def test_memory_when_it_gets_short_then_what_was_kept_warm_goes_soon() -> None:
+    with opened(64 * MIB) as store:
+        store.free(taken(store, 6 * MIB))  # there is enough, so it stays warm
+        store._budget.add_slot(1)
+        other = MemoryBudget(64 * MIB, 1, os.dup(store._budget.fd))
+        assert other.set_touched(40 * MIB)
+        for _ in range(_LOOK_EVERY):
+            assert store.touched >= 6 * MIB
+            store.free(taken(store, MIB))
+
+        assert store.touched == 0
+        other.set_touched(0)
+        other.close()
+
+
+def test_memory_when_more_is_touched_then_it_is_looked_at_once() -> None:
+    with opened(64 * MIB) as store:
+        store.free(taken(store, 6 * MIB))
+        store.free(taken(store, 24 * MIB))
+
+        assert store.touched == 8 * MIB
 
 
 def test_memory_when_it_is_closed_then_late_destructors_do_no_harm() -> None:
