@@ -1215,3 +1215,43 @@ async def test_calls_of_scalars_and_of_others_keep_their_order(shapes: Any) -> N
     for args, ref, first in zip(calls, refs, firsts, strict=True):
         assert await ref == [shape(value) for value in args]
         assert shape(await first) == shape(args[0] if args else None)
+
+
+async def test_a_ref_arrives_as_its_value_on_every_way(shapes: Any) -> None:
+    await shapes
+    for value in SCALARS:
+        done = shapes.first.remote(value)
+        await done
+        seen = await asyncio.gather(
+            shapes.shapes.remote(1, done, "x", done),
+            shapes.shapes.remote(1, shapes.first.remote(value), "x", done),
+            shapes.shapes.remote(1, shapes.first.remote(value), "x", done, []),
+            shapes.shapes.options(name="n").remote(1, done, "x", done),
+        )
+        short = [shape(1), shape(value), shape("x"), shape(value)]
+        assert seen == [short, short, [*short, shape([])], short]
+
+
+async def test_calls_of_refs_and_of_others_are_in_their_order() -> None:
+    chance = random.Random(3)  # nothing secret
+    echo, log = Echo.remote(), actorlib.remote(Log).remote()
+    done = echo.echo.remote(-1)
+    await done
+    refs: list[Any] = []
+    for number in range(300):
+        kind = chance.randrange(6)
+        given = [
+            number,
+            echo.echo.remote(number),
+            echo.echo.remote([number]),
+            echo.fail.remote(ValueError(number)),
+            [number],
+            done,
+        ][kind]
+        refs.append(log.note.remote(given))
+        if chance.random() < 0.1:
+            await asyncio.wait(refs[-1:])
+    ended = await asyncio.gather(*refs, return_exceptions=True)
+    noted = [value for value in ended if not isinstance(value, ValueError)]
+    assert len(noted) > 200
+    assert await log.seen.remote() == noted

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from actorlib._core.object_ref import bind
+from actorlib._core.object_ref import REFS, bind
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._wire.arguments import Arguments, call_when_done, share_arrays
 from actorlib._wire.call import Call
+from actorlib._wire.codec import are_scalars
 from actorlib._wire.ordering import CallOrder
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._core.callee import Callee
     from actorlib._core.ids import ActorId
@@ -113,6 +114,9 @@ class CallSubmitter:
             SerializationError: An argument cannot be sent.
         """
         router = supervisor.router
+        if not kwargs and _are_scalars_and_refs(args):
+            self._send_unfilled(supervisor, ref, callee, args, headers)
+            return
         if not (kwargs or self.order):
             shared = share_arrays(self._engine, args)
             if shared is not None:
@@ -127,7 +131,9 @@ class CallSubmitter:
         if self.order or not arguments.are_ready:
             number = router.defer(ref, callee.name, headers)
             bind(ref, router, number)
-            self._send_in_order(supervisor, Call(number, callee, arguments, headers))
+            call = Call(number, callee, arguments, headers)
+            send = partial(self._send_deferred, supervisor, call)
+            self._send_in_order(supervisor, callee, arguments.refs, send)
             return
         encoded = self._completed(arguments)
         if isinstance(encoded, BaseException):
@@ -137,20 +143,72 @@ class CallSubmitter:
             payload, borrowed = encoded
             bind(ref, router, router.send(ref, callee.name, borrowed, payload, headers))
 
-    def _send_in_order(self, supervisor: ActorSupervisor, call: Call) -> None:
-        """Sends a call when its arguments are there and those before it have gone."""
-        lane, place = supervisor.record.id, next(self._places)
-        ready, passes = call.arguments.are_ready, not call.callee.keeps_order
-        if self.order.add(lane, place, ready=ready, passes=passes):
-            self._send_deferred(supervisor, call)
+    def _send_unfilled(
+        self,
+        supervisor: ActorSupervisor,
+        ref: Result,
+        callee: Callee,
+        args: tuple[object, ...],
+        headers: dict[str, object] | None,
+    ) -> None:
+        """Sends a call of scalars and refs; see ``send``.
+
+        As scalars never change, they need not be encoded before the refs have their
+        values, and if those are scalars too, the call is as short as any.
+        """
+        router = supervisor.router
+        refs = [cast("ObjectRef[Any]", arg) for arg in args if type(arg) in REFS]
+        if not self.order:
+            scalars = _filled(args)
+            if scalars is not None:
+                router.call(ref, callee.name, scalars, headers)
+                return
+        number = router.defer(ref, callee.name, headers)
+        bind(ref, router, number)
+        send = partial(self._fill, supervisor, number, callee, args, headers)
+        self._send_in_order(supervisor, callee, refs, send)
+
+    def _fill(
+        self,
+        supervisor: ActorSupervisor,
+        number: int,
+        callee: Callee,
+        args: tuple[object, ...],
+        headers: dict[str, object] | None,
+    ) -> None:
+        """Sends a call of scalars and refs that are done."""
+        router = supervisor.router
+        scalars = _filled(args)
+        if scalars is None:  # what has a value, or an error, that takes more
+            where = MethodLabel(supervisor.record, callee.name)
+            arguments = self.arguments(where, args, {})
+            self._send_deferred(supervisor, Call(number, callee, arguments, headers))
             return
-        self._deferred[place] = partial(self._send_deferred, supervisor, call)
+        waiting = router.take_deferred(number)
+        if waiting is not None:
+            router.call(waiting, callee.name, scalars, headers)
+        supervisor.idle()
+
+    def _send_in_order(
+        self,
+        supervisor: ActorSupervisor,
+        callee: Callee,
+        refs: Sequence[ObjectRef[Any]],
+        send: Callable[[], None],
+    ) -> None:
+        """Sends a call when its refs are done and those before it have gone."""
+        lane, place = supervisor.record.id, next(self._places)
+        ready, passes = all(ref.done() for ref in refs), not callee.keeps_order
+        if self.order.add(lane, place, ready=ready, passes=passes):
+            send()
+            return
+        self._deferred[place] = send
 
         def settled() -> None:
             for free in self.order.resolve(lane, place, goes=True):
                 self._deferred.pop(free)()
 
-        call_when_done(call.arguments.refs, settled)
+        call_when_done(refs, settled)
 
     def _send_deferred(self, supervisor: ActorSupervisor, call: Call) -> None:
         router = supervisor.router
@@ -233,3 +291,23 @@ class CallSubmitter:
                 later.set_result(encoded)
         elif not later.done():
             later.set_exception(encoded)
+
+
+def _are_scalars_and_refs(args: tuple[object, ...]) -> bool:
+    """Whether arguments are scalars, and refs given by themselves."""
+    return are_scalars(tuple([None if type(arg) in REFS else arg for arg in args]))
+
+
+def _filled(args: tuple[object, ...]) -> tuple[object, ...] | None:
+    """Puts the values of refs into arguments; None if not all are scalars then."""
+    values: list[object] = []
+    for arg in args:
+        if type(arg) not in REFS:
+            values.append(arg)
+            continue
+        ref = cast("ObjectRef[Any]", arg)
+        if not ref.done() or ref.cancelled() or ref.exception() is not None:
+            return None
+        values.append(ref.result())
+    filled = tuple(values)
+    return filled if are_scalars(filled) else None
