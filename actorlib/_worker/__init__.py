@@ -10,6 +10,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``preload``: imports what workers need before the template forks, and says whether it
   may still fork then.
 * ``shared_numpy``: imports NumPy in the template once a worker has, for later ones.
+* ``huge_pages``: makes forks of a template with large preloads cheap.
 * ``os_process``: asks the kernel about processes, and ends them.
 * ``startup``: makes the environment, the class and the object of the START frame.
 * ``executor_threads``: starts the threads of an actor beside its main one.

@@ -218,7 +218,10 @@ class Template:
                 self._numpy.install()
             self._run_worker = warm_up()
             if self._preload:  # that takes its time anyway
+                from actorlib._worker.huge_pages import collapse_heap  # noqa: PLC0415  # few have preloads
+
                 self._load_rest()
+                collapse_heap()
         prctl(PR_SET_PDEATHSIG, 0)
         self._send((PRELOADED, *result))
         poller = select.poll()
