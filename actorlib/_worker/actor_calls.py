@@ -11,6 +11,7 @@ from actorlib._wire.arguments import Arguments
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, CANCEL, Frame
+from actorlib._wire.serialization import encode_plain_call
 from actorlib._worker.invoke import pack_headers
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from actorlib._core.callee import BoundMethod
     from actorlib._core.current_call import Running
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._core.object_ref import ObjectRef, ResultOwner
+    from actorlib._shm.memory import Payload
     from actorlib._worker.engine import WorkerEngine
     from actorlib._worker.outgoing_links import OutgoingLinks
     from actorlib._worker.pending import PendingResults
@@ -95,12 +98,23 @@ class ActorCalls:
         """
         parent_call = running.get()
         headers = self._headers_of(callee, parent_call)
+        parent = 0 if parent_call is None else parent_call[0]
+        sender = self._engine.sender
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is not None:
+            # The usual call, as the owner has it too: there is nothing in it to count
+            # or to wait for, so it needs no ``Call``.
+            with sender.lock:
+                if not sender.is_blocked:
+                    result = new_result()
+                    result.callee = callee
+                    self._send_plain(result.call, parent, callee, headers, payload)
+                    return result
         arguments = Arguments(self._engine, callee.name, args, kwargs)
         result = new_result()
         result.callee = callee
-        parent = 0 if parent_call is None else parent_call[0]
         call = Call(result.call, callee, arguments, headers, parent)
-        self._engine.sender.send(call, self._frame, self._defer)
+        sender.send(call, self._frame, self._defer)
         return result
 
     def stream(
@@ -150,7 +164,31 @@ class ActorCalls:
             self._links.fence(actor)
         elif self._links.send(number, parent, actor, name, headers, payload):
             return None
-        if headers:
-            target = (number, parent, actor, name, lent)
-            return (CALL_ACTOR_WITH, *target, headers, payload)
-        return (CALL_ACTOR, number, parent, actor, name, lent, payload)
+        return _to_owner((number, parent, actor, name, lent), headers, payload)
+
+    def _send_plain(
+        self,
+        number: int,
+        parent: int,
+        callee: BoundMethod,
+        headers: dict[str, Any] | None,
+        payload: bytes,
+    ) -> None:
+        """Sends a call that nothing holds up, and that lends nothing."""
+        if number not in self._results:  # the owner is gone
+            return
+        actor, name = callee.actor, callee.name
+        if not self._links.send(number, parent, actor, name, headers, payload):
+            target = (number, parent, actor, name, None)
+            self._engine.post(_to_owner(target, headers, payload))
+
+
+def _to_owner(
+    target: tuple[int, int, ActorId, str, list[CountedId] | None],
+    headers: dict[str, Any] | None,
+    payload: Payload,
+) -> Frame:
+    """Makes the frame of a call that goes by way of the owner."""
+    if headers:
+        return (CALL_ACTOR_WITH, *target, headers, payload)
+    return (CALL_ACTOR, *target, payload)

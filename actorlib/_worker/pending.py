@@ -166,6 +166,11 @@ class OrderedSender:
         self._unready: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
         self._when_all_sent: list[Callable[[], None]] = []
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a frame waits, so that another may have to wait behind it."""
+        return bool(self._order)
+
     def send(
         self,
         call: Call,
