@@ -26,6 +26,8 @@ _SEND_BUFFER = 1 << 20
 """Bytes that may be on their way, with what the kernel adds; it may give less."""
 _BURST = 8 * 1024
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
+_UNLOOKED = 8
+"""So many messages are taken by themselves, once a look behind one was in vain."""
 _NO_ROOM = frozenset({errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM})
 
 
@@ -58,9 +60,20 @@ class PeerSocket:
         sent: How many messages were sent.
         received: How many messages came.
         is_open: Whether the other side may still be there.
+        has_more: Whether nobody has looked for a message behind the last one.
     """
 
-    __slots__ = ("_gathered", "_size", "_sock", "is_open", "received", "sent")
+    __slots__ = (
+        "_gathered",
+        "_run",
+        "_size",
+        "_sock",
+        "_unlooked",
+        "has_more",
+        "is_open",
+        "received",
+        "sent",
+    )
 
     def __init__(self, fd: int) -> None:
         self._sock = socket.socket(fileno=fd)
@@ -70,6 +83,10 @@ class PeerSocket:
         self.sent = 0
         self.received = 0
         self.is_open = True
+        self.has_more = False
+        # How many messages came one behind another, and how many are taken by
+        # themselves yet; see ``expects_more``.
+        self._run = self._unlooked = 0
 
     def fileno(self) -> int:
         """The descriptor of this end; -1 after ``close``."""
@@ -121,6 +138,10 @@ class PeerSocket:
             try:
                 data = self._sock.recv(_MAX_MESSAGE)
             except BlockingIOError:
+                if self._run == 1:
+                    self._unlooked = _UNLOOKED
+                self._run = 0
+                self.has_more = False
                 return []
             except ConnectionError:  # it left something unread; raised once
                 continue
@@ -129,7 +150,22 @@ class PeerSocket:
             if not data:
                 raise EOFError
             self.received += 1
+            self._run += 1
+            self.has_more = True
             return decode_message(data)
+
+    def expects_more(self) -> bool:
+        """Whether another message is likely behind the one that has come.
+
+        A look in vain costs as much as a message. It always is in vain where calls are
+        made one at a time, so only every few are followed by one; and it seldom is
+        where many are made, so there it goes on.
+        """
+        if self._unlooked:
+            self._unlooked -= 1
+            self._run = 0
+            return False
+        return True
 
     def shut_reading(self) -> None:
         """Has the other side send nothing more; what it has sent can be received."""

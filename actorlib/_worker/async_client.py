@@ -86,8 +86,17 @@ class LoopReader:
         return True
 
     def read(self, source: LinkSource) -> None:
-        """Reads what has come over one."""
-        self.receive(source.read())
+        """Reads what has come next over one."""
+        self.receive(source.read_next())
+
+    def read_all(self) -> None:
+        """Reads what ``read`` may have left: it was sent before what the pipe brings.
+
+        The pipe may bring what somebody sent who was told of it.
+        """
+        for source in [*self.sources.values()]:
+            if source.has_more:
+                self.receive(source.read())
 
 
 class _Wakeup:
@@ -97,6 +106,10 @@ class _Wakeup:
         self._here, self._there = socket.socketpair()
         self._here.setblocking(False)  # noqa: FBT003  # the socket API
         self._there.setblocking(False)  # noqa: FBT003
+
+    @property
+    def has_more(self) -> bool:
+        return False
 
     def fileno(self) -> int:
         return self._here.fileno()
@@ -109,6 +122,9 @@ class _Wakeup:
         with contextlib.suppress(OSError):
             self._here.recv(4096)
         return []
+
+    def read_next(self) -> list[Frame]:
+        return self.read()
 
     def close(self) -> None:
         self._here.close()

@@ -315,7 +315,7 @@ class AsyncExecutor:
         self._channel = client.channel = AsyncChannel(
             pipe_loop,
             pipe.sock,
-            self._receive,
+            self._receive_from_pipe,
             self._pipe_lost,
             sharing=pipe.sharing,
             decoder=pipe.decoder,
@@ -525,6 +525,11 @@ class AsyncExecutor:
         await self._channel.drain()
         for methods in self._group_loops.values():
             methods.loop.call_soon_threadsafe(methods.loop.stop)
+
+    def _receive_from_pipe(self, frames: list[Frame]) -> None:
+        if self._client.reader.sources:
+            self._client.reader.read_all()
+        self._receive(frames)
 
     def _receive(self, frames: list[Frame]) -> None:
         if self._watchdog.is_asleep:

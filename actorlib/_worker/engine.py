@@ -119,8 +119,17 @@ class LinkSource(Protocol):
         """Its descriptor."""
         ...
 
+    @property
+    def has_more(self) -> bool:
+        """Whether ``read_next`` may have left something."""
+        ...
+
     def read(self) -> list[Frame]:
-        """Reads what has come, as frames of a pipe; does not wait."""
+        """Reads all that has come, as frames of a pipe; does not wait."""
+        ...
+
+    def read_next(self) -> list[Frame]:
+        """Reads what has come next, and more if that is likely; see ``read``."""
         ...
 
 

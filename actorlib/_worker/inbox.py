@@ -169,7 +169,7 @@ class Inbox:
         try:
             self._sort_each(())
             for _ in range(_ROUNDS):
-                if self._events is None or not self._receive(0):
+                if self._events is None or not self._receive(0, is_next=False):
                     break
             while self._has_more(0):
                 self._sort_each(self._pipe.receive_some())
@@ -250,18 +250,25 @@ class Inbox:
         self._pipe.set_read_timeout(0)
         return False
 
-    def _receive(self, seconds: float | None) -> bool:
-        """Reads once from everything that has something; False if nothing has."""
+    def _receive(self, seconds: float | None, *, is_next: bool = True) -> bool:
+        """Reads once from everything that has something; False if nothing has.
+
+        Args:
+            seconds: How long to wait for something.
+            is_next: Whether the next message of a link is enough.
+        """
         assert self._events is not None
         ready = [fd for fd, _ in self._events.poll(seconds)]
         pipe = self._pipe.sock.fileno()
         # Links first: what has come over one was sent before what the pipe brings of
         # somebody who was told of it.
+        has_pipe = pipe in ready
         for fd in ready:
             source = self._sources.get(fd)
             if source is not None:
-                self._sort_each(source.read())
-        if pipe in ready:
+                takes_all = has_pipe or not is_next
+                self._sort_each(source.read() if takes_all else source.read_next())
+        if has_pipe:
             self._sort_each(self._pipe.receive_some())
         return bool(ready)
 

@@ -52,7 +52,7 @@ class IncomingLink:
         self,
         socket: PeerSocket,
         session: int,
-        read: Callable[[IncomingLink], list[Frame]],
+        read: Callable[..., list[Frame]],
     ) -> None:
         self.socket = socket
         self.session = session
@@ -70,9 +70,18 @@ class IncomingLink:
         """The descriptor of the link."""
         return self.socket.fileno()
 
+    @property
+    def has_more(self) -> bool:
+        """Whether ``read_next`` may have left something; see LinkSource."""
+        return self.socket.has_more and self.may_be_read
+
     def read(self) -> list[Frame]:
         """The calls and cancellations that have come."""
         return self._read(self)
+
+    def read_next(self) -> list[Frame]:
+        """The next of them; see LinkSource."""
+        return self._read(self, is_next=True)
 
 
 class IncomingLinks:
@@ -112,7 +121,7 @@ class IncomingLinks:
 
     # Calls.
 
-    def _receive(self, link: IncomingLink) -> list[Frame]:
+    def _receive(self, link: IncomingLink, *, is_next: bool = False) -> list[Frame]:
         found: list[Frame] = []
         try:
             for _ in range(_READS):
@@ -122,6 +131,8 @@ class IncomingLinks:
                 if not frames:
                     break
                 self._check_frames(link, frames, found)
+                if is_next and not link.socket.expects_more():
+                    break
         except (EOFError, ProtocolError):  # what it sent by then is served still
             self._close(link)
         return found

@@ -175,8 +175,17 @@ class OutgoingLink:
         """The descriptor of the link."""
         return -1 if self.socket is None else self.socket.fileno()
 
-    def read(self) -> list[Frame]:
-        """The answers that have come."""
+    @property
+    def has_more(self) -> bool:
+        """Whether ``read_next`` may have left answers; see LinkSource."""
+        return self.socket is not None and self.socket.has_more
+
+    def read_next(self) -> list[Frame]:
+        """The next answers; see LinkSource."""
+        return self.read(is_next=True)
+
+    def read(self, *, is_next: bool = False) -> list[Frame]:
+        """The answers that have come, or the next of them; see LinkSource."""
         found: list[Frame] = []
         socket = self.socket  # another thread may close it
         try:
@@ -199,6 +208,8 @@ class OutgoingLink:
                         self._lost(self)
                         return found
                     found.append(frame)
+                if is_next and socket is not None and not socket.expects_more():
+                    break
         except (EOFError, ProtocolError):
             self._lost(self)
         return found

@@ -100,6 +100,32 @@ def test_message_when_it_is_no_frame_then_that_is_said(data: bytes) -> None:
         decode_message(data)
 
 
+def test_look_when_messages_come_alone_then_few_are_made_in_vain() -> None:
+    with linked() as (ours, theirs):
+        looks = 0
+        for number in range(90):
+            ours.send((RESULT, number, None, b""))
+            assert theirs.receive() == [(RESULT, number, None, b"")]
+            assert theirs.has_more
+            if theirs.expects_more():
+                looks += 1
+                assert theirs.receive() == []
+                assert not theirs.has_more
+
+        assert looks == 10
+
+
+def test_look_when_messages_come_together_then_all_are_found() -> None:
+    with linked() as (ours, theirs):
+        for _ in range(9):
+            for number in range(5):
+                ours.send((RESULT, number, None, b""))
+            for number in range(5):
+                assert theirs.receive() == [(RESULT, number, None, b"")]
+                assert theirs.expects_more()
+            assert theirs.receive() == []
+
+
 def test_marks_when_methods_differ_then_so_do_they_and_none_is_nothing() -> None:
     assert method_number("one") != method_number("two")
     assert method_number("") > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
+from actorlib._wire.peer_socket import PeerSocket, socket_pair
 from actorlib._worker.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 def ends() -> Iterator[tuple[socket.socket, Inbox]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        yield ours, Inbox(BlockingChannel(theirs))
+        inbox = Inbox(BlockingChannel(theirs))
+        yield ours, inbox
+        if inbox._events is not None:
+            inbox._events.close()
 
 
 def sent(sock: socket.socket, *frames: Frame) -> None:
@@ -71,3 +76,52 @@ def test_read_available_when_something_was_kept_then_it_is_read_first(
     inbox.read_available()
 
     assert settled == [1, 2]
+
+
+class Link:
+    """A link that is read one message at a time, or whole; see LinkSource."""
+
+    def __init__(self, end: PeerSocket) -> None:
+        self._end = end
+        self.has_more = True
+        self.fileno = end.fileno
+
+    def read(self) -> list[Frame]:
+        found: list[Frame] = []
+        while frames := self._end.receive():
+            found += frames
+        return found
+
+    def read_next(self) -> list[Frame]:
+        return self._end.receive()
+
+
+def test_links_when_the_pipe_brings_something_then_all_of_theirs_is_before_it(
+    ends: tuple[socket.socket, Inbox],
+) -> None:
+    sock, inbox = ends
+    far, near = (PeerSocket(end.detach()) for end in socket_pair())
+    with closing(far), closing(near):
+        inbox.watch(Link(near))
+        for number in (1, 2, 3):
+            far.send((CALL, number, "m", None, b""))
+        inbox.read(lambda: bool(inbox.calls))
+        assert [frame[1] for frame in inbox.calls] == [1]
+        sent(sock, (CALL, 4, "m", None, b""))
+        inbox.read(lambda: len(inbox.calls) > 1)
+
+        assert [frame[1] for frame in inbox.calls] == [1, 2, 3, 4]
+
+
+def test_read_available_when_links_have_several_messages_then_reads_all(
+    ends: tuple[socket.socket, Inbox],
+) -> None:
+    _, inbox = ends
+    far, near = (PeerSocket(end.detach()) for end in socket_pair())
+    with closing(far), closing(near):
+        inbox.watch(Link(near))
+        for number in range(50):
+            far.send((CALL, number, "m", None, b""))
+        inbox.read_available()
+
+        assert [frame[1] for frame in inbox.calls] == [*range(50)]

@@ -177,7 +177,7 @@ class Two:
 
     def read_links(self) -> None:
         for source in [*self.readers[1].sources]:
-            while frames := source.read():
+            while frames := source.read_next():
                 self._receive(frames)
 
     def read_answers(self) -> None:
