@@ -151,11 +151,11 @@ async def street() -> AsyncGenerator[Street]:
     [
         ((), "what is no frame"),
         ((START, 1), "no worker sends START"),
-        ((RESULT, 1), "not enough values"),
+        ((RESULT, 1), "values to unpack"),
         ((RESULT, "1", None, b""), "'call'"),
         ((RESULT, 1, (b"?",), b""), "'loans'"),
         ((RESULT, 1, None, "text"), "'value'"),
-        ((RESULT_SCALAR, 1), "not enough values"),
+        ((RESULT_SCALAR, 1), "values to unpack"),
         ((RESULT_SCALAR, 1, 2, 3), "too many values"),
         ((RESULT_SCALAR, "1", 2), "'call'"),
         ((RESULT_SCALAR, True, 2), "'call'"),
