@@ -66,6 +66,27 @@ def test_types_in_c_when_compared_with_the_source_then_no_attribute_lacks(
     )
 
 
+@pytest.mark.parametrize("file", TYPED, ids=name_of)
+def test_types_in_c_when_compared_with_the_source_then_functions_take_the_same(
+    file: Path,
+) -> None:
+    text = file.read_text(encoding="utf-8")
+    tree = ast.parse(file.with_suffix(".py").read_text(encoding="utf-8"))
+    taken = {
+        (node.name, *(argument.arg for argument in node.args.args))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+    }
+
+    # Without what stands before a name, its type, and what stands behind it.
+    declared = {
+        (name, *(part.partition("=")[0].split()[-1] for part in given.split(", ")))
+        for name, given in re.findall(r"cpdef (?:\w+ )?(\w+)\((.*)\)", text)
+    }
+
+    assert declared <= taken
+
+
 def _declared_in(text: str) -> dict[str, set[str]]:
     """The attributes of each class of a ``.pxd``."""
     found: dict[str, set[str]] = {}
