@@ -568,6 +568,23 @@ async def test_an_exception_that_cannot_be_printed_arrives(caller: Any) -> None:
     assert isinstance(error, MuteError)
 
 
+@pytest.mark.parametrize("text", ["half of a pair: \ud800", "\udcff"])
+async def test_a_message_that_is_no_utf8_arrives(caller: Any, text: str) -> None:
+    def fail() -> None:
+        raise ValueError(text)
+
+    @actorlib.remote
+    def fail_alone() -> None:
+        raise ValueError(text)
+
+    for ref in (caller.run.remote(fail), fail_alone.remote()):
+        error = await raised(ref)
+        assert isinstance(error, ValueError)
+        assert error.args == (text,)
+        str(error.__cause__).encode()
+    assert await caller.run.remote(len, text) == len(text)
+
+
 async def test_a_constructor_s_exception_that_cannot_be_printed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

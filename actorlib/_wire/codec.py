@@ -50,6 +50,10 @@ pack: Callable[[object], bytes] = _msgpack.Packer(
     use_bin_type=True, autoreset=True
 ).pack
 
+_pack_with_escapes: Callable[[object], bytes] = _msgpack.Packer(
+    use_bin_type=True, autoreset=True, unicode_errors="backslashreplace"
+).pack
+
 _LARGEST_FRAME = 0xFFFF_FFFF
 MAX_ITEMS = 4096
 """The items of a tuple in a frame, at the most. Of the thousand that msgpack lets stand
@@ -95,18 +99,30 @@ def are_scalars(values: tuple[Any, ...]) -> bool:
 
 
 def encode(frame: Frame) -> bytes | list[Buffer]:
-    """Encodes a frame: one piece, or several if its payload is large."""
+    """Encodes a frame: one piece, or several if its payload is large.
+
+    Texts of the user's (names, messages, tracebacks) may have halves of surrogate
+    pairs, which UTF-8 has no bytes for: these arrive as escapes.
+    """
     payload = frame[-1]
-    if type(payload) is not list:
-        if type(payload) is SharedPayload:
-            location = payload.location()
-            if len(payload.sizes) > MAX_ITEMS:
-                location[payload.block] = _split(payload.sizes)
-            return pack((*frame[:-1], location))
-        return pack(frame)
-    buffers = [memoryview(buffer).cast("B") for buffer in cast("list[Buffer]", payload)]
-    sizes = [buffer.nbytes for buffer in buffers]
-    return [pack((*frame[:-1], _split(sizes))), *buffers]
+    try:
+        if type(payload) is not list:
+            if type(payload) is SharedPayload:
+                location = payload.location()
+                if len(payload.sizes) > MAX_ITEMS:
+                    location[payload.block] = _split(payload.sizes)
+                return pack((*frame[:-1], location))
+            return pack(frame)
+        buffers = [memoryview(b).cast("B") for b in cast("list[Buffer]", payload)]
+        sizes = [buffer.nbytes for buffer in buffers]
+        return [pack((*frame[:-1], _split(sizes))), *buffers]
+    except UnicodeEncodeError:
+        return encode(tuple(map(_with_escapes, frame)))
+
+
+def _with_escapes(field: Any) -> Any:
+    is_payload = type(field) in (list, SharedPayload)
+    return field if is_payload else _unpack_one(_pack_with_escapes(field))
 
 
 def encode_with_loans(frame: Frame) -> bytes | list[Buffer]:

@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from actorlib._core.ids import BLOCK_KIND, kind_of
+from actorlib._core.ids import BLOCK_KIND, NO_ACTOR, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -97,7 +97,8 @@ class LocalRefCount:
                 self._holders[actor] -= 1
                 if not self._holders[actor]:
                     del self._holders[actor]
-                    if kind_of(actor) != BLOCK_KIND:  # which nobody calls
+                    # Nobody calls a block; what is held of a function has no id.
+                    if actor == NO_ACTOR or kind_of(actor) != BLOCK_KIND:
                         # First noted, then asked: the answer may come at any time.
                         self.awaited.add(actor)
                         if self.awaits_answer(actor):

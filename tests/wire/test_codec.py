@@ -221,6 +221,19 @@ def test_encode_when_a_field_is_no_plain_value_then_type_error() -> None:
         encode((3, object(), b""))
 
 
+def test_encode_when_a_text_has_half_of_a_surrogate_pair_then_it_is_escaped() -> None:
+    half, payload = "a\udc80b", [b"x" * 100]
+
+    for frame in [
+        (3, half, {"said": half}, b"", half),
+        (3, half, [b"lent"], payload),
+    ]:
+        (arrived,) = told(FrameDecoder().feed(written([frame])))
+        assert arrived[1] == "a\\udc80b"
+        assert half not in arrived
+    assert arrived[-1] == payload
+
+
 # What a frame claims is believed as far as it has come.
 
 
