@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actorlib._core.own_files import OWN_FILES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-_OURS = __file__.rpartition("_processes")[0]
-"""How the paths of our own files begin, whose frames tell a user nothing."""
 _LINES = 20
 """Lines of a tail at the most."""
 _LINES_BEFORE = 5
@@ -17,7 +17,7 @@ FATAL = "Fatal Python error"
 """How faulthandler begins the report of a fatal error."""
 
 
-def log_tail(lines: Sequence[str], ours: str = _OURS) -> str:
+def log_tail(lines: Sequence[str], ours: tuple[str, ...] = OWN_FILES) -> str:
     """Gives the last lines of a process's standard error that tell a user something.
 
     Of a fatal error that is the error and the innermost frames of the user's code, with
@@ -36,7 +36,7 @@ def log_tail(lines: Sequence[str], ours: str = _OURS) -> str:
     return "\n".join([*before, *report][:_LINES])
 
 
-def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
+def _threads(lines: Sequence[str], ours: tuple[str, ...]) -> Iterator[str]:
     """Gives the frames of the thread that failed, or of all if none is marked."""
     blocks: list[list[str]] = []
     for line in lines:
@@ -53,7 +53,7 @@ def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
             yield from (head, *frames[:place])
 
 
-def _without_ours(lines: Sequence[str], ours: str) -> Iterator[str]:
+def _without_ours(lines: Sequence[str], ours: tuple[str, ...]) -> Iterator[str]:
     """Lines without our frames in tracebacks: the file, and the code below it."""
     is_ours = False
     for line in lines:
@@ -65,5 +65,5 @@ def _without_ours(lines: Sequence[str], ours: str) -> Iterator[str]:
             yield line
 
 
-def _is_ours(line: str, ours: str) -> bool:
-    return line.startswith(f'  File "{ours}')
+def _is_ours(line: str, ours: tuple[str, ...]) -> bool:
+    return line.startswith(tuple(f'  File "{path}' for path in ours))

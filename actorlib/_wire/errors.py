@@ -26,6 +26,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from actorlib._core.object_ref import ObjectRef, keep_payload
+from actorlib._core.own_files import OWN_FILES
 from actorlib._core.public import public
 from actorlib._core.serializers import REDUCERS
 from actorlib._shm.memory import SharedPayload
@@ -65,7 +66,6 @@ _CONTROL_FLOW = (
     KeyboardInterrupt,  # of the whole loop
     SystemExit,
 )
-_PACKAGE = __file__.rpartition("_wire")[0]
 _args: Any = BaseException.args  # what a user's property of that name hides
 
 
@@ -327,7 +327,7 @@ def traceback_of(error: BaseException) -> str:
     trace = error.__traceback__
     # The outermost frame is always ours, wherever the package was loaded from.
     first = inner = trace.tb_next if trace is not None else None
-    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(OWN_FILES):
         inner = inner.tb_next
     shown = traceback.format_exception(type(error), error, inner or first or trace)
     return "".join(shown)

@@ -20,6 +20,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.object_ref import ObjectRef
+from actorlib._core.own_files import OWN_FILES
 from actorlib._wire.messages import STUCK
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ PATIENCE = 1.0
 """Seconds for which the loop may be blocked, and a call wait, before it is said."""
 ROUNDS = 20
 """After so many looks at an actor that does nothing there is none any more."""
-_OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120  # as code objects say it
-_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # likewise
+_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # as code objects say it
 _AWAITS = cast("CodeType", cast("Any", ObjectRef).__await__.__code__)
 
 
@@ -240,6 +240,6 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _is_library(file: str) -> bool:
     return (
-        file.startswith((_STANDARD, _OURS, "<frozen"))
+        file.startswith((_STANDARD, *OWN_FILES, "<frozen"))
         or f"{os.sep}site-packages{os.sep}" in file
     )
