@@ -926,9 +926,10 @@ async def test_actor_when_nothing_is_free_then_it_waits_in_line(
     runtime: Runtime, engine: Engine
 ) -> None:
     holders = [Echo.options(num_gpus=1).remote() for _ in range(2)]
+    await asyncio.gather(*holders)  # what is asked for together Ray places in any order
     waiting = Echo.options(num_gpus=1).remote()
     ref = waiting.echo.remote("placed")
-    await asyncio.gather(*holders)
+    assert await holders[1].echo.remote("meanwhile") == "meanwhile"
     assert not ref.done()
     if engine != "ray":  # it tells of nobody in line
         assert runtime.snapshot().waiting
