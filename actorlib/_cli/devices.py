@@ -19,7 +19,7 @@ from rich.table import Table
 
 import actorlib
 from actorlib.accelerators import Host, discover, families, inventory
-from actorlib.accelerators.claims import Claimant, DeviceClaims
+from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claimants
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -366,8 +366,8 @@ def _written(device: DeviceFound, length: int) -> str:
 
 
 def _claims(device: DeviceFound) -> str:
-    each = (Claimant(**claim) for claim in device["claims"])
-    return ", ".join(map(str, each)) or _NOTHING
+    claimants = (Claimant(**claim) for claim in device["claims"])
+    return describe_claimants(claimants) or _NOTHING
 
 
 def _memory(device: DeviceFound) -> str:

@@ -424,10 +424,7 @@ def _look_around(
     declared, form = _declared(options), options.mask_form
     if options.devices == "free" and every:
         with claims.choosing():
-            taken = {
-                device: " and ".join(map(str, claimants))
-                for device, claimants in claims.claimants(every).items()
-            }
+            taken = claims.claimants(every)
             found = inventory(detections, declared, mask_form=form, claimed=taken)
             claims.claim(_physical(found))
         return found

@@ -42,6 +42,7 @@ from actorlib.accelerators.base import (
     Rejected,
     Share,
 )
+from actorlib.accelerators.claims import Claimant
 from actorlib.accelerators.discovery import discover, families
 from actorlib.accelerators.held_names import HeldNames
 from actorlib.accelerators.host import Host
@@ -55,6 +56,7 @@ from actorlib.accelerators.masks import Mask, Syntax
 
 __all__ = [
     "Accelerator",
+    "Claimant",
     "Detection",
     "Device",
     "HeldNames",

@@ -18,6 +18,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
+from actorlib._core.public import public
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
 
@@ -31,6 +33,7 @@ _SHOWN = 60
 """How much of a command line is shown."""
 
 
+@public("actorlib.accelerators")
 @final
 @dataclass(frozen=True, slots=True)
 class Claimant:
@@ -140,9 +143,14 @@ class DeviceClaims:
 def describe_claims(claims: Mapping[Device, Iterable[Claimant]]) -> str:
     """Says which devices are held by whom: ``GPU 0 by 'python train.py' (pid 812)``."""
     return ", ".join(
-        f"{device.kind} {device.id} by {' and '.join(map(str, claimants))}"
+        f"{device.kind} {device.id} by {describe_claimants(claimants)}"
         for device, claimants in claims.items()
     )
+
+
+def describe_claimants(claimants: Iterable[Claimant]) -> str:
+    """Names those who have claimed a device."""
+    return " and ".join(map(str, claimants))
 
 
 def _key(device: Device) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from actorlib._core.kinds import KINDS, Kind
 from actorlib._core.public import public
 from actorlib.accelerators.base import Rejected
+from actorlib.accelerators.claims import describe_claimants, describe_claims
 from actorlib.accelerators.discovery import families
 from actorlib.accelerators.masks import read_mask
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from actorlib.accelerators.base import Accelerator, Detection, Device, Lease
+    from actorlib.accelerators.claims import Claimant
 
 _STAND_IN = "nvidia"
 """The family of logical GPUs on a machine that has none."""
@@ -58,7 +60,7 @@ def inventory(
     declared: Mapping[str, int | None],
     asked: Sequence[Accelerator] | None = None,
     mask_form: str | None = None,
-    claimed: Mapping[Device, str] | None = None,
+    claimed: Mapping[Device, Sequence[Claimant]] | None = None,
 ) -> Inventory:
     """Draws up what one runtime may grant, from what was found and what was declared.
 
@@ -72,7 +74,7 @@ def inventory(
         asked: The families that were asked; None for every family. Default: None.
         mask_form: How masks are to be written, ``"index"`` or ``"uuid"``; None for what
             is best for each family. Default: None.
-        claimed: Devices that are left to others, each with their names. Default: None,
+        claimed: Devices that are left to those who have claimed them. Default: None,
             for none.
 
     Raises:
@@ -311,27 +313,28 @@ def _without_integrated(detections: Sequence[Detection]) -> tuple[Detection, ...
 
 
 def _without_claimed(
-    detections: Sequence[Detection], claimed: Mapping[Device, str]
+    detections: Sequence[Detection], claimed: Mapping[Device, Sequence[Claimant]]
 ) -> tuple[Detection, ...]:
     """Rejects what others have claimed."""
-    reasons = {device: f"held by {who}" for device, who in claimed.items()}
-    return _without(detections, reasons)
+    return _without(
+        detections,
+        {
+            device: f"held by {describe_claimants(claimants)}"
+            for device, claimants in claimed.items()
+        },
+    )
 
 
 def _check_left(
     detections: Sequence[Detection],
-    claimed: Mapping[Device, str],
+    claimed: Mapping[Device, Sequence[Claimant]],
     declared: Mapping[str, int | None],
 ) -> None:
     """Makes sure that nothing is declared in the place of what others have claimed."""
     for kind in dict.fromkeys(device.kind for device in claimed):
         left = sum(d.kind == kind for each in detections for d in each.devices)
         if (declared.get(kind) or 0) > left:
-            held = ", ".join(
-                f"{device.kind} {device.id} by {who}"
-                for device, who in claimed.items()
-                if device.kind == kind
-            )
+            held = describe_claims({d: c for d, c in claimed.items() if d.kind == kind})
             raise ValueError(
                 f"{declared[kind]} {kind} declared with devices='free', and "
                 f"{left} {'is' if left == 1 else 'are'} free. Held: {held}. Declare at "
