@@ -26,7 +26,7 @@ from collections import deque
 from socket import SO_ERROR, SOL_SOCKET
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans
+from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans, loans_of
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -112,13 +112,7 @@ class AsyncChannel:
         Raises:
             TypeError: A field of the frame is none that msgpack carries.
         """
-        # Only what has loans may have some in shared memory.
-        loans = None
-        if len(frame) > 3:
-            loans = frame[-2]
-            if type(loans) is dict:  # headers: the loans stand before them
-                loans = frame[-3]
-        if loans is None:
+        if loans_of(frame) is None:
             data = encode(frame)
         elif self._sharing and self._is_open:
             data = self._sharing.encode(frame)

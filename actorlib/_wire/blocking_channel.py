@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans
+from actorlib._wire.codec import FrameDecoder, encode, encode_with_loans, loans_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -120,13 +120,7 @@ class BlockingChannel:
             TypeError: A field of the frame is none that msgpack carries.
             OSError: The other side is gone.
         """
-        # Only what has loans may have some in shared memory.
-        loans = None
-        if len(frame) > 3:
-            loans = frame[-2]
-            if type(loans) is dict:  # headers: the loans stand before them
-                loans = frame[-3]
-        has_loans = loans is not None
+        has_loans = loans_of(frame) is not None
         sharing = self.sharing if has_loans else None
         data: bytes | list[Buffer] = b""
         if sharing is None:

@@ -120,6 +120,17 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
         return encode(tuple(map(_with_escapes, frame)))
 
 
+def loans_of(frame: Frame) -> Any:
+    """Gives the loans of a frame, which stand before its headers; None without any.
+
+    Only what has loans may have some in shared memory.
+    """
+    if len(frame) <= 3:
+        return None
+    loans = frame[-2]
+    return frame[-3] if type(loans) is dict else loans
+
+
 def _with_escapes(field: Any) -> Any:
     is_payload = type(field) in (list, SharedPayload)
     return field if is_payload else _unpack_one(_pack_with_escapes(field))

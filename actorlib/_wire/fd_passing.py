@@ -23,7 +23,7 @@ from actorlib._core.ids import BLOCK_KIND, kind_of
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedPayload, SharingOptions
 from actorlib._shm.segments import MemoryBudget, read_only_fd
-from actorlib._wire.codec import encode, encode_with_loans
+from actorlib._wire.codec import encode, encode_with_loans, loans_of
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -206,9 +206,7 @@ class SegmentSharing:
         """
         payload = frame[-1]
         if type(payload) is SharedPayload and payload.segment in self.known_segments:
-            loans: Any = frame[-2]
-            if type(loans) is dict:  # headers: the loans stand before them
-                loans = frame[-3]
+            loans = loans_of(frame)
             if loans and len(loans) == 1 and loans[0] == payload.block:
                 return encode(frame)  # nothing else in it can be unknown, or too long
         unknown = self._unknown_segments(frame)
