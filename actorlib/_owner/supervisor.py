@@ -30,6 +30,7 @@ from actorlib._owner.refcount import OWNER
 from actorlib._owner.restart_policy import Fault, GiveUp, Restarts
 from actorlib._owner.teardown import tear_down
 from actorlib._processes.fd_limit import start_error_reason
+from actorlib._wire.errors import clear_locals
 from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
 
 if TYPE_CHECKING:
@@ -413,8 +414,10 @@ class ActorSupervisor:
     def _explain(
         self, session: WorkerSession, process: WorkerProcess, ended: ProcessExit
     ) -> Exit:
-        error = session.constructor_error
-        self._cause = error or session.protocol_error
+        if session.protocol_error is not None:
+            # Its frames hold what the worker's held: handles, which would be counted.
+            clear_locals(session.protocol_error)
+        self._cause = session.constructor_error or session.protocol_error
         starter = self._starter
         if self._end_reason:
             starter.note_memory_kills()

@@ -349,6 +349,19 @@ def with_note(error: BaseException, note: str) -> BaseException:
     return made.with_traceback(error.__traceback__)
 
 
+def clear_locals(error: BaseException) -> None:
+    """Lets go of all that the frames in an error's traceback hold; its lines stay.
+
+    Who keeps an error that was raised among other people's values would keep those.
+    """
+    following: BaseException | None = error
+    seen: set[int] = set()
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        traceback.clear_frames(following.__traceback__)
+        following = following.__cause__ or following.__context__
+
+
 def task_error(
     cause: BaseException | None, summary: str, text: str, where: str
 ) -> TaskError:

@@ -318,6 +318,20 @@ async def test_made_actor_when_it_is_made_twice_then_it_is_refused(
     assert "is made a second time" in await street.refuses(made, made)
 
 
+async def test_made_actor_when_what_was_refused_held_it_then_nothing_holds_it(
+    street: Street,
+) -> None:
+    mine = new_id(street.worker.prefix, ACTOR_KIND, 1)
+    life = street.engine.actor_table.by_id[pin_of(street.hostile).actor_id]
+    await street.refuses(
+        (CREATE, 0, mine, None, b"", _face()), (CREATE, 0, mine, (mine,), b"", _face())
+    )
+    await street.round()
+    assert life.died().__cause__ is not None  # it is kept, and with its lines
+    assert cast("Any", life.died().__cause__).__traceback__ is not None
+    assert mine not in street.engine.actor_table.by_id
+
+
 @pytest.mark.parametrize("error", [5, StopIteration(), asyncio.CancelledError()])
 async def test_made_actor_when_its_arguments_fail_with_anything_then_it_is_dead(
     street: Street, error: Any
