@@ -52,6 +52,7 @@ if _typing.TYPE_CHECKING:
     from actorlib._core.runtime_env import RuntimeEnv
     from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
     from actorlib._core.serializers import deregister_serializer, register_serializer
+    from actorlib._core.shares import ActorShare, DeviceShare
     from actorlib._core.snapshot import (
         ActorInfo,
         BundleInfo,
@@ -88,6 +89,7 @@ _LATE = {
     "ActorMethod": "_api.actor_handle",
     "ActorOptions": "_core.actor_options",
     "ActorPool": "_api.actor_pool",
+    "ActorShare": "_core.shares",
     "Batch": "_api.call_batch",
     "BundleInfo": "_core.snapshot",
     "CallInfo": "_core.snapshot",
@@ -97,6 +99,7 @@ _LATE = {
     "CallingKeywords": "_core.function_options",
     "CommonKeywords": "_core.function_options",
     "DemandInfo": "_core.snapshot",
+    "DeviceShare": "_core.shares",
     "Failure": "_api.inspection",
     "Filter": "_core.snapshot",
     "FunctionKeywords": "_core.function_options",
@@ -176,6 +179,7 @@ __all__ = [
     "ActorMethod",
     "ActorOptions",
     "ActorPool",
+    "ActorShare",
     "Batch",
     "BundleInfo",
     "CallInfo",
@@ -185,6 +189,7 @@ __all__ = [
     "CallingKeywords",
     "CommonKeywords",
     "DemandInfo",
+    "DeviceShare",
     "Failure",
     "Filter",
     "FunctionKeywords",

@@ -26,6 +26,7 @@ __all__ = [
     "DeadlineExceededError",
     "DeadlockError",
     "Empty",
+    "EnforcementRefused",
     "Exit",
     "Full",
     "GetTimeoutError",
@@ -199,6 +200,10 @@ class UnsupportedOptionError(ActorlibError, ValueError):
 
 class InitError(UnsupportedOptionError, RuntimeError):
     """``init()`` was asked for something that there is not; nothing was started."""
+
+
+class EnforcementRefused(ActorlibError, ValueError):  # noqa: N818  # an answer
+    """A share of a device cannot be made to hold by the tier that was named."""
 
 
 class RuntimeNotStartedError(ActorlibError, RuntimeError):

@@ -9,6 +9,7 @@ file                    the question that it answers
 ``placement``           How many actors a second come to their first answers?
 ``first_answer``        How long does one take in a runtime that has nothing to do?
 ``many_actors``         Is the thousandth actor placed as fast as the first?
+``enforcement``         What does it cost that shares are made to hold?
 ``whole_program``       How long does a program take, from import to clean end?
 ``idle``                What do actors cost that have nothing to do?
 *Calling them*

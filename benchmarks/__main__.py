@@ -9,6 +9,7 @@ _NAMES: Final = (
     "placement",
     "first_answer",
     "many_actors",
+    "enforcement",
     "whole_program",
     "idle",
     "calls",

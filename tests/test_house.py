@@ -44,7 +44,7 @@ ROOMS: dict[str, str] = {
     # The faces.
     "": "_api _core _runtime exceptions",
     "blocking": " _api _core _runtime accelerators exceptions",
-    "_cli": " _api _runtime accelerators",
+    "_cli": " _api _runtime _enforcement accelerators",
     "__main__": " _cli _core exceptions",
 }
 """The rooms that each room may import, ground floor first; ``""`` is ``actorlib``."""
@@ -68,9 +68,12 @@ PURE = [
     "_core.resources",
     "_core.runtime_env",
     "_core.runtime_options",
+    "_core.shares",
     "_core.snapshot",
     "_core.validation",
     "_enforcement.caps",
+    "_enforcement.frameworks",
+    "_enforcement.tiers",
     "_owner.actor_record",
     "_owner.call_table",
     "_owner.calls_under_way",

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from actorlib._core.call_options import CallKeywords
     from actorlib._core.callee import Callee
     from actorlib._core.interface import Interface, Method, MethodDocs
+    from actorlib._core.shares import ActorShare
     from actorlib._core.stream_reader import StreamReader
 
 
@@ -493,6 +494,33 @@ class ActorHandle(Generic[T]):
         made = method_of(pin, method)
         self.__dict__[name] = made
         return made
+
+    @property
+    def share(self) -> ActorShare:
+        """What the actor holds of devices now, and what makes that hold.
+
+        Empty (and false) for an actor that asked for no device, that waits in line or
+        for its restart, or that is dead. It is known in the program that started the
+        runtime, on the local and on the inline engine. If the class has a method of
+        this name, that is what is found here: write ``typed(handle).share`` then, for a
+        type checker.
+
+        Raises:
+            RuntimeError: This is an actor's code, or the engine is Ray's.
+
+        Example:
+            >>> @actorlib.remote(num_gpus=0.5)
+            ... class Model:
+            ...     pass
+            >>> model = await Model.remote()
+            >>> model.share.units, model.share.enforced_by
+            (0.5, 'off')
+        """
+        pin = self.__pin
+        if "share" in pin.interface.methods:
+            made = self.__dict__.get("share") or self.__getattr__("share")
+            return cast("ActorShare", made)
+        return pin.engine.share(pin.actor_id)
 
     def __await__(self) -> Generator[Any, None, ActorHandle[T]]:
         """Waits until the actor is ready for calls.

@@ -144,6 +144,10 @@ class RemoteFunction(Generic[P, R]):
             accelerators: ``"hide"`` closes every accelerator that it did not ask for;
                 ``"inherit"`` leaves them as the owner sees them. Default: None, which
                 follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+            enforcement: What makes the share of a call hold if that is below a whole
+                device; see ``init``. The call fails with TaskUnschedulableError if no
+                device can have what is named. Default: None, which is what the runtime
+                has.
             name: What its calls are called in messages. Default: None, which is the
                 function's name.
             runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables and

@@ -18,6 +18,8 @@ from rich.console import Console, Group
 from rich.table import Table
 
 import actorlib
+from actorlib._enforcement.enforcement import divided, find_facts
+from actorlib._enforcement.tiers import faults
 from actorlib.accelerators import Host, discover, families, inventory
 from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claimants
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from actorlib._enforcement.tiers import Facts
     from actorlib.accelerators import Accelerator, Detection, Device, Rejected
 
 
@@ -57,10 +60,18 @@ class ClaimFound(TypedDict):
     program: str
 
 
+class SharesFound(TypedDict):
+    """What can make a part of a device hold, the weakest first; why not the others."""
+
+    tiers: list[str]
+    why_not: dict[str, str]
+
+
 class DeviceFound(TypedDict):
     """A device that may be granted; see ``actorlib.accelerators.Device``.
 
-    ``claims`` are the runtimes of this user that have it now.
+    ``claims`` are the runtimes of this user that have it now; ``shares`` is null for a
+    device that is given as a whole only.
     """
 
     id: str
@@ -76,6 +87,7 @@ class DeviceFound(TypedDict):
     source: str
     written: str
     claims: list[ClaimFound]
+    shares: SharesFound | None
 
 
 class NotOffered(TypedDict):
@@ -141,6 +153,12 @@ def summarize(
     """
     found = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
+    facts = find_facts()
+    shares = {
+        device: _shares(device, facts)
+        for devices in divided(found).values()
+        for device in devices
+    }
     offered = {detection.family: detection for detection in found.detections}
     names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
         *_OTHER_VARIABLES
@@ -151,9 +169,15 @@ def summarize(
             _family(
                 family,
                 offered[family.family],
-                found.by_family.get(family.family, ()),
+                [
+                    _device(
+                        device,
+                        claimed.get((device.family, device.id), ()),
+                        shares.get(device),
+                    )
+                    for device in found.by_family.get(family.family, ())
+                ],
                 environ,
-                claimed,
             )
             for family in sorted(accelerators, key=lambda family: family.family)
         ],
@@ -177,9 +201,8 @@ def summarize(
 def _family(
     family: Accelerator,
     detection: Detection,
-    devices: Sequence[Device],
+    devices: list[DeviceFound],
     environ: Mapping[str, str],
-    claimed: Mapping[tuple[str, str], Sequence[Claimant]],
 ) -> FamilyFound:
     return {
         "family": family.family,
@@ -189,15 +212,14 @@ def _family(
         "said": detection.said,
         "outer": None if detection.outer is None else [*detection.outer],
         "reason": detection.reason,
-        "devices": [
-            _device(device, claimed.get((device.family, device.id), ()))
-            for device in devices
-        ],
+        "devices": devices,
         "rejected": [_rejected(rejected) for rejected in detection.rejected],
     }
 
 
-def _device(device: Device, claimants: Sequence[Claimant]) -> DeviceFound:
+def _device(
+    device: Device, claimants: Sequence[Claimant], shares: SharesFound | None
+) -> DeviceFound:
     return {
         "id": device.id,
         "index": device.index,
@@ -212,6 +234,15 @@ def _device(device: Device, claimants: Sequence[Claimant]) -> DeviceFound:
         "source": device.source,
         "written": device.written,
         "claims": [{"pid": each.pid, "program": each.program} for each in claimants],
+        "shares": shares,
+    }
+
+
+def _shares(device: Device, facts: Facts) -> SharesFound:
+    why_not = faults(device, facts)
+    return {
+        "tiers": [tier.word for tier, why in why_not.items() if not why],
+        "why_not": {tier.word: why for tier, why in why_not.items() if why},
     }
 
 
@@ -291,6 +322,7 @@ def draw(summary: Summary) -> RenderableType:
         )
         or "There is no accelerator here that actors could hold.\n",
         _amounts(summary),
+        _holding(summary),
         _table("Not offered", "family what model why", _left_out(summary)),
         _reasons(summary),
         _settings(summary),
@@ -417,6 +449,29 @@ def _amounts(summary: Summary) -> str:
             f"accelerator_type {types}; masked by {', '.join(sorted(masks))}.\n"
         )
     return "".join(lines)
+
+
+def _holding(summary: Summary) -> str:
+    """A line for devices that are alike: what makes shares of them hold, what not."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for family in summary["families"]:
+        for device in family["devices"]:
+            shares = device["shares"]
+            if shares is None:
+                continue
+            reasons: dict[str, list[str]] = {}
+            for word, why in shares["why_not"].items():
+                reasons.setdefault(why, []).append(word)
+            said = f"by {', '.join(shares['tiers']) or 'nothing'}" + "".join(
+                f"; not by {', '.join(words)}: {why}" for why, words in reasons.items()
+            )
+            alike.setdefault((family["kind"] or "", said), []).append(
+                device["id"][: _length(family["devices"])]
+            )
+    return "".join(
+        f"Shares of {kind} {', '.join(ids)} can be made to hold {said}.\n"
+        for (kind, said), ids in alike.items()
+    )
 
 
 def _left_out(summary: Summary) -> list[Sequence[str]]:

@@ -14,6 +14,7 @@ from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.public import public
 from actorlib._core.resources import CPU, MEMORY, Resources, request
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
+from actorlib._core.shares import ENFORCEMENTS, EnforcementWord
 from actorlib._core.validation import (
     check_bool,
     check_count,
@@ -55,6 +56,7 @@ class ActorKeywords(TypedDict, total=False):
     placement_group_capture_child_tasks: bool | None
     scheduling_strategy: object
     accelerators: Literal["hide", "inherit"] | None
+    enforcement: EnforcementWord | None
     max_concurrency: int | None
     concurrency_groups: Mapping[str, int] | None
     max_pending_calls: int | None
@@ -126,6 +128,9 @@ class ActorOptions:
         accelerators: ``"hide"`` closes every accelerator that the actor did not ask
             for; ``"inherit"`` leaves them as the owner sees them. Default: None, which
             follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        enforcement: What makes its share hold if that is below a whole device; see
+            ``init``. It fails with ActorUnschedulableError if its device cannot have
+            what is named. Default: None, which is what the runtime has.
         max_concurrency: How many calls run at once, 1 or more; they start in the order
             in which they came. More than 1 without an ``async def`` method makes
             threads. Default: None (or 0), which is 1000 where a method is an ``async
@@ -184,6 +189,7 @@ class ActorOptions:
     placement_group_capture_child_tasks: bool | None = None
     scheduling_strategy: object = None
     accelerators: Literal["hide", "inherit"] | None = None
+    enforcement: EnforcementWord | None = None
     max_concurrency: int | None = None
     concurrency_groups: Mapping[str, int] | None = None
     max_pending_calls: int | None = None
@@ -213,6 +219,8 @@ class ActorOptions:
             object.__setattr__(self, "resources", dict(self.resources))
         if self.accelerators is not None:
             check_one_of("accelerators", self.accelerators, ACCELERATORS)
+        if self.enforcement is not None:
+            check_one_of("enforcement", self.enforcement, ENFORCEMENTS)
         if self.placement is not None:
             check_one_of("placement", self.placement, PLACEMENTS)
         if self.accelerator_type is not None:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
     from actorlib._core.stream_reader import StreamReader
 
@@ -198,6 +199,14 @@ class Engine(Protocol):
 
     def actors(self) -> list[ActorInfo]:
         """Lists what is known of each actor."""
+        ...
+
+    def share(self, actor: ActorId) -> ActorShare:
+        """Says what an actor holds of devices, and what makes that hold.
+
+        Raises:
+            RuntimeError: It is not known in this process.
+        """
         ...
 
     def available(self) -> dict[str, float]:

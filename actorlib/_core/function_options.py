@@ -16,6 +16,7 @@ from actorlib._core.kinds import KINDS
 from actorlib._core.public import public
 from actorlib._core.resources import Resources  # likewise
 from actorlib._core.runtime_env import RuntimeEnv  # likewise
+from actorlib._core.shares import EnforcementWord  # likewise
 from actorlib._core.validation import (
     check_count,
     check_text,
@@ -42,6 +43,7 @@ class CommonKeywords(TypedDict, total=False):
     placement_group_capture_child_tasks: bool | None
     scheduling_strategy: object
     accelerators: Literal["hide", "inherit"] | None
+    enforcement: EnforcementWord | None
     name: str | None
     runtime_env: RuntimeEnv | None
     retry_exceptions: bool | Sequence[type[Exception]]
@@ -100,6 +102,9 @@ class FunctionOptions:
         accelerators: ``"hide"`` closes every accelerator that it did not ask for;
             ``"inherit"`` leaves them as the owner sees them. Default: None, which
             follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
+        enforcement: What makes the share of a call hold if that is below a whole
+            device; see ``init``. The call fails with TaskUnschedulableError if no
+            device can have what is named. Default: None, which is what the runtime has.
         name: What its calls are called in messages. Default: None, which is the
             function's name.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables and the
@@ -141,6 +146,7 @@ class FunctionOptions:
     placement_group_capture_child_tasks: bool | None = None
     scheduling_strategy: object = None
     accelerators: Literal["hide", "inherit"] | None = None
+    enforcement: EnforcementWord | None = None
     name: str | None = None
     runtime_env: RuntimeEnv | None = None
     max_calls: int | None = None
@@ -174,6 +180,7 @@ class FunctionOptions:
             placement_group_capture_child_tasks=self.placement_group_capture_child_tasks,
             scheduling_strategy=self.scheduling_strategy,
             accelerators=self.accelerators,
+            enforcement=self.enforcement,
             runtime_env=self.runtime_env,
         )
         if self.num_cpus is None and KINDS.keys().isdisjoint(worker.request.amounts):
@@ -211,6 +218,7 @@ class FunctionOptions:
             self.placement,
             self.worker.devices,
             self.accelerators,
+            self.enforcement,
             tuple(sorted(env.get("env_vars", {}).items())),
             env.get("working_dir"),
             group and (group.id, self.placement_group_bundle_index),
@@ -224,6 +232,7 @@ class FunctionOptions:
             placement_group=self.worker.group,
             placement_group_capture_child_tasks=self.placement_group_capture_child_tasks,
             accelerators=self.accelerators,
+            enforcement=self.enforcement,
             runtime_env=self.runtime_env,
         )
 

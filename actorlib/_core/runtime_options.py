@@ -7,6 +7,7 @@ from typing import Literal, TypedDict, cast
 from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
+from actorlib._core.shares import ENFORCEMENTS, EnforcementWord
 from actorlib._core.validation import (
     check_count,
     check_one_of,
@@ -34,6 +35,7 @@ class RuntimeKeywords(TypedDict, total=False):
     memory: float | str | None
     resources: Mapping[str, int] | None
     devices: Literal["all", "free"]
+    enforcement: EnforcementWord
     preload: Sequence[str] | None
     start_method: Literal["template", "spawn"] | None
     log_to_driver: bool
@@ -78,6 +80,13 @@ class RuntimeOptions:
         devices: ``"free"`` takes only devices that no other runtime of this user has
             taken, and leaves the others to them; ``"all"`` shares them, and says at the
             start who else has them. Default: ``"all"``.
+        enforcement: What makes a share below a whole device hold: ``"frameworks"``
+            tells PyTorch, JAX, TensorFlow and CuPy to take no more memory than that,
+            ``"watchdog"`` also looks what processes take, ``"mps"`` and ``"cgroup"``
+            have the driver refuse more. ``"auto"`` takes the stronger of the first two
+            that can be had, ``"off"`` nothing; ``handle.share`` says which, and why
+            nothing stronger. One that no device here can have is refused when the
+            runtime starts. Default: ``"auto"``.
         preload: Modules that workers find imported already. They are imported once, in
             the template, and must not initialise an accelerator there. Where workers
             are spawned by default, they start without them. The template imports NumPy
@@ -124,6 +133,7 @@ class RuntimeOptions:
     memory: float | str | None = None
     resources: Mapping[str, int] | None = None
     devices: Literal["all", "free"] = "all"
+    enforcement: EnforcementWord = "auto"
     preload: Sequence[str] | None = None
     start_method: Literal["template", "spawn"] | None = None
     log_to_driver: bool = True
@@ -152,6 +162,7 @@ class RuntimeOptions:
         if self.engine is not None:
             check_one_of("engine", self.engine, ENGINES)
         check_one_of("devices", self.devices, DEVICES)
+        check_one_of("enforcement", self.enforcement, ENFORCEMENTS)
         if self.address is not None:
             check_text("address", self.address, "'auto'")
         if self.start_method is not None:

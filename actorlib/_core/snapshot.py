@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 from actorlib._core.public import public
+from actorlib._core.shares import ActorShare
 
 
 @public("actorlib")
@@ -35,6 +36,7 @@ class ActorInfo:
             the epoch; None until then. A restart does not change it.
         ended_at: When it was dead for good; None until then.
         repr_name: What its own ``__repr__`` calls it, or the empty string.
+        share: What it holds of devices, and what makes that hold.
     """
 
     actor_id: str
@@ -56,6 +58,7 @@ class ActorInfo:
     ended_at: float | None = None
     repr_name: str = ""
     earlier_deaths: tuple[str, ...] = ()
+    share: ActorShare = field(default_factory=ActorShare)
 
 
 @public("actorlib")

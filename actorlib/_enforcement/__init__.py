@@ -5,4 +5,7 @@ frameworks, drivers and kernels to limit, whoever the vendor is; each kind of li
 file here, and none of them decides who gets what:
 
 * ``caps``: environment variables that limit libraries to a number of threads.
+* ``tiers``: chooses what makes a share of a device hold, and why nothing stronger does.
+* ``frameworks``: what frameworks are told, so that they take no more than a share.
+* ``enforcement``: what a runtime has of all that, found out once, and asked per lease.
 """

@@ -23,6 +23,7 @@ from actorlib._core.ids import (
     maker_of,
 )
 from actorlib._core.interface import Interface, method_of
+from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
 from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.creation import ActorDefinition
@@ -84,6 +85,7 @@ class ActorTable:
         self, engine: SendingEngine, machine: LocalNode, options: RuntimeOptions
     ) -> None:
         self.loop = asyncio.get_running_loop()
+        self._enforcement = machine.enforcement
         self.grace = options.grace
         self.registry = Registry(os.urandom(4))
         self.refcount = RefCount()
@@ -214,6 +216,9 @@ class ActorTable:
         never = removed or None
         if not never and not self.placer.awaits_neighbours(options):
             never = self.placer.refusal(record)
+        asked = options.enforcement or self._enforcement.default
+        if not never and asked not in NEVER_REFUSED:
+            never = self._enforcement.refusal(record.label, options, options.request)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.refcount.add(actor, OWNER)

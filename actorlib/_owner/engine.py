@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import ActorInfo, CallInfo
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.supervisor import ActorSupervisor
@@ -259,6 +260,10 @@ class LocalEngine(ABC):
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         return self.actor_table.inspector.actors()
+
+    def share(self, actor: ActorId) -> ActorShare:
+        """What an actor holds of devices; see Engine."""
+        return self.actor_table.inspector.share(self._supervisor_of(actor))
 
     def interface(self) -> Interface:
         """Refuses: this is no actor; see Engine."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import counted, format_amount
+from actorlib._core.shares import ActorShare
 from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.calls_under_way import UnderWay, with_states
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from actorlib._core.ids import ActorId
+    from actorlib._core.shares import DeviceShare
     from actorlib._owner.actor_record import Registry
     from actorlib._owner.deadlines import Clock
     from actorlib._owner.machine import LocalNode
@@ -124,7 +126,19 @@ class Inspector:
             f"{share.device.kind} {share.device.id}"
             for share in (record.lease.shares if record.lease else ())
         )
-        return f"{state} on {held or 'no device'}"
+        hold = "".join(
+            f"\n  {share.kind} {share.device}: {_hold(share)}"
+            for share in self.share(supervisor).devices
+            if share.units < 1
+        )
+        return f"{state} on {held or 'no device'}{hold}"
+
+    def share(self, supervisor: ActorSupervisor) -> ActorShare:
+        """Says what an actor holds of devices, and what makes that hold."""
+        lease = supervisor.record.lease
+        if lease is None or not lease.shares:
+            return ActorShare()
+        return self._node.share(lease, supervisor.record.options)
 
     def _actors(self) -> Iterator[ActorSupervisor]:
         """Walks over all but workers of functions."""
@@ -162,6 +176,7 @@ class Inspector:
             ended_at=record.ended_at,
             repr_name=record.called.own,
             earlier_deaths=supervisor.restarts.earlier_deaths,
+            share=self.share(supervisor),
         )
 
     def _function_info(self, call: UnderWay) -> CallInfo:
@@ -212,3 +227,11 @@ class Inspector:
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title
+
+
+def _hold(share: DeviceShare) -> str:
+    """Says what makes a share hold, and why nothing stronger does."""
+    why = share.not_stronger_because
+    if share.enforced_by == "off":
+        return f"nothing makes the share hold ({why})"
+    return f"the share is enforced by {share.enforced_by}{why and f' ({why})'}"

@@ -17,6 +17,7 @@ from actorlib._core.log import warn
 from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
+from actorlib._enforcement.enforcement import Enforcement
 from actorlib._owner.teardown import Cleanup
 from actorlib._owner.worker_session import WorkerSession
 from actorlib._scheduler.catalogue import type_names
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.shares import ActorShare
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.refcount import BorrowedReferences, RefCount
@@ -63,10 +65,12 @@ class LocalNode:
         capacity: Everything that may be granted, devices included.
         launcher: Starts workers.
         claims: Tells other programs which of the devices this one has.
+        enforcement: Makes shares of the devices hold.
 
     Attributes:
         inventory: The devices that may be granted, and why not more.
         capacity: As given.
+        enforcement: As given.
         id: Its own, in hex.
     """
 
@@ -77,9 +81,11 @@ class LocalNode:
         capacity: Resources,
         launcher: Launcher,
         claims: DeviceClaims,
+        enforcement: Enforcement,
     ) -> None:
         self.inventory = found
         self.capacity = capacity
+        self.enforcement = enforcement
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
@@ -103,6 +109,7 @@ class LocalNode:
 
         Raises:
             ValueError: More is declared than the owner may see, or than is free.
+            EnforcementRefused: No device can have the enforcement that is asked.
             TimeoutError: Another program keeps choosing free devices.
             TemplateError: Workers cannot be started.
         """
@@ -110,8 +117,13 @@ class LocalNode:
         claims = DeviceClaims(host)
         starting = asyncio.get_running_loop().create_task(launcher.start())
         try:
-            found = await asyncio.to_thread(
-                _look_around, host, claims, options, meanwhile
+            found, enforcement = await asyncio.to_thread(
+                _look_around,
+                host,
+                claims,
+                options,
+                meanwhile,
+                is_inline=launcher.environment is None,
             )
             capacity = _capacity(host, found, options)
             await starting
@@ -121,7 +133,7 @@ class LocalNode:
             claims.release()
             await launcher.aclose()
             raise
-        return cls(host, found, capacity, launcher, claims)
+        return cls(host, found, capacity, launcher, claims, enforcement)
 
     @property
     def is_shared(self) -> bool:
@@ -149,12 +161,34 @@ class LocalNode:
         hide = options.accelerators != "inherit"
         if options.accelerators is None:
             hide = environ.get(HIDE_SWITCH, "1").lower() not in ("0", "false")
-        return {
+        made: dict[str, str | None] = {
             **its_own,
             **thread_caps(lease.amounts.get(CPU, 0), known),
             **environment(lease, self.inventory, hide=hide, environ=environ),
             **own,  # the user's word is the last
         }
+        if lease.shares:  # but for what is put behind it
+            made |= self.enforcement.limits(lease, options, known).environment
+        return made
+
+    def framework_limits(
+        self, lease: Lease, options: ActorOptions
+    ) -> dict[str, float] | None:
+        """Says what a worker tells frameworks that have no variable for it."""
+        if not lease.shares or self.is_shared:
+            return None
+        known = self._known(options)
+        return self.enforcement.limits(lease, options, known).hooks or None
+
+    def share(self, lease: Lease, options: ActorOptions) -> ActorShare:
+        """Tells what is held, and what makes it hold."""
+        return self.enforcement.shown(lease, options, self._known(options))
+
+    def _known(self, options: ActorOptions) -> Mapping[str, str]:
+        """The variables that a worker has by its owner's and its user's word."""
+        environ = self._host.environ
+        own = variables_of(options.runtime_env, environ)
+        return {**environ, **own} if own else environ
 
     def mask(self, lease: Lease, options: ActorOptions) -> str | None:
         """Says what the visibility variable of a worker with this lease is."""
@@ -226,6 +260,7 @@ class LocalNode:
         """Ends everything that still runs and leaves nothing."""
         self._claims.release()
         await self._launcher.aclose()
+        await self.enforcement.aclose()
 
 
 @final
@@ -279,10 +314,18 @@ class WorkerStarter:
         """Starts a process for an actor that holds a lease.
 
         Raises:
+            ActorUnschedulableError: Its device cannot have the enforcement it asks.
             TemplateError: It cannot be started.
             OSError: This process is out of descriptors.
         """
-        return self._node.launch(record.label, lease)
+        if not lease.shares:
+            return self._node.launch(record.label, lease)
+        enforcement = self._node.enforcement
+        enforcement.check(record.label, lease, record.options)
+        process = self._node.launch(record.label, lease)
+        enforcement.entered(process, record.label, lease, record.options)
+        process.exited.add_done_callback(lambda _: enforcement.left(process))
+        return process
 
     def open_session(
         self,
@@ -390,6 +433,7 @@ class WorkerStarter:
             max_unread=interface.max_unread,
             grace=self.grace,
             environment=environment,
+            framework_limits=node.framework_limits(lease, options),
             path=_path(directory),
             directory=directory,
             threads=int(threads) if threads.isdecimal() else None,
@@ -415,10 +459,20 @@ def _look_around(
     claims: DeviceClaims,
     options: RuntimeOptions,
     meanwhile: Callable[[], object] | None,
-) -> Inventory:
-    """Finds out what may be granted, and claims the devices among it."""
+    *,
+    is_inline: bool,
+) -> tuple[Inventory, Enforcement]:
+    """Finds out what may be granted, and what makes shares of it hold."""
     if meanwhile is not None:
         meanwhile()
+    found = _inventory(host, claims, options)
+    return found, Enforcement.open(
+        host, found, options.enforcement, sys.path, is_inline=is_inline
+    )
+
+
+def _inventory(host: Host, claims: DeviceClaims, options: RuntimeOptions) -> Inventory:
+    """Finds out what may be granted, and claims the devices among it."""
     detections = discover(host)
     every = [device for detection in detections for device in detection.devices]
     declared, form = _declared(options), options.mask_form

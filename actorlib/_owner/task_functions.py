@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.resources import CPU
 from actorlib._core.runtime_env import refuse_env
+from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.task import FunctionCode, FunctionEntry
 from actorlib._owner.task_group import WorkerGroup
@@ -208,6 +209,11 @@ class FunctionTable:
         scheduler, key = self._scheduler, options.worker_key
         options = self.settled(options)
         demand = scheduler.catalogue.demand(label, options.worker)
+        enforcement = self._machine.enforcement
+        if (options.enforcement or enforcement.default) not in NEVER_REFUSED:
+            why = enforcement.refusal(label, options.worker, demand.resources)
+            if why:
+                raise ActorUnschedulableError(why)
         slots: Slots
         if options.worker.group is not None:
             demand = Demand(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from actorlib._core.group_spec import GroupId, GroupSpec
     from actorlib._core.ids import CountedId
     from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
     from actorlib._core.stream_reader import StreamReader
     from actorlib._owner.machine import LocalNode
@@ -198,6 +199,10 @@ class CrossingEngine(LocalEngine):
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         return self._across(super().actors)
+
+    def share(self, actor: ActorId) -> ActorShare:
+        """What an actor holds of devices; see Engine."""
+        return self._about(actor, partial(super().share, actor))
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready; see Engine."""

@@ -33,7 +33,7 @@ from actorlib._ray.ray_api import (
 )
 from actorlib._ray.state import Explainer, pending_calls
 from actorlib._ray.worker import ENTRY_POINTS, context_here
-from actorlib.exceptions import ClusterError
+from actorlib.exceptions import ClusterError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -283,7 +283,13 @@ async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
 
     Raises:
         ClusterError: There is no cluster there.
+        UnsupportedOptionError: It is to make shares hold, which Ray does not.
     """
+    if options.enforcement not in ("auto", "off"):
+        raise UnsupportedOptionError(
+            f"init(enforcement={options.enforcement!r}): Ray keeps books of shares and "
+            "makes none hold. Leave it out, or use the local engine"
+        )
     await connect(options, address)
     install_serializers()
     return OwnerEngine(options)

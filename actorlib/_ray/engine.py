@@ -378,6 +378,15 @@ class RayEngine:
         self._check()
         return granted(ray.cluster_resources())
 
+    def share(self, actor: ActorId) -> NoReturn:
+        """Refuses: Ray does not tell; see Engine."""
+        del actor
+        raise RuntimeError(
+            "handle.share is known on the local and the inline engine. Ray keeps books "
+            "of shares and makes none hold; actorlib.get_gpu_ids() in the actor says "
+            "which devices it has"
+        )
+
     def interface(self) -> Interface:
         """The interface of this actor; see Engine."""
         if self.own_interface is None:

@@ -36,6 +36,7 @@ REFUSED: Mapping[str, str] = {
     "apart_from": "Ray knows nothing of other actors' devices; put both actors into a "
     "placement group with the strategy STRICT_SPREAD",
     "placement": "Ray fills one device after the other; 'pack' is what it does",
+    "enforcement": "Ray keeps books of shares and makes none hold; leave it out",
     "restart_window": "Ray counts restarts over the whole life; leave it out",
     "restart_backoff": "Ray restarts at once; leave it out",
 }
@@ -45,7 +46,7 @@ ASYNC_LIMIT = 1_000_000
 """How many calls of a looped actor Ray may begin; the host's gates count them."""
 
 _UNASKED = ActorOptions()
-_PACK = "pack"
+_AS_RAY_DOES = ("pack", "auto", "off")
 
 
 def refuse(label: str, options: ActorOptions) -> None:
@@ -56,7 +57,7 @@ def refuse(label: str, options: ActorOptions) -> None:
     """
     for name, why in REFUSED.items():
         value = getattr(options, name)
-        if value in (getattr(_UNASKED, name), _PACK):
+        if value in (getattr(_UNASKED, name), *_AS_RAY_DOES):
             continue
         raise UnsupportedOptionError(
             f"{label} is to have {name}={value!r}, and the Ray engine cannot do that: "

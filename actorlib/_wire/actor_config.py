@@ -39,6 +39,8 @@ class ActorConfig:
         path: ``sys.path``.
         directory: Where the actor works, or None for where the template is.
         threads: CPU threads for libraries that are imported already, or None.
+        framework_limits: What frameworks are told of its share of a device, or None.
+            ``framework_limits`` of the worker says what.
         runtime_env: The runtime environment that was asked for, with what it inherited.
         resources: What it holds, by resource name, as the user wrote it.
         accelerator_ids: Ids of the devices it was given, by kind.
@@ -64,6 +66,7 @@ class ActorConfig:
     path: Sequence[str]
     directory: str | None = None
     threads: int | None = None
+    framework_limits: Mapping[str, float] | None = None
     runtime_env: Mapping[str, Any]
     resources: Mapping[str, float]
     accelerator_ids: Mapping[str, Sequence[int | str]]

@@ -13,6 +13,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``huge_pages``: makes forks of a template with large preloads cheap.
 * ``os_process``: asks the kernel about processes, and ends them.
 * ``startup``: makes the environment, the class and the object of the START frame.
+* ``framework_limits``: has frameworks keep to a share of a device.
 * ``executor_threads``: starts the threads of an actor beside its main one.
 * ``invoke``: runs one call: decodes, calls the method, encodes the answer.
 * ``method_timing``: knows which methods are quick: the only ones that an answer may

@@ -37,6 +37,7 @@ PARTS = (
     "actorlib._wire.batches",
     "actorlib._worker.actor_calls",
     "actorlib._worker.actor_creation",
+    "actorlib._worker.framework_limits",
     "actorlib._worker.generator_runner",
     "actorlib._worker.incoming_links",
     "actorlib._worker.objects",

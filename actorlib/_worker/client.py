@@ -373,6 +373,14 @@ class OwnerClient(ABC):
         """Takes what gives the interface of this actor, whose class is loaded once."""
         self._interface = interface
 
+    def share(self, actor: ActorId) -> NoReturn:
+        """Refuses: the owner knows; see Engine."""
+        del actor
+        raise RuntimeError(
+            "handle.share is known in the program that started the runtime: ask it "
+            "there, and send what it says as an argument"
+        )
+
     def interface(self) -> Interface:
         """The interface of this actor; see Engine."""
         return self._interface()

@@ -180,6 +180,11 @@ def prepare(start: Start) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    limits = start.config.framework_limits
+    if limits is not None:
+        from actorlib._worker.framework_limits import limit_frameworks  # noqa: PLC0415  # few hold a part of a device
+
+        limit_frameworks(limits)
     if list(start.config.path) != sys.path:
         sys.path[:] = start.config.path
     name_process(start.config.class_name)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from actorlib._core.kinds import UNITS
 from actorlib._core.public import public
 from actorlib.accelerators.masks import PLAIN, Mask, Syntax, choose, read_mask
 
@@ -83,6 +84,12 @@ class Share:
 
     device: Device
     units: int
+
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of the device's memory that it stands for; None if that is unknown."""
+        memory = self.device.memory
+        return None if memory is None else memory * self.units // UNITS
 
 
 @public("actorlib.accelerators")

@@ -14,6 +14,7 @@ from actorlib._core.engine import HandlePin, PendingCalls
 from actorlib._core.ids import ActorId, CountedId, ObjectId
 from actorlib._core.object_ref import ObjectRef, bind, object_id_of
 from actorlib._core.runtime_context import RuntimeContext
+from actorlib._core.shares import ActorShare
 from actorlib._core.stream_reader import StreamReader
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.arguments import reduce_ref
@@ -191,6 +192,11 @@ class FakeEngine:
     def actors(self) -> list[ActorInfo]:
         """Nothing: none of them is real."""
         return []
+
+    def share(self, actor: ActorId) -> ActorShare:
+        """Nothing: none of them holds a device."""
+        del actor
+        return ActorShare()
 
     def available(self) -> dict[str, float]:
         """Nothing: there is no machine."""

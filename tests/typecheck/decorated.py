@@ -22,3 +22,5 @@ async def use() -> None:
     assert_type(await actorlib.typed(handle).echo.remote(1), int)
     actorlib.typed(handle).echo.remote("1")  # rejected
     Echo.remote(1)  # rejected
+    assert_type(handle.share.nbytes, int | None)
+    assert_type(handle.share.devices[0].enforced_by, str)

@@ -24,6 +24,7 @@ CONFIG = ActorConfig(
     environment={"CUDA_VISIBLE_DEVICES": "0", "OLD": None},
     path=("/a", "/b"),
     threads=4,
+    framework_limits={"torch.cuda": 0.25, "tensorflow": 9000},
     runtime_env={"env_vars": {"A": "1"}},
     resources={"GPU": 0.5},
     accelerator_ids={"GPU": (0,)},

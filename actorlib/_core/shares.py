@@ -1,0 +1,80 @@
+"""Shares of devices as users speak of them: how they are to hold, and how they do."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from actorlib._core.public import public
+
+EnforcementWord: TypeAlias = Literal[
+    "auto", "off", "frameworks", "watchdog", "mps", "cgroup"
+]
+"""How shares of devices are made to hold; see RuntimeOptions."""
+
+ENFORCEMENTS: tuple[str, ...] = get_args(EnforcementWord)
+"""Those words: first the choice that is left to actorlib, then the weakest first."""
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceShare:
+    """What an actor holds of one device, and what makes that hold.
+
+    Attributes:
+        device: The id of the device.
+        kind: The resource that it counts as, for example ``"GPU"``.
+        units: The part of it, above 0; 1.0 is the whole device.
+        nbytes: Bytes of its memory that the part stands for, or None if the memory of
+            the device is unknown.
+        enforced_by: What keeps the actor to its part: ``"frameworks"``, ``"watchdog"``,
+            ``"mps"`` or ``"cgroup"``; ``"off"`` if nothing does.
+        not_stronger_because: Why nothing stronger does; empty if there is nothing
+            stronger.
+    """
+
+    device: str
+    kind: str
+    units: float
+    nbytes: int | None
+    enforced_by: str
+    not_stronger_because: str
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActorShare:
+    """What an actor holds of devices: ``handle.share``. False if it holds none.
+
+    Attributes:
+        devices: One entry for each device, in index order; empty for an actor that
+            asked for none, that waits in line, or that is dead.
+    """
+
+    devices: tuple[DeviceShare, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.devices)
+
+    @property
+    def units(self) -> float:
+        """How many devices it is in all, for example 0.5; 0.0 without devices."""
+        return float(sum(share.units for share in self.devices))
+
+    @property
+    def nbytes(self) -> int | None:
+        """Bytes of device memory in all; None if those of a device are unknown."""
+        known = [share.nbytes for share in self.devices if share.nbytes is not None]
+        return sum(known) if len(known) == len(self.devices) else None
+
+    @property
+    def enforced_by(self) -> str:
+        """What keeps the actor to the share that holds least; "off" without devices."""
+        return self._weakest.enforced_by if self.devices else "off"
+
+    @property
+    def not_stronger_because(self) -> str:
+        """Why nothing stronger does; empty without devices."""
+        return self._weakest.not_stronger_because if self.devices else ""
+
+    @property
+    def _weakest(self) -> DeviceShare:
+        return min(self.devices, key=lambda one: ENFORCEMENTS.index(one.enforced_by))

@@ -1,0 +1,333 @@
+"""Makes the shares of one runtime hold, as far as this machine can, and says how far.
+
+What can be had is found out once, when the runtime starts, and only where there are
+devices of which a part may be held. What is decided (``tiers``, ``frameworks``) is
+decided anew for each lease, as an actor may ask for something else than its runtime.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Protocol
+
+from actorlib._core.kinds import UNITS
+from actorlib._core.shares import ActorShare, DeviceShare
+from actorlib._enforcement.frameworks import (
+    KNOWS_OPTION,
+    NO_LIMITS,
+    Limits,
+    Packages,
+    limits,
+)
+from actorlib._enforcement.tiers import (
+    Enforced,
+    Facts,
+    Tier,
+    choose,
+)
+from actorlib.accelerators.base import Share
+from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.resources import Resources
+    from actorlib.accelerators.base import Device, Lease
+    from actorlib.accelerators.host import Host
+    from actorlib.accelerators.inventory import Inventory
+
+INLINE = "inline actors are threads of this process, which has one limit for all"
+_NO_WATCHDOG = "this version watches no processes"
+_NO_MPS = "this version starts no MPS daemon"
+_NO_CGROUP = "this version sets no limits by cgroup"
+
+
+class Process(Protocol):
+    """A worker, from its start until it is gone."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, or 0 while it is unknown."""
+        ...
+
+
+class Tool(Protocol):
+    """Sees to the workers that hold devices while they are there."""
+
+    def entered(
+        self, process: Process, label: str, lease: Lease, options: ActorOptions
+    ) -> None:
+        """Takes a worker in that was just launched.
+
+        Args:
+            process: The worker.
+            label: What its actor is called in messages.
+            lease: What it holds.
+            options: What was asked for.
+        """
+        ...
+
+    def left(self, process: Process) -> None:
+        """Lets a worker go whose process is gone."""
+        ...
+
+    async def aclose(self) -> None:
+        """Leaves nothing running."""
+        ...
+
+
+class Enforcement:
+    """Makes the shares of one runtime hold.
+
+    Args:
+        default: What actors have that ask for nothing else, a word of ENFORCEMENTS.
+        facts: What can be done here.
+        packages: What is installed.
+        devices: Those of which a part may be held, by kind.
+
+    Attributes:
+        default: As given.
+        facts: As given.
+        tools: What sees to workers while they are there.
+    """
+
+    def __init__(
+        self,
+        default: str,
+        facts: Facts,
+        packages: Packages,
+        devices: Mapping[str, Sequence[Device]],
+    ) -> None:
+        self.default = default
+        self.facts = facts
+        self._packages = packages
+        self._devices = devices
+        self.tools: list[Tool] = []
+
+    @classmethod
+    def open(
+        cls,
+        host: Host,
+        found: Inventory,
+        default: str,
+        path: Iterable[str],
+        *,
+        is_inline: bool,
+    ) -> Enforcement:
+        """Finds out what can be had; blocks.
+
+        Args:
+            host: The machine.
+            found: What may be granted there.
+            default: What actors have that ask for nothing else.
+            path: Where workers import from.
+            is_inline: Whether they live in this process.
+
+        Raises:
+            EnforcementRefused: The default names a tier that no device here can have.
+        """
+        devices = divided(found)
+        if not devices:
+            return cls(default, Facts(), Packages(), devices)
+        packages = Packages() if is_inline else find_packages(host, path)
+        made = cls(default, find_facts(is_inline=is_inline), packages, devices)
+        every = [device for listed in devices.values() for device in listed]
+        why = made.fault(default, every)
+        if why:
+            raise EnforcementRefused(
+                f"init(enforcement={default!r}): no device here can have that. {why}. "
+                "Leave it out for what can be had"
+            )
+        return made
+
+    def fault(self, asked: str, devices: Sequence[Device]) -> str:
+        """Says why none of these devices can have what is asked; empty if one can.
+
+        Args:
+            asked: A word of ENFORCEMENTS.
+            devices: One at least.
+        """
+        why: dict[str, None] = {}
+        for device in devices:
+            try:
+                choose(asked, Share(device, UNITS // 2), self.facts)
+            except EnforcementRefused as error:
+                why[str(error)] = None
+            else:
+                return ""
+        return "; ".join(why)
+
+    def refusal(
+        self, label: str, options: ActorOptions, request: Resources
+    ) -> str | None:
+        """Says why what an actor asks for can be had on no device of its kind.
+
+        Args:
+            label: Who asks.
+            options: What is asked.
+            request: How much of which kinds.
+        """
+        asked = options.enforcement or self.default
+        for kind, units in request.amounts.items():
+            devices = self._devices.get(kind)
+            if devices and units < UNITS and (why := self.fault(asked, devices)):
+                return _refused(label, asked, why)
+        return None
+
+    def check(self, label: str, lease: Lease, options: ActorOptions) -> None:
+        """Refuses a lease on devices that cannot have what the actor asks.
+
+        Args:
+            label: Who holds it.
+            lease: What is held.
+            options: What is asked.
+
+        Raises:
+            ActorUnschedulableError: Its device cannot have that, though others can.
+        """
+        asked = options.enforcement or self.default
+        for share in lease.shares:
+            try:
+                choose(asked, share, self.facts)
+            except EnforcementRefused as error:
+                raise ActorUnschedulableError(
+                    f"{_refused(label, asked, str(error))}. It was placed on "
+                    f"{share.device.kind} {share.device.id}: device= or "
+                    "accelerator_type= names others"
+                ) from None
+
+    def of(self, lease: Lease, options: ActorOptions) -> tuple[Enforced, ...]:
+        """Says of each share of a lease what makes it hold.
+
+        Args:
+            lease: What is held.
+            options: What is asked.
+        """
+        asked = options.enforcement or self.default
+        return tuple(self._chosen(asked, share) for share in lease.shares)
+
+    def limits(
+        self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
+    ) -> Limits:
+        """Says what frameworks are to be told in the worker that holds a lease.
+
+        Args:
+            lease: What is held.
+            options: What is asked.
+            environ: What the worker would have otherwise, the user's own words.
+        """
+        if all(share.units >= UNITS for share in lease.shares):
+            return NO_LIMITS
+        tiers = [enforced.tier for enforced in self.of(lease, options)]
+        return limits(
+            list(zip(lease.shares, tiers, strict=True)), environ, self._packages
+        )
+
+    def shown(
+        self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
+    ) -> ActorShare:
+        """Tells a user what is held, and what makes it hold.
+
+        Args:
+            lease: What is held.
+            options: What is asked.
+            environ: What the worker would have otherwise.
+        """
+        remarks = self.limits(lease, options, environ).remarks
+        return ActorShare(
+            devices=tuple(
+                DeviceShare(
+                    device=share.device.id,
+                    kind=share.device.kind,
+                    units=share.units / UNITS,
+                    nbytes=share.nbytes,
+                    enforced_by=enforced.tier.word,
+                    not_stronger_because="; ".join(
+                        filter(
+                            None,
+                            (
+                                enforced.not_stronger_because,
+                                *(remarks if enforced.tier is not Tier.OFF else ()),
+                            ),
+                        )
+                    ),
+                )
+                for share, enforced in zip(
+                    lease.shares, self.of(lease, options), strict=True
+                )
+            )
+        )
+
+    def entered(
+        self, process: Process, label: str, lease: Lease, options: ActorOptions
+    ) -> None:
+        """Takes a worker in that holds devices; see Tool."""
+        for tool in self.tools:
+            tool.entered(process, label, lease, options)
+
+    def left(self, process: Process) -> None:
+        """Lets a worker go whose process is gone; see Tool."""
+        for tool in self.tools:
+            tool.left(process)
+
+    async def aclose(self) -> None:
+        """Leaves nothing running."""
+        for tool in self.tools:
+            await tool.aclose()
+
+    def _chosen(self, asked: str, share: Share) -> Enforced:
+        try:
+            return choose(asked, share, self.facts)
+        except EnforcementRefused as error:  # its actor ends without a process
+            return Enforced(Tier.OFF, f"{asked} cannot be had: {error}")
+
+
+def find_facts(*, is_inline: bool = False) -> Facts:
+    """Finds out what can be done here.
+
+    Args:
+        is_inline: Whether workers live in this process. Default: False.
+    """
+    if is_inline:
+        return Facts(workers=INLINE)
+    return Facts(processes=_NO_WATCHDOG, mps=_NO_MPS, device_cgroup=_NO_CGROUP)
+
+
+def find_packages(host: Host, path: Iterable[str]) -> Packages:
+    """Looks where workers import from, and imports nothing.
+
+    Args:
+        host: The machine.
+        path: Folders in the order of ``sys.path``.
+    """
+    for folder in path:
+        if not folder.startswith("/"):  # it depends on where a worker is
+            continue
+        for place in host.glob(f"{folder}/torch-*.dist-info"):
+            release = re.match(r"torch-(\d+)\.(\d+)", place.rpartition("/")[2])
+            if release is not None:
+                number = int(release[1]), int(release[2])
+                has_cuda = bool(host.glob(f"{folder}/torch/lib/libtorch_cuda.so"))
+                return Packages(torch_reads_option=has_cuda and number >= KNOWS_OPTION)
+    return Packages()
+
+
+def divided(found: Inventory) -> dict[str, tuple[Device, ...]]:
+    """Returns the devices of which a part may be held, by kind.
+
+    Args:
+        found: What may be granted.
+    """
+    return {
+        kind: devices
+        for kind, devices in found.devices.items()
+        if devices and found.kinds[kind].divisible
+    }
+
+
+def _refused(label: str, asked: str, why: str) -> str:
+    return (
+        f"{label} asks enforcement={asked!r}, which cannot be had: {why}. "
+        "enforcement='auto' takes what can be had"
+    )

@@ -1,0 +1,189 @@
+"""Has frameworks take no more of a device than the share: variables and a hook.
+
+Nothing here needs rights, and nothing is imported: what the worker's environment says
+is read by the framework when it starts, and what has no variable is set by the worker
+once the framework is imported (``_worker/framework_limits.py``). Each framework limits
+its own pool alone: what a program allocates past it is not seen, and two frameworks in
+one process have a share each.
+
+Of every variable the user's own value counts. Facts, and where they are from:
+
+* JAX raises if both names of its fraction are set, so one is: the older, which every
+  version reads, and which programs set that would otherwise meet a second name
+  (``generate_pjrt_gpu_plugin_options`` in jaxlib). The fraction bounds its pool with
+  preallocation and without, but not with ``XLA_PYTHON_CLIENT_ALLOCATOR=platform``.
+* TensorFlow reads from the environment that it is to grow, and no limit.
+* CuPy reads bytes, or a percentage.
+* PyTorch reads a fraction among the options of its allocator (pytorch#161035). Versions
+  that do not know it fail at its sight, and builds without CUDA may: it is written for
+  versions that are known to have it, with CUDA, and on NVIDIA's devices alone. The name
+  of that variable is the older one, for the reason of JAX's. The hook sets the
+  fraction for all others; what reads the variable are their child processes.
+
+https://docs.jax.dev/en/latest/gpu_memory_allocation.html,
+https://docs.cupy.dev/en/stable/reference/environment.html,
+https://docs.pytorch.org/docs/stable/notes/cuda.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from actorlib._core.kinds import UNITS
+from actorlib._enforcement.tiers import CAPPED, CONTEXT_MARGIN, Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib.accelerators.base import Share
+
+_JAX_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+_JAX_FRACTION = _JAX_FRACTIONS[1]
+_JAX_PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+_JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
+_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+_CUPY = "CUPY_GPU_MEMORY_LIMIT"
+_TORCH = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""In the order in which PyTorch looks at them."""
+_TORCH_NAME = _TORCH[1]
+_TORCH_OPTION = "per_process_memory_fraction"
+_OTHER_BACKEND = "mallocasync"
+KNOWS_OPTION = (2, 13)
+"""The oldest release of PyTorch that is known to read the option."""
+
+_MIB = 2**20
+
+
+class Packages(NamedTuple):
+    """What is known of the installed frameworks, without importing one.
+
+    Attributes:
+        torch_reads_option: Whether PyTorch reads its fraction from the environment.
+    """
+
+    torch_reads_option: bool = False
+
+
+class Limits(NamedTuple):
+    """What a worker is told, and what it cannot be told.
+
+    Attributes:
+        environment: Variables to set.
+        hooks: What the worker sets itself once a framework is imported: of
+            ``"torch.cuda"`` and ``"torch.xpu"`` the fraction of a device, of
+            ``"tensorflow"`` the limit in MiB.
+        remarks: What these do not limit, in the user's words.
+    """
+
+    environment: dict[str, str]
+    hooks: dict[str, float]
+    remarks: tuple[str, ...] = ()
+
+
+NO_LIMITS = Limits({}, {})
+
+
+def limits(
+    enforced: Sequence[tuple[Share, Tier]],
+    environ: Mapping[str, str],
+    packages: Packages,
+) -> Limits:
+    """Says what frameworks are to be told in a process.
+
+    Args:
+        enforced: The shares that it holds, each with what makes it hold.
+        environ: What the process would have otherwise, the user's own words.
+        packages: What is installed.
+    """
+    shares = [
+        (share, tier)
+        for share, tier in enforced
+        if share.units < UNITS
+        and tier >= Tier.FRAMEWORKS
+        and share.device.family in CAPPED
+    ]
+    if not shares:
+        return NO_LIMITS
+    # A lease has one share below a whole device of a kind. If it had more, what a
+    # framework is told goes for each of them.
+    share, tier = min(shares, key=lambda one: _budget(*one)[0])
+    fraction, nbytes = _budget(share, tier)
+    environment: dict[str, str] = {}
+    hooks: dict[str, float] = {}
+    remarks = _remarks(share, nbytes, environ)
+    if share.device.family == "intel":
+        if not _torch_said(environ):
+            hooks["torch.xpu"] = fraction
+        return Limits(environment, hooks, remarks)
+    if not any(name in environ for name in _JAX_FRACTIONS):
+        environment[_JAX_FRACTION] = _decimal(fraction)
+    if _JAX_PREALLOCATE not in environ:
+        environment[_JAX_PREALLOCATE] = "false"
+    if _GROWTH not in environ:
+        environment[_GROWTH] = "true"
+    if _CUPY not in environ:
+        percent = f"{_decimal(100 * fraction)}%"
+        environment[_CUPY] = percent if nbytes is None else str(nbytes)
+    if nbytes is not None:
+        hooks["tensorflow"] = max(1, nbytes // _MIB)
+    if not _torch_said(environ):
+        hooks["torch.cuda"] = fraction
+        if packages.torch_reads_option and share.device.family == "nvidia":
+            environment |= _torch_option(environ, fraction)
+    return Limits(environment, hooks, remarks)
+
+
+def _budget(share: Share, tier: Tier) -> tuple[float, int | None]:
+    """The fraction of a device that frameworks may take, and its bytes if known."""
+    granted, memory = share.nbytes, share.device.memory
+    if granted is None or not memory:
+        return share.units / UNITS, None
+    # Of a share that is hardly more than a context, half is better than nothing.
+    nbytes = max(granted - CONTEXT_MARGIN, granted // 2, 1)
+    # A limit by cgroup is what the process sees as the whole of the device.
+    total = granted if tier is Tier.CGROUP else memory
+    return nbytes / total, nbytes
+
+
+def _torch_option(environ: Mapping[str, str], fraction: float) -> dict[str, str]:
+    """The variable with the fraction behind what the user has there."""
+    name = next((name for name in _TORCH if environ.get(name)), _TORCH_NAME)
+    said = environ.get(name, "")
+    if _OTHER_BACKEND in said.lower():
+        return {}  # it is not known to read the option
+    option = f"{_TORCH_OPTION}:{_decimal(fraction)}"
+    return {name: f"{said.rstrip(', ')},{option}" if said else option}
+
+
+def _torch_said(environ: Mapping[str, str]) -> bool:
+    return any(_TORCH_OPTION in environ.get(name, "") for name in _TORCH)
+
+
+def _remarks(
+    share: Share, nbytes: int | None, environ: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Says what the limits do not reach."""
+    remarks: list[str] = []
+    granted = share.nbytes
+    if granted is not None and granted <= CONTEXT_MARGIN:
+        remarks.append(
+            f"the share is {granted // _MIB} MiB, and the context of a process alone "
+            f"is thought to take about {CONTEXT_MARGIN // _MIB} MiB"
+        )
+    is_jax = share.device.family != "intel"
+    if is_jax and nbytes is None:
+        remarks.append(
+            "TensorFlow has no limit, as the memory of the device is unknown"
+        )
+    if is_jax and environ.get(_JAX_ALLOCATOR, "").lower() == "platform":
+        remarks.append(f"JAX has no limit with {_JAX_ALLOCATOR}=platform")
+    kept = [n for n in (*_JAX_FRACTIONS, _CUPY) if is_jax and n in environ]
+    kept += [n for n in _TORCH if _TORCH_OPTION in environ.get(n, "")]
+    if kept:
+        remarks.append(f"{', '.join(kept)} is as it was set")
+    return tuple(remarks)
+
+
+def _decimal(number: float) -> str:
+    """Six places at the most, and never ``1e-05``, which not all of them read."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")

@@ -1,0 +1,216 @@
+"""A runtime's shares hold as far as its machine can, and it says how far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers.host import GIB, RecordedHost
+
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.kinds import KINDS, UNITS
+from actorlib._core.resources import Resources
+from actorlib._core.shares import ActorShare, DeviceShare
+from actorlib._enforcement.enforcement import (
+    INLINE,
+    Enforcement,
+    divided,
+    find_packages,
+)
+from actorlib._enforcement.frameworks import NO_LIMITS, Packages
+from actorlib._enforcement.tiers import Facts
+from actorlib.accelerators import Device, Inventory, Lease, Share
+from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
+
+NVIDIA = Device(family="nvidia", kind="GPU", index=0, id="0", memory=80 * GIB)
+FOREIGN = Device(family="foo", kind="GPU", index=1, id="1", memory=80 * GIB)
+CHIP = Device(family="tpu", kind="TPU", index=0, id="0")
+PLAIN = ActorOptions()
+
+
+def there(*devices: Device) -> Inventory:
+    kinds = dict.fromkeys(device.kind for device in devices)
+    return Inventory(
+        devices={
+            kind: tuple(device for device in devices if device.kind == kind)
+            for kind in kinds
+        },
+        kinds=KINDS,
+    )
+
+
+def opened(
+    *devices: Device, default: str = "auto", is_inline: bool = False
+) -> Enforcement:
+    host = RecordedHost()
+    return Enforcement.open(host, there(*devices), default, [], is_inline=is_inline)
+
+
+def lease_of(device: Device, units: int = UNITS // 2) -> Lease:
+    return Lease(amounts={device.kind: units}, shares=(Share(device, units),))
+
+
+def asks(**options: Any) -> ActorOptions:
+    return ActorOptions(num_gpus=0.5, **options)
+
+
+# At the start.
+
+
+def test_start_when_no_device_can_have_the_default_then_it_is_refused() -> None:
+    with pytest.raises(
+        EnforcementRefused,
+        match=r"init\(enforcement='mps'\): no device here can have that. this version "
+        "starts no MPS daemon. Leave it out",
+    ):
+        opened(NVIDIA, default="mps")
+
+
+def test_start_when_one_device_can_have_the_default_then_it_goes_on() -> None:
+    assert opened(FOREIGN, NVIDIA, default="frameworks").default == "frameworks"
+
+
+@pytest.mark.parametrize("devices", [(), (CHIP,)])
+def test_start_when_nothing_can_be_shared_then_nothing_is_refused(
+    devices: tuple[Device, ...],
+) -> None:
+    assert opened(*devices, default="cgroup").facts == Facts()
+
+
+def test_start_when_inline_then_a_named_tier_is_refused() -> None:
+    with pytest.raises(EnforcementRefused, match=INLINE):
+        opened(NVIDIA, default="frameworks", is_inline=True)
+
+
+def test_devices_when_given_whole_then_they_are_none_to_be_divided() -> None:
+    assert divided(there(NVIDIA, CHIP)) == {"GPU": (NVIDIA,)}
+
+
+# What is installed.
+
+
+@pytest.mark.parametrize(
+    ("folder", "reads"),
+    [
+        ("torch-2.13.0.dist-info", True),
+        ("torch-2.13.1+cu130.dist-info", True),
+        ("torch-3.0.0a1.dist-info", True),
+        ("torch-2.9.1.dist-info", False),
+        ("torch-1.13.0.dist-info", False),
+        ("torch-geometric.dist-info", False),
+    ],
+)
+def test_packages_when_pytorch_is_found_then_its_release_says_what_it_reads(
+    folder: str, *, reads: bool
+) -> None:
+    files = {f"/site/{folder}/METADATA": "", "/site/torch/lib/libtorch_cuda.so": ""}
+    found = find_packages(RecordedHost(files=files), ["", "/other", "/site"])
+
+    assert found == Packages(torch_reads_option=reads)
+
+
+def test_packages_when_pytorch_has_no_cuda_then_it_reads_nothing() -> None:
+    host = RecordedHost(files={"/site/torch-2.13.0.dist-info/METADATA": ""})
+
+    assert find_packages(host, ["/site"]) == Packages()
+
+
+def test_packages_when_two_are_found_then_the_first_is_imported() -> None:
+    files = {
+        "/first/torch-2.4.0.dist-info/METADATA": "",
+        "/first/torch/lib/libtorch_cuda.so": "",
+        "/site/torch-2.13.0.dist-info/METADATA": "",
+        "/site/torch/lib/libtorch_cuda.so": "",
+    }
+
+    host = RecordedHost(files=files)
+    assert find_packages(host, ["/first", "/site"]) == Packages()
+    assert find_packages(host, ["/site", "/first"]).torch_reads_option
+
+
+# What an actor asks.
+
+
+def test_actor_when_no_device_of_its_kind_can_have_it_then_it_is_refused() -> None:
+    enforcement, options = opened(NVIDIA, FOREIGN), asks(enforcement="mps")
+
+    assert enforcement.refusal("Model", options, options.request) == (
+        "Model asks enforcement='mps', which cannot be had: this version starts no MPS "
+        "daemon; GPU 1 is no NVIDIA device. enforcement='auto' takes what can be had"
+    )
+
+
+@pytest.mark.parametrize("said", [{"num_gpus": 1}, {"num_cpus": 1}])
+def test_actor_when_it_asks_for_no_part_then_nothing_is_refused(
+    said: dict[str, Any],
+) -> None:
+    options = ActorOptions(enforcement="mps", **said)
+
+    assert opened(NVIDIA).refusal("Model", options, options.request) is None
+
+
+def test_actor_when_placed_where_it_cannot_be_had_then_it_is_refused_there() -> None:
+    enforcement, options = opened(NVIDIA, FOREIGN), asks(enforcement="frameworks")
+
+    assert enforcement.refusal("Model", options, options.request) is None
+    enforcement.check("Model", lease_of(NVIDIA), options)
+    with pytest.raises(
+        ActorUnschedulableError,
+        match=r"no framework is known that takes a limit for foo.*on GPU 1: device=",
+    ):
+        enforcement.check("Model", lease_of(FOREIGN), options)
+
+
+def test_actor_when_it_says_off_then_its_word_counts() -> None:
+    enforcement = opened(NVIDIA, default="frameworks")
+
+    limits = enforcement.limits(lease_of(NVIDIA), asks(enforcement="off"), {})
+
+    assert limits is NO_LIMITS
+    assert enforcement.limits(lease_of(NVIDIA), PLAIN, {}).hooks
+
+
+# What is shown.
+
+
+def test_share_when_shown_then_it_says_what_holds_and_why_nothing_stronger() -> None:
+    environ = {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}
+    shown = opened(NVIDIA).shown(lease_of(NVIDIA), PLAIN, environ)
+
+    assert shown == ActorShare(
+        devices=(
+            DeviceShare(
+                device="0",
+                kind="GPU",
+                units=0.5,
+                nbytes=40 * GIB,
+                enforced_by="frameworks",
+                not_stronger_because=(
+                    "watchdog: this version watches no processes; mps: this version "
+                    "starts no MPS daemon; cgroup: this version sets no limits by "
+                    "cgroup; JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform"
+                ),
+            ),
+        )
+    )
+
+
+def test_share_when_whole_then_nothing_is_needed() -> None:
+    (share,) = opened(NVIDIA).shown(lease_of(NVIDIA, UNITS), PLAIN, {}).devices
+
+    assert (share.units, share.enforced_by) == (1.0, "off")
+    assert share.not_stronger_because == (
+        "the whole device is held, and nobody else is on it"
+    )
+
+
+def test_share_when_inline_then_it_says_that_nothing_holds() -> None:
+    (share,) = opened(NVIDIA, is_inline=True).shown(lease_of(NVIDIA), PLAIN, {}).devices
+
+    assert (share.enforced_by, share.not_stronger_because) == ("off", INLINE)
+
+
+def test_request_when_of_other_kinds_then_it_is_no_matter() -> None:
+    request = Resources.of({"licence": UNITS // 2})
+
+    assert opened(NVIDIA).refusal("Model", asks(enforcement="mps"), request) is None

@@ -1,0 +1,161 @@
+"""What makes a share hold is the strongest that was asked and can be had."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._core.kinds import UNITS
+from actorlib._core.shares import ENFORCEMENTS
+from actorlib._enforcement.tiers import (
+    BY_WORD,
+    Enforced,
+    Facts,
+    Tier,
+    choose,
+    faults,
+)
+from actorlib.accelerators import Device, Share
+from actorlib.exceptions import EnforcementRefused
+
+GIB = 2**30
+EVERYTHING = Facts()
+NOTHING = Facts(processes="no list", mps="no daemon", device_cgroup="an old driver")
+
+
+def gpu(
+    family: str = "nvidia", memory: int | None = 80 * GIB, **said: object
+) -> Device:
+    return Device(
+        family=family,
+        kind="GPU",
+        index=0,
+        id="0",
+        memory=memory,
+        **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as a test says
+    )
+
+
+def half(device: Device | None = None) -> Share:
+    return Share(device or gpu(), UNITS // 2)
+
+
+def test_words_when_listed_then_they_are_those_that_users_write() -> None:
+    assert list(ENFORCEMENTS) == ["auto", *(tier.word for tier in Tier)]
+
+
+def test_auto_when_processes_are_seen_then_the_watchdog_is_chosen() -> None:
+    chosen = choose("auto", half(), EVERYTHING)
+
+    assert chosen == Enforced(
+        Tier.WATCHDOG,
+        "mps and cgroup change how programs run, and are asked for by name",
+    )
+
+
+def test_auto_when_processes_are_not_seen_then_frameworks_are_and_it_says_why() -> None:
+    chosen = choose("auto", half(), NOTHING._replace(mps="", device_cgroup=""))
+
+    assert chosen.tier is Tier.FRAMEWORKS
+    assert chosen.not_stronger_because == (
+        "watchdog: no list; mps and cgroup change how programs run, and are asked for "
+        "by name"
+    )
+
+
+def test_auto_when_nothing_can_be_had_then_every_reason_is_given() -> None:
+    chosen = choose("auto", half(gpu("foo")), NOTHING)
+
+    assert chosen == Enforced(
+        Tier.OFF,
+        "frameworks: no framework is known that takes a limit for foo devices; "
+        "watchdog, mps, cgroup: GPU 0 is no NVIDIA device",
+    )
+
+
+def test_off_when_asked_then_nothing_is_done() -> None:
+    assert choose("off", half(), EVERYTHING).tier is Tier.OFF
+
+
+@pytest.mark.parametrize("word", ENFORCEMENTS)
+def test_whole_device_when_held_then_nothing_is_needed(word: str) -> None:
+    assert choose(word, Share(gpu(), UNITS), NOTHING).tier is Tier.OFF
+
+
+@pytest.mark.parametrize("word", ["frameworks", "watchdog", "mps", "cgroup"])
+def test_tier_when_named_and_there_then_it_is_chosen(word: str) -> None:
+    chosen = choose(word, half(), EVERYTHING)
+
+    assert chosen.tier is BY_WORD[word]
+    assert (chosen.not_stronger_because == "") == (word == "cgroup")
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [("watchdog", "no list"), ("mps", "no daemon"), ("cgroup", "an old driver")],
+)
+def test_tier_when_named_and_not_there_then_it_is_refused_with_the_reason(
+    word: str, why: str
+) -> None:
+    with pytest.raises(EnforcementRefused, match=f"^{why}$"):
+        choose(word, half(), NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("device", "why"),
+    [
+        (gpu("amd"), "GPU 0 is no NVIDIA device"),
+        (gpu(logical=True), "GPU 0 was declared, not found"),
+        (gpu(memory=None), "the memory of GPU 0 is unknown"),
+    ],
+)
+def test_watchdog_when_the_device_does_not_allow_it_then_it_is_refused(
+    device: Device, why: str
+) -> None:
+    with pytest.raises(EnforcementRefused, match=why):
+        choose("watchdog", half(device), EVERYTHING)
+
+
+@pytest.mark.parametrize("word", ["mps", "cgroup"])
+def test_part_of_a_card_when_mps_or_cgroup_is_named_then_it_is_refused(
+    word: str,
+) -> None:
+    with pytest.raises(EnforcementRefused, match="GPU 0 is a part of a card"):
+        choose(word, half(gpu(parent="GPU-1")), EVERYTHING)
+
+
+def test_inline_when_a_tier_is_named_then_it_is_refused_and_auto_is_off() -> None:
+    inline = Facts(workers="they are threads")
+
+    assert choose("auto", half(), inline) == Enforced(Tier.OFF, "they are threads")
+    with pytest.raises(EnforcementRefused, match="they are threads"):
+        choose("frameworks", half(), inline)
+
+
+reasons = st.sampled_from(["", "because"])
+
+
+@given(
+    asked=st.sampled_from(ENFORCEMENTS),
+    family=st.sampled_from(["nvidia", "amd", "intel", "foo"]),
+    memory=st.sampled_from([None, 80 * GIB]),
+    units=st.integers(1, UNITS),
+    facts=st.builds(
+        Facts, workers=reasons, processes=reasons, mps=reasons, device_cgroup=reasons
+    ),
+)
+def test_choice_when_made_then_it_can_be_had_and_says_why_nothing_stronger(
+    asked: str, family: str, memory: int | None, units: int, facts: Facts
+) -> None:
+    share = Share(gpu(family, memory), units)
+    why_not = faults(share.device, facts)
+    try:
+        tier, because = choose(asked, share, facts)
+    except EnforcementRefused:
+        assert why_not[BY_WORD[asked]]
+        return
+
+    assert tier is Tier.OFF or not why_not[tier]
+    assert tier <= Tier.WATCHDOG or tier.word == asked
+    assert bool(because) == (tier is not Tier.CGROUP)
