@@ -73,6 +73,7 @@ PURE = [
     "_core.validation",
     "_enforcement.caps",
     "_enforcement.frameworks",
+    "_enforcement.resident",
     "_enforcement.tiers",
     "_owner.actor_record",
     "_owner.call_table",

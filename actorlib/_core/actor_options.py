@@ -101,7 +101,8 @@ class ActorOptions:
         num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one device,
             above 1 whole ones. Default: None, which is 0.
         memory: Bytes of memory that it is counted with, 0 or more, or words
-            (``"2GiB"``). Default: None, which is 0.
+            (``"2GiB"``). On Linux the log tells of an actor that has more, once,
+            unless its enforcement is off. Default: None, which is 0.
         resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
             name. Default: None, for none.
         accelerator_type: The model of its devices: a constant of

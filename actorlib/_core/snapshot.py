@@ -37,6 +37,10 @@ class ActorInfo:
         ended_at: When it was dead for good; None until then.
         repr_name: What its own ``__repr__`` calls it, or the empty string.
         share: What it holds of devices, and what makes that hold.
+        host_memory: Bytes of the host's memory that were resident in its processes at
+            the last look, for actors that ask for ``memory``: they are looked at every
+            5 s, on Linux. Pages that processes share count for each of them. None
+            where nobody has looked.
     """
 
     actor_id: str
@@ -59,6 +63,7 @@ class ActorInfo:
     repr_name: str = ""
     earlier_deaths: tuple[str, ...] = ()
     share: ActorShare = field(default_factory=ActorShare)
+    host_memory: int | None = None
 
 
 @public("actorlib")

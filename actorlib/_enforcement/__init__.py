@@ -8,4 +8,6 @@ file here, and none of them decides who gets what:
 * ``tiers``: chooses what makes a share of a device hold, and why nothing stronger does.
 * ``frameworks``: what frameworks are told, so that they take no more than a share.
 * ``enforcement``: what a runtime has of all that, found out once, and asked per lease.
+* ``resident``: judges whether a worker has more of the host's memory than it asked for.
+* ``resident_watch``: looks every few seconds at the host's memory that workers have.
 """

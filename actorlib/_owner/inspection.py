@@ -177,6 +177,7 @@ class Inspector:
             repr_name=record.called.own,
             earlier_deaths=supervisor.restarts.earlier_deaths,
             share=self.share(supervisor),
+            host_memory=self._node.memory_used(record.process),
         )
 
     def _function_info(self, call: UnderWay) -> CallInfo:

@@ -18,6 +18,7 @@ from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
+from actorlib._enforcement.tiers import OFF
 from actorlib._owner.teardown import Cleanup
 from actorlib._owner.worker_session import WorkerSession
 from actorlib._scheduler.catalogue import type_names
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
+    from actorlib._enforcement.resident_watch import ResidentWatch
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.refcount import BorrowedReferences, RefCount
@@ -92,6 +94,7 @@ class LocalNode:
         self._claims = claims
         self._oom_kills = _oom_kills(host)
         self._next_look = 0.0
+        self._resident: ResidentWatch | None = None
 
     @classmethod
     async def open(
@@ -190,6 +193,25 @@ class LocalNode:
         own = variables_of(options.runtime_env, environ)
         return {**environ, **own} if own else environ
 
+    def watch_memory(self, process: WorkerProcess, label: str, asked: int) -> None:
+        """Watches the host's memory that a worker has, which asked for so many bytes.
+
+        See ``_enforcement/resident_watch``.
+        """
+        if self.is_shared:
+            return
+        watch = self._resident
+        if watch is None:
+            from actorlib._enforcement.resident_watch import ResidentWatch  # noqa: PLC0415  # few say memory=
+
+            watch = self._resident = ResidentWatch(self._host)
+        watch.entered(process, label, asked)
+        process.exited.add_done_callback(lambda _: watch.left(process))
+
+    def memory_used(self, process: WorkerProcess | None) -> int | None:
+        """Says how much of the host's memory a worker had when it was looked at."""
+        return None if self._resident is None else self._resident.used(process)
+
     def mask(self, lease: Lease, options: ActorOptions) -> str | None:
         """Says what the visibility variable of a worker with this lease is."""
         environment = self.environment(lease, options)
@@ -259,6 +281,8 @@ class LocalNode:
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         self._claims.release()
+        if self._resident is not None:
+            await self._resident.aclose()
         await self._launcher.aclose()
         await self.enforcement.aclose()
 
@@ -318,13 +342,18 @@ class WorkerStarter:
             TemplateError: It cannot be started.
             OSError: This process is out of descriptors.
         """
-        if not lease.shares:
+        asked = lease.amounts.get(MEMORY)
+        if not (lease.shares or asked):
             return self._node.launch(record.label, lease)
-        enforcement = self._node.enforcement
-        enforcement.check(record.label, lease, record.options)
+        enforcement, options = self._node.enforcement, record.options
+        enforcement.check(record.label, lease, options)
         process = self._node.launch(record.label, lease)
-        enforcement.entered(process, record.label, lease, record.options)
-        process.exited.add_done_callback(lambda _: enforcement.left(process))
+        if lease.shares:
+            enforcement.entered(process, record.label, lease, options)
+            process.exited.add_done_callback(lambda _: enforcement.left(process))
+        is_off = (options.enforcement or enforcement.default) == OFF
+        if asked and record.is_actor and not is_off:
+            self._node.watch_memory(process, record.label, asked)
         return process
 
     def open_session(

@@ -150,6 +150,11 @@ class Host:
         """Returns the memory of the machine in bytes, whatever this process may use."""
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
+    @property
+    def page_size(self) -> int:
+        """The bytes of a page of memory, in which the kernel counts."""
+        return os.sysconf("SC_PAGE_SIZE")
+
     def cpu_count(self) -> int:
         """Counts the logical CPUs that this process may use, at least 1.
 
