@@ -315,9 +315,9 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above`` and ``actor_history`` do nothing, and what a cluster has
-            that runs already is what it says. Default: None, which is what the variable
-            ``ACTORLIB_ENGINE`` says, else local.
+            ``share_above``, ``actor_history`` and ``device_memory_overuse`` do nothing,
+            and what a cluster has that runs already is what it says. Default: None,
+            which is what the variable ``ACTORLIB_ENGINE`` says, else local.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
             machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
             ``"ray://10.0.0.5:10001"``, its client server. Default: None, which is what
@@ -374,6 +374,13 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
         share_above: Bytes from which a value is large, 1 or more. Default: 262144.
         actor_history: How many actors stay listed that are dead and that nobody holds
             any more, the latest; 0 for none. Default: 1000.
+        device_memory_overuse: What happens to an actor with a part of a GPU whose
+            processes have more of its memory than that, and 512 MiB for contexts, at
+            two looks in a row (NVML is asked once a second): ``"warn"`` has the log
+            tell, once; ``"kill"`` also ends it with DeviceMemoryExceeded, and restarts
+            follow by the usual rules; a function is called with that error, on the
+            event loop. Nothing happens where ``handle.share`` names no watchdog.
+            Default: ``"warn"``.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
             functions; what one of them says of itself wins. Default: None, for none.
 
@@ -529,7 +536,8 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
 
     Returns:
         Done when the process is gone and its share is back in the ledger (unless it is
-        restarted); it need not be awaited.
+        restarted, or NVML still lists what it had of a GPU: that comes back by itself);
+        it need not be awaited.
 
     Raises:
         ValueError: It is no handle.

@@ -25,6 +25,7 @@ __all__ = [
     "ClusterError",
     "DeadlineExceededError",
     "DeadlockError",
+    "DeviceMemoryExceeded",
     "Empty",
     "EnforcementRefused",
     "Exit",
@@ -294,6 +295,45 @@ class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
     """The actor is gone because the placement group that it was in was removed."""
 
 
+class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # says what happened
+    """The actor was ended as it had more of a device's memory than it was granted.
+
+    ``init(device_memory_overuse="kill")`` asks for that; whoever is called back gets
+    one that was not raised.
+
+    Attributes:
+        device: What the device is called, for example ``"GPU 0"``.
+        asked: The part of it that the actor holds.
+        granted: Bytes that this stands for.
+        used: Bytes that its processes had.
+        moments: When they had most, in seconds since the epoch, and how many bytes;
+            the largest first.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit: Exit,  # noqa: A002  # the word users look for
+        actor_id: str = "",
+        device: str = "",
+        asked: float = 0.0,
+        granted: int = 0,
+        used: int = 0,
+        moments: tuple[tuple[float, int], ...] = (),
+    ) -> None:
+        super().__init__(message, exit=exit, actor_id=actor_id)
+        self.device = device
+        self.asked = asked
+        self.granted = granted
+        self.used = used
+        self.moments = moments
+
+    def __reduce__(self) -> tuple[object, ...]:
+        figures = self.device, self.asked, self.granted, self.used, self.moments
+        return _exceeded, (str(self), self.exit, self.actor_id, *figures)
+
+
 class ActorUnavailableError(ActorError):
     """The actor has died and is being restarted; the call will not be made again.
 
@@ -320,6 +360,28 @@ def _crashed(
     kind: type[WorkerCrashedError], message: str, how: Exit
 ) -> WorkerCrashedError:
     return kind(message, exit=how)
+
+
+def _exceeded(
+    message: str,
+    how: Exit,
+    actor_id: str,
+    device: str,
+    asked: float,
+    granted: int,
+    used: int,
+    moments: tuple[tuple[float, int], ...],
+) -> DeviceMemoryExceeded:
+    return DeviceMemoryExceeded(
+        message,
+        exit=how,
+        actor_id=actor_id,
+        device=device,
+        asked=asked,
+        granted=granted,
+        used=used,
+        moments=moments,
+    )
 
 
 def _died(
@@ -357,9 +419,10 @@ class Exit:
     Attributes:
         cause: One of ``"asked"`` (kill, end of its block, shutdown), ``"exited"``
             (its code left, for example by ``sys.exit``), ``"crashed"`` (a signal),
-            ``"out of memory"``, ``"failed to start"``, ``"lost"`` (the process that
-            watches over the workers died with it), ``"restarted"`` (killed to be
-            started anew).
+            ``"out of memory"``, ``"device memory exceeded"`` (it had more of a
+            device than it was granted, and was ended for that), ``"failed to start"``,
+            ``"lost"`` (the process that watches over the workers died with it),
+            ``"restarted"`` (killed to be started anew).
         code: The exit code, or None if it was ended by a signal or never ran.
         signal: The number of the signal that ended it, or None.
         reason: One sentence for people.

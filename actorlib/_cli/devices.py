@@ -153,7 +153,9 @@ def summarize(
     """
     found = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
-    facts = find_facts()
+    facts = find_facts(
+        Host(), [device for devices in divided(found).values() for device in devices]
+    )
     shares = {
         device: _shares(device, facts)
         for devices in divided(found).values()

@@ -1,8 +1,9 @@
 """What may be said about a runtime: checked once, then frozen."""
 
-from collections.abc import Mapping, Sequence  # types that are asked for
+from collections.abc import Callable, Mapping, Sequence  # types that are asked for
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict, cast
+from inspect import iscoroutinefunction
+from typing import Literal, TypeAlias, TypedDict, cast
 
 from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, totals
@@ -15,6 +16,7 @@ from actorlib._core.validation import (
     check_text,
     checked_modules,
 )
+from actorlib.exceptions import DeviceMemoryExceeded
 
 ENGINES = ("local", "inline", "ray")
 DEVICES = ("all", "free")
@@ -22,6 +24,12 @@ MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
 WHEN_FULL = ("spill", "fail")
+OVERUSE_ACTIONS = ("warn", "kill")
+
+OveruseAction: TypeAlias = (
+    Literal["warn", "kill"] | Callable[[DeviceMemoryExceeded], object]
+)
+"""What is done when an actor has more of a device than it was granted."""
 
 
 @public("actorlib")
@@ -47,6 +55,7 @@ class RuntimeKeywords(TypedDict, total=False):
     object_store_full: Literal["spill", "fail"]
     share_above: int
     actor_history: int
+    device_memory_overuse: OveruseAction
     runtime_env: RuntimeEnv | None
 
 
@@ -61,9 +70,9 @@ class RuntimeOptions:
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above`` and ``actor_history`` do nothing, and what a cluster has
-            that runs already is what it says. Default: None, which is what the variable
-            ``ACTORLIB_ENGINE`` says, else local.
+            ``share_above``, ``actor_history`` and ``device_memory_overuse`` do nothing,
+            and what a cluster has that runs already is what it says. Default: None,
+            which is what the variable ``ACTORLIB_ENGINE`` says, else local.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
             machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
             ``"ray://10.0.0.5:10001"``, its client server. Default: None, which is what
@@ -120,6 +129,13 @@ class RuntimeOptions:
         share_above: Bytes from which a value is large, 1 or more. Default: 262144.
         actor_history: How many actors stay listed that are dead and that nobody holds
             any more, the latest; 0 for none. Default: 1000.
+        device_memory_overuse: What happens to an actor with a part of a GPU whose
+            processes have more of its memory than that, and 512 MiB for contexts, at
+            two looks in a row (NVML is asked once a second): ``"warn"`` has the log
+            tell, once; ``"kill"`` also ends it with DeviceMemoryExceeded, and restarts
+            follow by the usual rules; a function is called with that error, on the
+            event loop. Nothing happens where ``handle.share`` names no watchdog.
+            Default: ``"warn"``.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
             functions; what one of them says of itself wins. Default: None, for none.
         capacity: The declared amounts together, exact; what was not declared is left
@@ -145,6 +161,7 @@ class RuntimeOptions:
     object_store_full: Literal["spill", "fail"] = "spill"
     share_above: int = 256 * 1024
     actor_history: int = 1000
+    device_memory_overuse: OveruseAction = "warn"
     runtime_env: RuntimeEnv | None = None
     capacity: Resources = field(init=False)
 
@@ -182,7 +199,18 @@ class RuntimeOptions:
         check_one_of("object_store_full", self.object_store_full, WHEN_FULL)
         check_count("share_above", self.share_above, 1)
         check_count("actor_history", self.actor_history, 0)
+        _check_overuse_action(self.device_memory_overuse)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"
             )
+
+
+def _check_overuse_action(value: object) -> None:
+    if not callable(value):
+        check_one_of("device_memory_overuse", value, OVERUSE_ACTIONS)
+    elif iscoroutinefunction(value):
+        raise TypeError(
+            "device_memory_overuse takes a plain function: it is called on the event "
+            "loop, and may create a task there; not an async def"
+        )

@@ -32,6 +32,8 @@ class ActorInfo:
         is_detached: Whether it lives without a handle.
         placement_group: The id in hex of the group that it is in, or None.
         awaits_arguments: Whether it is pending as an argument has no value yet.
+        device_memory: Bytes that its processes had of each device when NVML was asked
+            last, by the id of the device; empty where nobody says.
         started_at: When it was ready for calls for the first time, in seconds since
             the epoch; None until then. A restart does not change it.
         ended_at: When it was dead for good; None until then.
@@ -64,6 +66,7 @@ class ActorInfo:
     earlier_deaths: tuple[str, ...] = ()
     share: ActorShare = field(default_factory=ActorShare)
     host_memory: int | None = None
+    device_memory: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @public("actorlib")
@@ -229,6 +232,9 @@ class Snapshot:
         demands: What those in line ask for, equal requests together.
         worker_groups: Calls of functions and the processes that run them, by what
             they ask for.
+        draining: Shares of devices whose worker has ended, and that nobody may have
+            before the driver has taken apart what was there: which, and who still
+            holds what.
     """
 
     total: dict[str, float]
@@ -239,6 +245,7 @@ class Snapshot:
     groups: tuple[GroupInfo, ...] = ()
     demands: tuple[DemandInfo, ...] = ()
     worker_groups: tuple[WorkerGroupInfo, ...] = ()
+    draining: tuple[str, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._core.kinds import UNITS
+from actorlib._core.log import warn
 from actorlib._core.shares import ActorShare, DeviceShare
 from actorlib._enforcement.frameworks import (
     KNOWS_OPTION,
@@ -20,6 +21,7 @@ from actorlib._enforcement.frameworks import (
     limits,
 )
 from actorlib._enforcement.tiers import (
+    OFF,
     Enforced,
     Facts,
     Tier,
@@ -29,16 +31,17 @@ from actorlib.accelerators.base import Share
 from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.resources import Resources
+    from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib.accelerators.base import Device, Lease
     from actorlib.accelerators.host import Host
     from actorlib.accelerators.inventory import Inventory
 
 INLINE = "inline actors are threads of this process, which has one limit for all"
-_NO_WATCHDOG = "this version watches no processes"
 _NO_MPS = "this version starts no MPS daemon"
 _NO_CGROUP = "this version sets no limits by cgroup"
 
@@ -90,6 +93,7 @@ class Enforcement:
         default: As given.
         facts: As given.
         tools: What sees to workers while they are there.
+        gpus: Sees to those on devices that NVML knows; None where there are none.
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class Enforcement:
         self._packages = packages
         self._devices = devices
         self.tools: list[Tool] = []
+        self.gpus: GpuWatch | None = None
 
     @classmethod
     def open(
@@ -131,8 +136,9 @@ class Enforcement:
         if not devices:
             return cls(default, Facts(), Packages(), devices)
         packages = Packages() if is_inline else find_packages(host, path)
-        made = cls(default, find_facts(is_inline=is_inline), packages, devices)
         every = [device for listed in devices.values() for device in listed]
+        facts = find_facts(host, every, is_inline=is_inline)
+        made = cls(default, facts, packages, devices)
         why = made.fault(default, every)
         if why:
             raise EnforcementRefused(
@@ -140,6 +146,28 @@ class Enforcement:
                 "Leave it out for what can be had"
             )
         return made
+
+    def watch(self, loop: asyncio.AbstractEventLoop, host: Host) -> None:
+        """Has workers on devices that NVML knows seen to, if there are any here.
+
+        Args:
+            loop: The owner's loop.
+            host: The machine.
+        """
+        if self.facts.workers or self.facts.processes or not self._devices:
+            return
+        from actorlib._enforcement.gpu_watch import GpuWatch  # noqa: PLC0415  # few machines need it
+
+        self.gpus = GpuWatch(loop, host, self._lower)
+
+    def _lower(self, reason: str) -> None:
+        """Takes note that memory is not judged any more, or not of all."""
+        self.facts = self.facts._replace(processes=reason)
+        warn(
+            "shares of NVIDIA devices fall from enforcement by watchdog to frameworks: "
+            "%s",
+            reason,
+        )
 
     def fault(self, asked: str, devices: Sequence[Device]) -> str:
         """Says why none of these devices can have what is asked; empty if one can.
@@ -263,16 +291,39 @@ class Enforcement:
         self, process: Process, label: str, lease: Lease, options: ActorOptions
     ) -> None:
         """Takes a worker in that holds devices; see Tool."""
+        if self.gpus is not None and (options.enforcement or self.default) != OFF:
+            tiers = [enforced.tier for enforced in self.of(lease, options)]
+            is_watched = max(tiers, default=Tier.OFF) >= Tier.WATCHDOG
+            self.gpus.enter(process, label, lease, is_watched=is_watched)
         for tool in self.tools:
             tool.entered(process, label, lease, options)
 
     def left(self, process: Process) -> None:
         """Lets a worker go whose process is gone; see Tool."""
+        if self.gpus is not None:
+            self.gpus.left(process)
         for tool in self.tools:
             tool.left(process)
 
+    def stop(self) -> None:
+        """Waits for nothing any more that was on a device: the runtime ends."""
+        if self.gpus is not None:
+            self.gpus.stop()
+
+    def close_in_fork(self) -> None:
+        """Forgets in a fork what is the parent's."""
+        if self.gpus is not None:
+            self.gpus.close_in_fork()
+
+    def abandon(self) -> None:
+        """Ends what runs beside the loop, where that is closed."""
+        if self.gpus is not None:
+            self.gpus.abandon()
+
     async def aclose(self) -> None:
         """Leaves nothing running."""
+        if self.gpus is not None:
+            await self.gpus.aclose()
         for tool in self.tools:
             await tool.aclose()
 
@@ -283,15 +334,30 @@ class Enforcement:
             return Enforced(Tier.OFF, f"{asked} cannot be had: {error}")
 
 
-def find_facts(*, is_inline: bool = False) -> Facts:
+def find_facts(
+    host: Host, devices: Iterable[Device], *, is_inline: bool = False
+) -> Facts:
     """Finds out what can be done here.
 
     Args:
+        host: The machine.
+        devices: Those of which a part may be held.
         is_inline: Whether workers live in this process. Default: False.
     """
     if is_inline:
         return Facts(workers=INLINE)
-    return Facts(processes=_NO_WATCHDOG, mps=_NO_MPS, device_cgroup=_NO_CGROUP)
+    return Facts(
+        processes=_processes_fault(host, devices), mps=_NO_MPS, device_cgroup=_NO_CGROUP
+    )
+
+
+def _processes_fault(host: Host, devices: Iterable[Device]) -> str:
+    found = [device for device in devices if device.source == "NVML"]
+    if not found:
+        return "NVML has found no device here"
+    from actorlib._enforcement.gpu_watch import processes_fault  # noqa: PLC0415  # few machines need it
+
+    return processes_fault(host, found)
 
 
 def find_packages(host: Host, path: Iterable[str]) -> Packages:

@@ -21,6 +21,7 @@ In reading order:
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.
 * ``restart_policy``: whether an actor that died is started anew, and when.
 * ``exit_reason``: why an actor is gone: what its process left behind, put in words.
+* ``overuse``: acts on actors that have more of a device than they were granted.
 * ``names``: names of actors, one for each name of a namespace.
 * ``refcount``: reference counts: who holds what, how often.
 * ``objects``: what refs stand for that were sent inside of values: kept while somebody

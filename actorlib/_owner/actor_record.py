@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.interface import Interface
+    from actorlib._enforcement.watchdog import Overuse
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Lease
     from actorlib.exceptions import Exit
@@ -35,7 +36,8 @@ class ActorState(enum.Enum):
     DRAINING = "draining"
     """It ends: its process leaves, its share is still its own."""
     DEAD = "dead"
-    """Its process is gone and its share is back."""
+    """Its process is gone, and its share is back as soon as the driver has done: it may
+    drain until then."""
 
     # That of Enum is written in Python, and each actor moves four times at least.
     __hash__ = object.__hash__
@@ -69,6 +71,8 @@ class ActorRecord:
         lease: What it holds, while it holds something.
         exit: How it ended, once it has.
         was_evicted: Whether it was ended as its placement group was removed.
+        overuse: What it had more of a device than it was granted, if its process was
+            ended for that.
         started_at: When it was ready for the first time, in seconds since the epoch.
         ended_at: When it was dead.
     """
@@ -84,6 +88,7 @@ class ActorRecord:
     lease: Lease | None = None
     exit: Exit | None = None
     was_evicted: bool = False
+    overuse: Overuse | None = None
     started_at: float | None = None
     ended_at: float | None = None
 

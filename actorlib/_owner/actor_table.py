@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.runtime_options import OveruseAction, RuntimeOptions
+    from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.worker_session import WorkerSession
@@ -109,7 +110,11 @@ class ActorTable:
             may_wait=options.infeasible == "wait",
         )
         self.groups = self.scheduler.groups
-        self.placer = ActorPlacer(self.scheduler)
+        gpus = machine.enforcement.gpus
+        if gpus is not None:
+            gpus.exceeded = self._memory_exceeded
+        self._overuse_action: OveruseAction = options.device_memory_overuse
+        self.placer = ActorPlacer(self.scheduler, gpus)
         self.pool = TaskPool(
             machine,
             self.scheduler,
@@ -294,7 +299,19 @@ class ActorTable:
             found[id(lease)] = worker.title
         for group in self.groups:
             found[id(group.lease)] = group.spec.label
+        for drain in self.placer.draining:
+            if drain.lease is not None:
+                found[id(drain.lease)] = drain.holder
         return found
+
+    def _memory_exceeded(self, process: object, overuse: Overuse) -> None:
+        """Does what was asked for an actor that has more of a device than its share."""
+        from actorlib._owner.overuse import respond  # noqa: PLC0415  # few need it
+
+        for supervisor in self.by_id.values():
+            if supervisor.record.process is process:
+                respond(self._overuse_action, supervisor, overuse)
+                return
 
     def _make_room(self) -> None:
         """Ends workers of functions that do nothing, as somebody waits for a place."""

@@ -350,6 +350,7 @@ class LocalEngine(ABC):
         return self.machine.abandon()
 
     async def _end_all(self) -> None:
+        self.machine.enforcement.stop()
         self.actor_table.groups.close()
         self.actor_table.scheduler.long_waits.close()
         self.actor_table.pool.close("the runtime was shut down")
@@ -418,6 +419,7 @@ class LocalEngine(ABC):
             groups=tuple(self.groups.infos()),
             demands=tuple(scheduler.demands()),
             worker_groups=self.actor_table.pool.workers.info(),
+            draining=tuple(map(str, self.actor_table.placer.draining)),
         )
 
     def calls(self) -> list[CallInfo]:

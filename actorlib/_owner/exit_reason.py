@@ -12,16 +12,19 @@ from actorlib.exceptions import (
     ActorPlacementGroupRemoved,
     ActorUnavailableError,
     ActorUnschedulableError,
+    DeviceMemoryExceeded,
     Exit,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._processes.launcher import ProcessExit
 
 _SIGKILL = 9
+_EXCEEDED = "device memory exceeded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,8 @@ class ExitEvidence:
         process: How it ended, as its parent saw it.
         asked: Why it was ended by us, or the empty string if it was not.
         interrupted: Why it was killed to be restarted, or the empty string.
+        overuse: What it had more of a device than it was granted, and was killed for;
+            or the empty string.
         was_ready: Whether its constructor had finished.
         constructor: The last line of the constructor's traceback, if it raised.
         traceback: All of it.
@@ -41,11 +46,13 @@ class ExitEvidence:
         log_tail: The last lines of its standard error.
         pid: Its process id, or 0.
         is_memory_short: Whether the kernel has killed for lack of memory meanwhile.
+        on_devices: Who had how much of its devices, or the empty string if unknown.
     """
 
     process: ProcessExit
     asked: str = ""
     interrupted: str = ""
+    overuse: str = ""
     was_ready: bool = False
     constructor: str = ""
     traceback: str = ""
@@ -54,6 +61,7 @@ class ExitEvidence:
     log_tail: str = ""
     pid: int = 0
     is_memory_short: bool = False
+    on_devices: str = ""
 
 
 def exit_of(evidence: ExitEvidence) -> Exit:
@@ -82,7 +90,12 @@ def exit_of(evidence: ExitEvidence) -> Exit:
 
 def fault_of(evidence: ExitEvidence) -> Fault:
     """Decides whether the end of an actor counts against its restarts."""
-    if evidence.asked or evidence.interrupted or evidence.constructor:
+    if (
+        evidence.asked
+        or evidence.interrupted
+        or evidence.overuse
+        or evidence.constructor
+    ):
         return Fault.OWN
     if evidence.process.is_lost:
         return Fault.LOST
@@ -108,10 +121,35 @@ def died(
         return ActorUnschedulableError(str(cause), actor_id=actor)
     how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
     message = f"{record.title} is dead{restarted}: {how}"
+    if how.cause == _EXCEEDED and record.overuse is not None:
+        return exceeded(record, record.overuse, how, message)
     kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
     error = kind(message, exit=how, actor_id=actor)
     error.__cause__ = cause
     return error
+
+
+def exceeded(
+    record: ActorRecord, overuse: Overuse, how: Exit | None = None, message: str = ""
+) -> DeviceMemoryExceeded:
+    """Makes the error of an actor that has more of a device than it was granted.
+
+    Args:
+        record: What is known of the actor.
+        overuse: How much it has.
+        how: How it ended. Default: None: it lives.
+        message: What is said. Default: empty, for what it has.
+    """
+    return DeviceMemoryExceeded(
+        message or f"{record.title} takes more than it was granted: {overuse}",
+        exit=how or Exit(cause=_EXCEEDED, reason=str(overuse), pid=record.pid),
+        actor_id=record.id.hex(),
+        device=overuse.device,
+        asked=overuse.asked,
+        granted=overuse.granted,
+        used=overuse.used,
+        moments=overuse.moments,
+    )
 
 
 def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailableError:
@@ -155,6 +193,13 @@ def under_way(record: ActorRecord, sent: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+def _crowded(evidence: ExitEvidence) -> str:
+    """Says who has a device on which there was not enough memory, for PyTorch & co."""
+    if "out of memory" not in evidence.constructor.lower() or not evidence.on_devices:
+        return ""
+    return f" (at the last look at its devices: {evidence.on_devices})"
+
+
 def _blamed(ran: Sequence[str], log_tail: str) -> str | None:
     """Picks the method in which Python says it was, or the oldest."""
     # A frame reads: File "/x.py", line 3 in crash
@@ -169,10 +214,12 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
         return "asked", evidence.asked
     if evidence.interrupted:
         return "restarted", evidence.interrupted
+    if evidence.overuse:
+        return _EXCEEDED, f"it was ended for its device memory: {evidence.overuse}"
     if evidence.constructor:
         return (
             "failed to start",
-            f"it could not be made: {evidence.constructor}",
+            f"it could not be made: {evidence.constructor}{_crowded(evidence)}",
         )
     if process.error:
         cause = "lost" if evidence.was_ready else "failed to start"

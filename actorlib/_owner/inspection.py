@@ -109,6 +109,8 @@ class Inspector:
         state = f"{record.called.at(supervisor.pid)} is {record.state.value}"
         if record.state is ActorState.RESTARTING:
             state = f"{state}, {supervisor.restarts.in_words(self._clock.now())}"
+            if record.lease is not None and (drain := supervisor.placement.drain):
+                state = f"{state}. It waits for its own share: {drain}"
         is_pending = record.state is ActorState.PENDING
         if is_pending or (
             supervisor.placement.pending is not None and supervisor.placement.is_awaited
@@ -178,6 +180,7 @@ class Inspector:
             earlier_deaths=supervisor.restarts.earlier_deaths,
             share=self.share(supervisor),
             host_memory=self._node.memory_used(record.process),
+            device_memory=supervisor.placement.device_memory(),
         )
 
     def _function_info(self, call: UnderWay) -> CallInfo:

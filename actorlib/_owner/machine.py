@@ -136,6 +136,7 @@ class LocalNode:
             claims.release()
             await launcher.aclose()
             raise
+        enforcement.watch(asyncio.get_running_loop(), host)
         return cls(host, found, capacity, launcher, claims, enforcement)
 
     @property
@@ -271,11 +272,13 @@ class LocalNode:
     def close_in_fork(self) -> None:
         """Forgets in a fork what was launched and claimed: it is the parent's."""
         self._claims.release()
+        self.enforcement.close_in_fork()
         self._launcher.close_in_fork()
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""
         self._claims.release()
+        self.enforcement.abandon()
         return self._launcher.abandon()
 
     async def aclose(self) -> None:

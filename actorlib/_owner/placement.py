@@ -21,8 +21,11 @@ from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterable
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._enforcement.drains import Drain
+    from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
@@ -83,12 +86,39 @@ class ActorPlacement:
         if not self.waits_for_neighbours:
             self.pending = self._placer.acquire(self)
 
+    @property
+    def drain(self) -> Drain | None:
+        """What the lease waits for whose worker has ended, as the driver has not done.
+
+        Neither others may have it meanwhile, nor the next worker of the same actor.
+        """
+        gpus = self._placer.gpus
+        return None if gpus is None else gpus.drains.of(self.record.process)
+
+    def device_memory(self) -> dict[str, int]:
+        """Returns the bytes that the worker had of each device at the last look."""
+        gpus, found = self._placer.gpus, dict[str, int]()
+        occupant = gpus and gpus.occupants.find(self.record.process)
+        for share in occupant.lease.shares if occupant else ():
+            used = occupant and occupant.used.get(share.device.uuid or "")
+            if used is not None:
+                found[share.device.id] = used
+        return found
+
+    def who_has_what(self) -> str:
+        """Says who had how much of the devices at the last look; may be empty."""
+        gpus = self._placer.gpus
+        return "" if gpus is None else gpus.memory.who_has_what(self.record.process)
+
     async def granted(self) -> Lease:
         """Waits for the lease until its turn has come; gives the one that was kept.
 
         Cancelled: what was granted or is waited for is left to ``give_back``.
         """
         if self.record.lease is not None:
+            drain = self.drain
+            if drain is not None:
+                await drain.ended()
             return self.record.lease
         if self.pending is None:
             self.waits_for_neighbours = True
@@ -110,10 +140,12 @@ class ActorPlacement:
         self._settled.notify()
 
     def give_back(self) -> None:
-        """Gives the lease back, or the place in line up."""
-        lease, pending = self.record.lease, self.pending
+        """Gives the lease back as soon as it has drained, or the place in line up."""
+        lease, pending, drain = self.record.lease, self.pending, self.drain
         self.record.lease = self.pending = None
-        if lease is not None:
+        if lease is not None and drain is not None:
+            drain.hold(lease, self._scheduler.release)
+        elif lease is not None:
             self._scheduler.release(lease)
         elif pending is not None:
             self._scheduler.leave(pending)
@@ -130,13 +162,24 @@ class ActorPlacer:
 
     Args:
         scheduler: Grants leases.
+        gpus: Sees to the workers on devices that NVML knows; None where there are
+            none. Default: None.
+
+    Attributes:
+        scheduler: As given, like gpus.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, gpus: GpuWatch | None = None) -> None:
         self.scheduler = scheduler
+        self.gpus = gpus
         self._placements: dict[ActorId, ActorPlacement] = {}
         self._requests: dict[ActorId, LeaseRequest] = {}
         self._wishers: dict[ActorId, dict[ActorId, ActorPlacement]] = {}
+
+    @property
+    def draining(self) -> Iterable[Drain]:
+        """Lists the shares that are held back from others until the driver has done."""
+        return () if self.gpus is None else self.gpus.drains
 
     def open(self, record: ActorRecord) -> ActorPlacement:
         """Begins with an actor that is not in line yet."""

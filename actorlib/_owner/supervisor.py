@@ -36,6 +36,7 @@ from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.machine import WorkerStarter
@@ -71,7 +72,8 @@ class ActorSupervisor:
         restarts: How often it was started anew, and may still be.
         session: Its worker, while it has one; or its last, once it is dead.
         unsent: The constructor's arguments, while they may have to be sent.
-        ended: Done when it is dead for good: its process is gone, its share is back.
+        ended: Done when it is dead for good: its process is gone, its share is back, or
+            drains.
     """
 
     def __init__(
@@ -215,6 +217,15 @@ class ActorSupervisor:
             self._process.kill()
         return future
 
+    def exceed(self, overuse: Overuse) -> None:
+        """Ends its process at once, as it has more of a device than it was granted.
+
+        Restarts follow by the usual rules.
+        """
+        if self._process is not None and not (self._end_reason or self._interrupted):
+            self.record.overuse = overuse
+            self._process.kill()
+
     def leave(self, reason: str) -> None:
         """Lets the actor end by its own will; it is killed if it stays on."""
         # Once for what still runs there, and once for its own end.
@@ -325,6 +336,7 @@ class ActorSupervisor:
     async def _run_worker(self, lease: Lease, arguments: EncodedArguments) -> Exit:
         starter, record = self._starter, self.record
         record.move(ActorState.STARTING)
+        record.overuse = None
         self.placement.take(lease)
         if self._end_reason:
             raise _Ended
@@ -428,6 +440,7 @@ class ActorSupervisor:
             process=ended,
             asked=self._end_reason,
             interrupted=self._interrupted,
+            overuse=str(self.record.overuse or ""),
             was_ready=self._was_ready,
             constructor=session.constructor_summary,
             traceback=session.constructor_traceback,
@@ -436,6 +449,7 @@ class ActorSupervisor:
             log_tail=process.log_tail(),
             pid=process.pid,
             is_memory_short=is_memory_short,
+            on_devices=self.placement.who_has_what(),
         )
         self._fault = fault_of(evidence)
         return exit_of(evidence)

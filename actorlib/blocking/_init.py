@@ -77,9 +77,9 @@ def init(address: str | None = None, **options: Any) -> Context:
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above`` and ``actor_history`` do nothing, and what a cluster has
-            that runs already is what it says. Default: None, which is what the variable
-            ``ACTORLIB_ENGINE`` says, else local.
+            ``share_above``, ``actor_history`` and ``device_memory_overuse`` do nothing,
+            and what a cluster has that runs already is what it says. Default: None,
+            which is what the variable ``ACTORLIB_ENGINE`` says, else local.
         num_cpus: CPUs to give out, a whole number, 0 or more. Default: None, for those
             this process may use.
         num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
@@ -131,6 +131,13 @@ def init(address: str | None = None, **options: Any) -> Context:
         share_above: Bytes from which a value is large, 1 or more. Default: 262144.
         actor_history: How many actors stay listed that are dead and that nobody holds
             any more, the latest; 0 for none. Default: 1000.
+        device_memory_overuse: What happens to an actor with a part of a GPU whose
+            processes have more of its memory than that, and 512 MiB for contexts, at
+            two looks in a row (NVML is asked once a second): ``"warn"`` has the log
+            tell, once; ``"kill"`` also ends it with DeviceMemoryExceeded, and restarts
+            follow by the usual rules; a function is called with that error, on the
+            event loop. Nothing happens where ``handle.share`` names no watchdog.
+            Default: ``"warn"``.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
             functions; what one of them says of itself wins. Default: None, for none.
 

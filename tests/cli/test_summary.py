@@ -90,9 +90,8 @@ def test_device_when_found_then_all_that_is_known_of_it_is_told() -> None:
         "written": "1",
         "claims": [{"pid": 812, "program": "python train.py"}],
         "shares": {
-            "tiers": ["frameworks"],
+            "tiers": ["frameworks", "watchdog"],
             "why_not": {
-                "watchdog": "this version watches no processes",
                 "mps": "this version starts no MPS daemon",
                 "cgroup": "this version sets no limits by cgroup",
             },

@@ -34,6 +34,10 @@ def keywords_of(kind: type[Options]) -> set[str]:
     return {option.name for option in dataclasses.fields(kind) if option.init}
 
 
+async def _async_function(_: object) -> None:
+    """Nothing that can be called back."""
+
+
 WRITTEN: dict[Check, Callable[..., object]] = {
     actor: actorlib.remote,
     call: actorlib.method,
@@ -115,6 +119,9 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     (runtime, "infeasible", None),
     (runtime, "infeasible", False),
     (runtime, "mask_form", 1),
+    (runtime, "device_memory_overuse", None),
+    (runtime, "device_memory_overuse", 1),
+    (runtime, "device_memory_overuse", _async_function),
     (runtime, "mask_form", False),
 ]
 
@@ -172,6 +179,7 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (runtime, "actor_history", -1),
     (runtime, "infeasible", "hang"),
     (runtime, "mask_form", "UUID"),
+    (runtime, "device_memory_overuse", "end"),
     (runtime, "mask_form", "pci"),
     (runtime, "mask_form", ""),
 ]
@@ -223,6 +231,8 @@ GOOD: list[tuple[Check, str, object]] = [
     (runtime, "actor_history", 0),
     (runtime, "infeasible", "wait"),
     (runtime, "mask_form", None),
+    (runtime, "device_memory_overuse", "kill"),
+    (runtime, "device_memory_overuse", print),
     (runtime, "mask_form", "index"),
     (runtime, "mask_form", "uuid"),
     (runtime, "resources", {"TPU": 3}),

@@ -186,7 +186,7 @@ def test_share_when_shown_then_it_says_what_holds_and_why_nothing_stronger() -> 
                 nbytes=40 * GIB,
                 enforced_by="frameworks",
                 not_stronger_because=(
-                    "watchdog: this version watches no processes; mps: this version "
+                    "watchdog: NVML has found no device here; mps: this version "
                     "starts no MPS daemon; cgroup: this version sets no limits by "
                     "cgroup; JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform"
                 ),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
+from helpers.fake_nvml import Processes, error
 from helpers.host import GIB, HOSTS, RecordedHost
 
 if TYPE_CHECKING:
@@ -82,7 +83,13 @@ class FakeNvml(ModuleType):
         open: How many times it was started and not shut down.
     """
 
-    def __init__(self, *cards: Card, broken: str = "", old: bool = False) -> None:
+    def __init__(
+        self,
+        *cards: Card,
+        broken: str = "",
+        old: bool = False,
+        processes: Processes | None = None,
+    ) -> None:
         """Makes the module.
 
         Args:
@@ -90,6 +97,7 @@ class FakeNvml(ModuleType):
             broken: Why ``nvmlInit`` fails, as the end of an error code's name, for
                 example ``DRIVER_NOT_LOADED``; empty if it works.
             old: Whether it is from before there were MIG and NVLink.
+            processes: Who is listed on them; nobody if it is not said.
         """
         super().__init__("pynvml")
         self.open = 0
@@ -104,6 +112,8 @@ class FakeNvml(ModuleType):
         self.nvmlDeviceGetMemoryInfo = self._memory_info
         self.nvmlDeviceGetMinorNumber = self._minor
         self.nvmlDeviceGetPciInfo = self._pci_info
+        self.nvmlDeviceGetHandleByUUID = self._handle_of
+        vars(self).update((processes or Processes()).functions())
         if not old:
             self.nvmlDeviceGetMigMode = self._mig_mode
             self.nvmlDeviceGetMaxMigDeviceCount = self._most_parts
@@ -120,7 +130,7 @@ class FakeNvml(ModuleType):
 
     def _init(self) -> None:
         if self._broken:
-            raise _error(self._broken)
+            raise error(self._broken)
         self.open += 1
 
     def _shutdown(self) -> None:
@@ -134,8 +144,16 @@ class FakeNvml(ModuleType):
     def _handle(self, index: int) -> Card:
         self._check_open()
         if not 0 <= index < len(self._cards):
-            raise _error("INVALID_ARGUMENT")
+            raise error("INVALID_ARGUMENT")
         return self._answering(self._cards[index])
+
+    def _handle_of(self, uuid: str) -> Card | Part:
+        self._check_open()
+        every = [each for card in self._cards for each in (card, *card.parts)]
+        found = next((each for each in every if each.uuid == uuid), None)
+        if found is None:
+            raise error("NOT_FOUND")
+        return self._answering(found)
 
     def _uuid(self, handle: Card | Part) -> str:
         return _supported(self._answering(handle).uuid)
@@ -173,7 +191,7 @@ class FakeNvml(ModuleType):
     def _part(self, handle: Card, index: int) -> Part:
         there = {part.slot: part for part in self._answering(handle).parts}
         if index not in there:
-            raise _error("NOT_FOUND")
+            raise error("NOT_FOUND")
         return there[index]
 
     def _gpu_instance(self, handle: Part) -> int:
@@ -191,21 +209,27 @@ class FakeNvml(ModuleType):
     def _answering(self, handle: _Handle) -> _Handle:
         self._check_open()
         if isinstance(handle, Card) and handle.lost:
-            raise _error("GPU_IS_LOST")
+            raise error("GPU_IS_LOST")
         return handle
 
     def _check_open(self) -> None:
         if not self.open:
-            raise _error("UNINITIALIZED")
+            raise error("UNINITIALIZED")
 
 
 def nvidia_host(
-    *cards: Card, environ: Mapping[str, str] | None = None, broken: str = ""
+    *cards: Card,
+    environ: Mapping[str, str] | None = None,
+    broken: str = "",
+    processes: Processes | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> RecordedHost:
     """A machine on which NVML answers for these cards."""
-    nvml = FakeNvml(*cards, broken=broken)
+    nvml = FakeNvml(*cards, broken=broken, processes=processes)
     devices = {"/dev/nvidiactl": True}
-    return RecordedHost(environ=environ, devices=devices, sdks={"pynvml": nvml})
+    return RecordedHost(
+        environ=environ, files=files, devices=devices, sdks={"pynvml": nvml}
+    )
 
 
 def nvidia_machine(
@@ -255,10 +279,5 @@ def _address(pci: str) -> tuple[int, int, int]:
 
 def _supported(value: _Value | None) -> _Value:
     if value is None:
-        raise _error("NOT_SUPPORTED")
+        raise error("NOT_SUPPORTED")
     return value
-
-
-def _error(code: str) -> Exception:
-    error: Exception = _real.NVMLError(getattr(_real, f"NVML_ERROR_{code}"))
-    return error

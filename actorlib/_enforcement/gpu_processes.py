@@ -1,0 +1,253 @@
+"""Tells whose the processes are that a driver lists on a device.
+
+A worker leads a session of its own, so what it starts is known by that, or by the chain
+of its parents. When a worker is dead, what it had started is dead soon, and a process
+that is gone says nothing of its origin: so whoever was seen to descend from a worker is
+remembered with it.
+
+A driver may list a process that cannot be seen from here: one of another pid namespace,
+or one that has just ended and whose memory is not back yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, Protocol, final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from actorlib.accelerators.base import Lease
+
+
+class Listed(NamedTuple):
+    """A process that is listed on a device.
+
+    Attributes:
+        pid: Its process id.
+        nbytes: Bytes of the device's memory that it has; None if nobody says.
+        lineage: Itself, its group, its session and its ancestors, by process id; empty
+            if no such process can be seen from here.
+        began: When it began, in ticks of the kernel's clock; 0 if unknown.
+        name: What its program is called; empty if unknown.
+    """
+
+    pid: int
+    nbytes: int | None
+    lineage: frozenset[int] = frozenset()
+    began: int = 0
+    name: str = ""
+
+
+class Origin(NamedTuple):
+    """What the kernel says of a process.
+
+    Attributes:
+        name: What its program is called.
+        parent: Its parent's process id.
+        group: Its process group.
+        session: Its session.
+        began: When it began, in ticks of the kernel's clock.
+    """
+
+    name: str
+    parent: int
+    group: int
+    session: int
+    began: int
+
+
+def origin_of(stat: str) -> Origin | None:
+    """Reads ``/proc/<pid>/stat``; None if it makes no sense. See proc_pid_stat(5)."""
+    # The name is in brackets, and may hold brackets and blanks itself.
+    head, _, tail = stat.rpartition(")")
+    fields = tail.split()
+    numbers = [*fields[1:4], *fields[19:20]]
+    if len(numbers) < 4 or not all(number.isdecimal() for number in numbers):
+        return None
+    parent, group, session, began = map(int, numbers)
+    return Origin(head.partition("(")[2], parent, group, session, began)
+
+
+def merged(
+    lists: Iterable[Iterable[tuple[int, int | None]]],
+) -> dict[int, int | None]:
+    """Joins lists of process ids with bytes: each process once, with the most it has.
+
+    A process with compute and graphics contexts is in two lists, with the same memory.
+    """
+    found: dict[int, int | None] = {}
+    for listed in lists:
+        for pid, nbytes in listed:
+            before = found.get(pid)
+            if before is None or (nbytes is not None and nbytes > before):
+                found[pid] = nbytes
+    return found
+
+
+def in_gib(nbytes: int | None) -> str:
+    """Says how much memory something is: ``3.1 GiB``."""
+    return "an unknown amount" if nbytes is None else f"{nbytes / 2**30:.1f} GiB"
+
+
+class HasPid(Protocol):
+    """A worker, whose process id may be known later than itself."""
+
+    @property
+    def pid(self) -> int:
+        """The process id, or 0 while it is unknown."""
+        ...
+
+
+def nvml_devices(lease: Lease) -> dict[str, str]:
+    """Names the devices of a lease that NVML can be asked about, by their UUIDs."""
+    return {
+        share.device.uuid: f"{share.device.kind} {share.device.id}"
+        for share in lease.shares
+        if share.device.source == "NVML" and share.device.uuid
+    }
+
+
+@final
+class Occupant:
+    """A worker that has a share of devices, and all that was seen to descend from it.
+
+    Args:
+        label: What its actor is called.
+        process: The worker.
+        lease: What it holds.
+        is_watched: Whether its memory is judged, too. Default: True.
+
+    Attributes:
+        lease: As given, like is_watched.
+        has_ended: Whether the worker has, and its share drains.
+        devices: What the devices are called that NVML can be asked about, by UUID.
+        used: Bytes of each that it had at the last look; None where nobody says.
+    """
+
+    __slots__ = (
+        "_label",
+        "_process",
+        "_seen",
+        "devices",
+        "has_ended",
+        "is_watched",
+        "lease",
+        "used",
+    )
+
+    def __init__(
+        self, label: str, process: HasPid, lease: Lease, *, is_watched: bool = True
+    ) -> None:
+        self._label = label
+        self.has_ended = False
+        self.is_watched = is_watched
+        self.lease = lease
+        self.devices = nvml_devices(lease)
+        self.used: dict[str, int | None] = {}
+        self._process = process
+        # When each of them began: a process id comes again.
+        self._seen: dict[int, tuple[int, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Occupant {self.title}>"
+
+    @property
+    def title(self) -> str:
+        """What its actor is called in messages, with its process."""
+        return f"{self._label} (pid {self.pid})" if self.pid else self._label
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id, or 0 while it is unknown."""
+        return self._process.pid
+
+    def owns(self, process: Listed) -> bool:
+        """Whether a process is the worker, or descends from it."""
+        if process.pid in self._seen:
+            began, _ = self._seen[process.pid]
+            return not process.lineage or process.began == began
+        pid = self.pid
+        return bool(pid) and (process.pid == pid or pid in process.lineage)
+
+    def note(self, process: Listed) -> None:
+        """Remembers a process of its own, if that can be seen now."""
+        if process.lineage:
+            self._seen[process.pid] = process.began, process.name
+
+    def name_of(self, process: Listed) -> str:
+        """What the program of a process is called, also after its end; may be empty."""
+        return process.name or self._seen.get(process.pid, (0, ""))[1]
+
+
+@final
+class Occupants:
+    """All workers that have a share of devices, those too whose share drains.
+
+    Attributes:
+        latest: What was listed on each device at the last look, by UUID.
+    """
+
+    def __init__(self) -> None:
+        self.latest: dict[str, tuple[Listed, ...]] = {}
+        self._by_key: dict[object, Occupant] = {}
+        self._unseen: dict[tuple[str, int], float] = {}
+
+    def __iter__(self) -> Iterator[Occupant]:
+        return iter(self._by_key.values())
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def items(self) -> list[tuple[object, Occupant]]:
+        """Lists them with their keys."""
+        return list(self._by_key.items())
+
+    def enter(self, key: object, occupant: Occupant) -> None:
+        """Takes one in, under a key of its own."""
+        self._by_key[key] = occupant
+
+    def find(self, key: object) -> Occupant | None:
+        """Finds one by its key."""
+        return self._by_key.get(key)
+
+    def leave(self, key: object) -> None:
+        """Forgets one: nothing of it is left."""
+        self._by_key.pop(key, None)
+
+    def owner_of(self, process: Listed) -> Occupant | None:
+        """Finds whose a process is; None if it is nobody's here."""
+        return next((one for one in self if one.owns(process)), None)
+
+    def note(self, look: Mapping[str, tuple[Listed, ...]], now: float) -> None:
+        """Takes note of what devices were seen to have on them.
+
+        Args:
+            look: What is listed on each device, by UUID.
+            now: When, in seconds.
+        """
+        self.latest.update(look)
+        used = {one: Counter[str]() for one in self}
+        unknown: set[tuple[Occupant, str]] = set()
+        unseen = {key: at for key, at in self._unseen.items() if key[0] not in look}
+        for device, listed in look.items():
+            for process in listed:
+                owner = self.owner_of(process)
+                if owner is not None:
+                    owner.note(process)
+                    if process.nbytes is None:
+                        unknown.add((owner, device))
+                    else:
+                        used[owner][device] += process.nbytes
+                elif not process.lineage:
+                    key = device, process.pid
+                    unseen[key] = self._unseen.get(key, now)
+        self._unseen = unseen
+        for one, amounts in used.items():
+            for device in look.keys() & one.devices.keys():
+                is_unknown = (one, device) in unknown
+                one.used[device] = None if is_unknown else amounts[device]
+
+    def unseen_since(self, device: str, pid: int) -> float | None:
+        """Says since when a process is listed that is nobody's and cannot be seen."""
+        return self._unseen.get((device, pid))

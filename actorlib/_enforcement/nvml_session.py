@@ -1,0 +1,248 @@
+"""Asks NVML what is on devices, in a thread of its own, for as long as a runtime lives.
+
+To start NVML takes longer than to ask it, so one session is kept. A call takes from a
+tenth of a millisecond to several, and on a broken card it may never come back: the loop
+does not wait for it, and an end waits for it for a moment only.
+
+Guarantees: nothing is started before the first question; nothing that NVML raises comes
+to the loop as an exception. When NVML fails, the session is over, and whoever has
+opened it is told why, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from actorlib._enforcement.gpu_processes import Listed, merged, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import ModuleType
+
+    from actorlib._enforcement.gpu_processes import Origin
+    from actorlib.accelerators.host import Host
+
+Look: TypeAlias = "Mapping[str, tuple[Listed, ...]]"
+"""What is listed on each device, by UUID."""
+
+_LISTS = ("Compute", "Graphics", "MPSCompute")
+_TRIES = 8
+_PATIENCE = 1.0
+"""Seconds that the end of a runtime waits for a call of NVML."""
+_MOST_ANCESTORS = 64
+
+
+@final
+class NvmlSession:
+    """A lasting session with NVML.
+
+    Args:
+        host: The machine.
+        loop: The owner's loop; everything here is called on it.
+        on_fault: Told why the session is over, if NVML has failed.
+
+    Attributes:
+        fault: Why it is over; empty while NVML has not failed.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        loop: asyncio.AbstractEventLoop,
+        on_fault: Callable[[str], None],
+    ) -> None:
+        self.fault = ""
+        self._host = host
+        self._loop = loop
+        self._on_fault = on_fault
+        self._turn = threading.Condition()
+        self._asked: deque[tuple[tuple[str, ...], Callable[[Look], None]]] = deque()
+        self._thread: threading.Thread | None = None
+        self._is_over = False
+        self._is_running = False
+        self._stopped: asyncio.Future[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is answered any more."""
+        return self._is_over
+
+    def look(self, devices: Sequence[str], then: Callable[[Look], None]) -> None:
+        """Asks what is listed on devices.
+
+        Args:
+            devices: Their UUIDs, those of MIG instances too.
+            then: Called with the answer, on the loop; never if the session ends first.
+        """
+        if self._is_over:
+            return
+        with self._turn:
+            self._asked.append((tuple(devices), then))
+            self._turn.notify()
+        if self._thread is None:
+            self._is_running = True
+            self._thread = threading.Thread(
+                target=self._run, name="actorlib-nvml", daemon=True
+            )
+            self._thread.start()
+
+    def close(self) -> None:
+        """Answers nothing any more; the thread ends by itself, behind its call."""
+        self._is_over = True
+        with self._turn:
+            self._asked.clear()
+            self._turn.notify()
+
+    def close_in_fork(self) -> None:
+        """Forgets the thread in a fork, which has none; its lock may be held there."""
+        self._is_over = True
+        self._turn = threading.Condition()
+        self._thread = None
+        self._is_running = False
+
+    async def aclose(self, patience: float = _PATIENCE) -> None:
+        """Ends the session; waits for a call of NVML that is under way, not for ever.
+
+        Args:
+            patience: For how many seconds. Default: 1.0.
+        """
+        self.close()
+        if self._is_running:
+            self._stopped = self._loop.create_future()
+            await asyncio.wait({self._stopped}, timeout=patience)
+
+    # On the loop, for the thread.
+
+    def _answer(self, then: Callable[[Look], None], look: Look) -> None:
+        if not self._is_over:
+            then(look)
+
+    def _failed(self, reason: str) -> None:
+        if not self._is_over:
+            self.fault = reason
+            self.close()
+            self._on_fault(reason)
+
+    def _thread_ended(self) -> None:
+        self._is_running = False
+        if self._stopped is not None and not self._stopped.done():
+            self._stopped.set_result(None)
+
+    # In the thread.
+
+    def _run(self) -> None:
+        try:
+            nvml = self._host.sdk("pynvml")
+            nvml.nvmlInit()
+            try:
+                self._serve(nvml)
+            finally:
+                nvml.nvmlShutdown()
+        except Exception as error:  # noqa: BLE001  # around a vendor's SDK
+            self._tell(self._failed, str(error) or type(error).__name__)
+        self._tell(self._thread_ended)
+
+    def _serve(self, nvml: ModuleType) -> None:
+        handles: dict[str, Any] = {}
+        while True:
+            with self._turn:
+                while not (self._asked or self._is_over):
+                    self._turn.wait()
+                if self._is_over:
+                    return
+                devices, then = self._asked.popleft()
+            for device in devices:
+                if device not in handles:
+                    handles[device] = nvml.nvmlDeviceGetHandleByUUID(device)
+            look = {
+                device: tuple(_described(self._host, _listed(nvml, handles[device])))
+                for device in devices
+            }
+            self._tell(self._answer, then, look)
+            del then, look  # they would live until the next question
+
+    def _tell(self, callback: Callable[..., None], *args: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(callback, *args)
+
+
+def _listed(nvml: ModuleType, handle: object) -> dict[int, int | None]:
+    """Lists every process on a device, each once, with the bytes that it has.
+
+    Raises:
+        NVMLError: The device is lost, or has no list.
+    """
+    found: list[list[tuple[int, int | None]]] = []
+    trouble: Exception | None = None
+    for name in _LISTS:
+        try:
+            found.append(_list(nvml, f"nvmlDeviceGet{name}RunningProcesses", handle))
+        except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound) as error:
+            # Data centre cards have no graphics, and old drivers no list for MPS.
+            trouble = error
+    if trouble is not None and not found:
+        raise trouble
+    return merged(found)
+
+
+def _list(
+    nvml: ModuleType, question: str, handle: object
+) -> list[tuple[int, int | None]]:
+    """Asks for one of the lists; a driver older than nvidia-ml-py knows an older one.
+
+    Raises:
+        NVMLError: There is none on this device, or it is lost.
+    """
+    ask = getattr(nvml, question, None)
+    if ask is None:
+        return []  # an nvidia-ml-py older than the list
+    older = getattr(nvml, f"{question}_v2", None)
+    try:
+        listed = _insist(nvml, ask, handle)
+    except nvml.NVMLError:
+        raise
+    except Exception:
+        # NVMLLibraryMismatchError, which no older nvidia-ml-py has.
+        if older is None:
+            raise
+        listed = _insist(nvml, older, handle)
+    return [(int(each.pid), each.usedGpuMemory) for each in listed]
+
+
+def _insist(
+    nvml: ModuleType, ask: Callable[[object], Sequence[Any]], handle: object
+) -> Sequence[Any]:
+    """Asks again where more processes came between their number and their list."""
+    for _ in range(_TRIES):
+        with suppress(nvml.NVMLError_InsufficientSize):
+            return ask(handle)
+    return ask(handle)
+
+
+def _described(host: Host, listed: Mapping[int, int | None]) -> Iterator[Listed]:
+    """Adds where processes come from, as far as that can be seen."""
+    known: dict[int, Origin | None] = {}
+
+    def origin(pid: int) -> Origin | None:
+        if pid not in known:
+            stat = host.read_text(f"/proc/{pid}/stat")
+            known[pid] = None if stat is None else origin_of(stat)
+        return known[pid]
+
+    for pid, nbytes in listed.items():
+        own = origin(pid)
+        if own is None:
+            yield Listed(pid, nbytes)
+            continue
+        lineage = {pid, own.group, own.session}
+        ancestor: Origin | None = own
+        for _ in range(_MOST_ANCESTORS):
+            if ancestor is None or ancestor.parent <= 1:
+                break
+            lineage.add(ancestor.parent)
+            ancestor = origin(ancestor.parent)
+        yield Listed(pid, nbytes, frozenset(lineage), own.began, own.name)

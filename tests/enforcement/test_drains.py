@@ -1,0 +1,230 @@
+"""Shares that drain: held back until NVML lists nothing of their worker any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from helpers.fake_nvml import Processes
+from helpers.host import RecordedHost
+from helpers.nvml import Card, FakeNvml
+from helpers.occupants import GIB, UUID, half, occupant
+from helpers.turns import in_time
+
+from actorlib._core.kinds import UNITS
+from actorlib._enforcement.draining import LIMIT
+from actorlib._enforcement.drains import Drains
+from actorlib._enforcement.gpu_processes import Occupants
+from actorlib._enforcement.nvml_session import NvmlSession
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from actorlib._enforcement.drains import Drain
+    from actorlib.accelerators import Lease, Share
+
+pytestmark = pytest.mark.memory
+
+
+class Room:
+    """A card, NVML that is played, and what drains there."""
+
+    def __init__(self) -> None:
+        loop = self.loop = asyncio.get_running_loop()
+        self.processes = Processes()
+        self.faults: list[str] = []
+        nvml = FakeNvml(Card(uuid=UUID), processes=self.processes)
+        host = RecordedHost(sdks={"pynvml": nvml})
+        self.session = NvmlSession(host, loop, self._fail)
+        self.occupants = Occupants()
+        self.drains = Drains(loop, self.session, self.occupants)
+
+    def _fail(self, reason: str) -> None:
+        self.faults.append(reason)
+        self.drains.close()
+
+    def enter(self, pid: int, *shares: Share) -> int:
+        self.drains.entered(pid, occupant(pid, *shares))
+        return pid
+
+    def leave(self, pid: int) -> Drain:
+        drain = self.drains.left(pid)
+        assert drain is not None
+        return drain
+
+    async def looked(self, times: int = 1) -> None:
+        """Waits until NVML has answered so many questions more."""
+        for _ in range(times):
+            answered: asyncio.Future[object] = self.loop.create_future()
+            self.session.look((UUID,), answered.set_result)
+            async with in_time():
+                await answered
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Room]:
+    room = Room()
+    yield room
+    room.processes.going_on.set()
+    room.drains.close()
+    await room.session.aclose()
+
+
+async def over(drain: Drain) -> float:
+    """Waits until a share has drained; gives how long that took."""
+    loop = asyncio.get_running_loop()
+    if not drain.is_over:
+        await drain.ended()
+    return loop.time() - drain.began
+
+
+async def test_left_when_nothing_is_listed_then_it_is_over_at_the_first_look(
+    room: Room,
+) -> None:
+    room.enter(812)
+
+    assert await over(room.leave(812)) < 1
+    assert list(room.drains) == []
+    assert len(room.occupants) == 0
+
+
+async def test_left_when_the_worker_is_listed_then_not_before_it_is_gone(
+    room: Room,
+) -> None:
+    room.processes.put(UUID, room.enter(812), 3 * GIB)
+    drain = room.leave(812)
+    released: list[Lease] = []
+    lease = drain.occupant.lease
+    drain.hold(lease, released.append)
+
+    await room.looked(20)
+    await asyncio.sleep(1)
+    assert released == []
+    assert str(drain) == "GPU 0: 0.5 drains: pid 812 still holds 3.0 GiB of GPU 0"
+
+    room.processes.drop(812)
+    await over(drain)
+    assert released == [lease]
+    assert drain.lease is None
+
+
+async def test_left_when_it_takes_too_long_then_given_back_with_a_warning(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.processes.put(UUID, room.enter(812), 3 * GIB)
+
+    passed = await over(room.leave(812))
+
+    assert LIMIT <= passed < LIMIT + 1
+    [line] = caplog.messages
+    assert "Model (pid 812)" in line
+    assert "pid 812 still holds 3.0 GiB of GPU 0" in line
+
+
+async def test_left_when_nvml_hangs_then_the_limit_holds(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.enter(812)
+    await room.looked()
+    room.processes.going_on.clear()
+
+    passed = await over(room.leave(812))
+
+    assert LIMIT <= passed < LIMIT + 1
+    assert "NVML has not said" in caplog.text
+
+
+async def test_left_when_an_answer_is_older_than_the_end_then_it_does_not_count(
+    room: Room,
+) -> None:
+    room.enter(812)
+    room.processes.script(UUID, {}, {}, {812: GIB})
+    room.session.look((UUID,), lambda _: None)  # on its way, and sees nothing yet
+    drain = room.leave(812)
+
+    await room.looked(3)
+
+    assert not drain.is_over
+    assert [holder.pid for holder in drain.left] == [812]
+    room.processes.script(UUID, {})
+    await over(drain)
+
+
+async def test_left_when_several_drain_then_each_is_over_with_its_own(
+    room: Room,
+) -> None:
+    quarter = half(units=UNITS // 4)
+    for pid in (1, 2):
+        room.processes.put(UUID, room.enter(pid, quarter), GIB)
+    first, second = room.leave(1), room.leave(2)
+    room.processes.drop(2)
+    await over(second)
+
+    assert not first.is_over
+    room.processes.drop(1)
+    await over(first)
+
+
+async def test_left_when_the_card_is_lost_then_nothing_is_waited_for(
+    room: Room,
+) -> None:
+    room.processes.put(UUID, room.enter(812), GIB)
+    drain = room.leave(812)
+    room.processes.lose()
+
+    assert await over(drain) < LIMIT
+    assert room.faults == ["GPU is lost"]
+    assert room.drains.left(812) is None
+
+
+async def test_left_when_it_was_not_on_a_device_then_nothing_drains(
+    room: Room,
+) -> None:
+    room.enter(812, half(source="declared", uuid=None))
+
+    assert room.drains.left(812) is None
+    assert room.processes.looks == {}
+
+
+async def test_close_when_shares_drain_then_they_are_back_at_once(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.processes.put(UUID, room.enter(812), GIB)
+    drain = room.leave(812)
+    waiting = drain.ended()
+    room.enter(813)
+
+    room.drains.close()
+
+    assert drain.is_over
+    await waiting
+    assert room.drains.left(813) is None
+    assert caplog.records == []
+
+
+async def test_hold_when_it_is_over_then_given_back_at_once(room: Room) -> None:
+    room.enter(812)
+    drain = room.leave(812)
+    await over(drain)
+    released: list[Lease] = []
+
+    drain.hold(drain.occupant.lease, released.append)
+
+    assert released == [drain.occupant.lease]
+
+
+async def test_finish_when_giving_back_fails_then_who_waits_is_told_all_the_same(
+    room: Room, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: Lease) -> None:
+        raise LookupError("it is broken")
+
+    room.processes.put(UUID, room.enter(812), GIB)
+    drain = room.leave(812)
+    drain.hold(drain.occupant.lease, fail)
+    waiting = drain.ended()
+    room.drains.close()
+
+    await waiting
+    assert "it is broken" in caplog.text

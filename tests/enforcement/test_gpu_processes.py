@@ -1,0 +1,156 @@
+"""Whose the processes are that a driver lists, from what the kernel says of them."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.occupants import GIB, UUID, alive, gone, half, occupant
+
+from actorlib._enforcement.gpu_processes import (
+    Listed,
+    Occupants,
+    in_gib,
+    merged,
+    origin_of,
+)
+
+STAT = "812 (py (th) on) S 7 812 811 0 -1 4194304 9 0 0 0 1 2 3 4 20 0 1 0 99887 1 2"
+
+
+def test_origin_when_the_name_has_brackets_then_all_is_read() -> None:
+    found = origin_of(STAT)
+
+    assert found is not None
+    assert found == ("py (th) on", 7, 812, 811, 99887)
+
+
+@pytest.mark.parametrize("stat", ["", "812", "812 (python) S", STAT.replace("7", "x")])
+def test_origin_when_it_makes_no_sense_then_none(stat: str) -> None:
+    assert origin_of(stat) is None
+
+
+def test_merged_when_a_process_is_in_two_lists_then_once_with_the_most() -> None:
+    compute, graphics, mps = [(1, 10), (2, None)], [(1, 30), (3, 5)], [(2, 7), (1, 20)]
+
+    assert merged([compute, graphics, mps]) == {1: 30, 2: 7, 3: 5}
+
+
+def test_merged_when_nobody_says_how_much_then_that_is_unknown() -> None:
+    assert merged([[(1, None)], [(1, None)]]) == {1: None}
+
+
+def test_in_gib_when_unknown_then_it_is_said() -> None:
+    assert in_gib(3 * GIB + GIB // 10) == "3.1 GiB"
+    assert in_gib(None) == "an unknown amount"
+
+
+def test_owns_when_it_is_the_worker_then_also_after_its_end() -> None:
+    worker = occupant(812)
+
+    assert worker.owns(alive(812))
+    assert worker.owns(gone(812))
+
+
+def test_owns_when_the_worker_has_no_number_yet_then_nothing() -> None:
+    assert not occupant(0).owns(gone(0))
+
+
+@pytest.mark.parametrize("lineage", [{812, 900}, {900, 880, 870, 812}])
+def test_owns_when_it_descends_or_has_the_session_then_it_is_its_own(
+    lineage: set[int],
+) -> None:
+    assert occupant(812).owns(alive(900, *lineage))
+
+
+def test_owns_when_its_parents_are_others_then_not() -> None:
+    assert not occupant(812).owns(alive(900, 1, 77))
+
+
+def test_owns_when_it_was_seen_and_is_gone_then_it_is_remembered() -> None:
+    worker = occupant(812)
+    worker.note(alive(900, 812))
+
+    assert worker.owns(gone(900))
+
+
+def test_owns_when_it_was_seen_and_has_other_parents_now_then_it_is_remembered() -> (
+    None
+):
+    worker = occupant(812)
+    worker.note(alive(900, 812, began=5))
+
+    assert worker.owns(alive(900, 1, began=5))
+
+
+def test_owns_when_its_number_is_anothers_now_then_not() -> None:
+    worker = occupant(812)
+    worker.note(alive(900, 812, began=5))
+
+    assert not worker.owns(alive(900, 1, began=6))
+
+
+def test_name_when_it_is_gone_then_it_is_that_of_its_life() -> None:
+    worker = occupant(812)
+    worker.note(alive(812, name="python"))
+
+    assert worker.name_of(gone(812)) == "python"
+    assert worker.name_of(gone(813)) == ""
+
+
+class Seen:
+    """Two workers on one device, and what is known of them."""
+
+    def __init__(self) -> None:
+        self.first, self.second = occupant(1), occupant(2)
+        self.occupants = Occupants()
+        self.occupants.enter("first", self.first)
+        self.occupants.enter("second", self.second)
+
+
+def test_note_when_children_are_listed_then_each_tree_is_added_up() -> None:
+    seen = Seen()
+    listed = (alive(1, nbytes=GIB), alive(10, 1, nbytes=2 * GIB), alive(2, nbytes=GIB))
+
+    seen.occupants.note({UUID: (*listed, alive(99, nbytes=50 * GIB))}, 0.0)
+
+    assert seen.first.used == {UUID: 3 * GIB}
+    assert seen.second.used == {UUID: GIB}
+
+
+def test_note_when_one_of_a_tree_is_unknown_then_the_sum_is() -> None:
+    seen = Seen()
+
+    seen.occupants.note(
+        {UUID: (alive(1, nbytes=GIB), Listed(10, None, frozenset({10, 1})))}, 0.0
+    )
+
+    assert seen.first.used == {UUID: None}
+    assert seen.second.used == {UUID: 0}
+
+
+def test_unseen_when_it_stays_then_since_the_first_look() -> None:
+    seen = Seen()
+    for now in (1.0, 2.0, 3.0):
+        seen.occupants.note({UUID: (gone(77), alive(78))}, now)
+
+    assert seen.occupants.unseen_since(UUID, 77) == 1.0
+    assert seen.occupants.unseen_since(UUID, 78) is None
+
+
+def test_unseen_when_it_has_left_and_comes_again_then_it_is_new() -> None:
+    seen = Seen()
+    seen.occupants.note({UUID: (gone(77),)}, 1.0)
+    seen.occupants.note({"GPU-other": ()}, 1.5)
+    assert seen.occupants.unseen_since(UUID, 77) == 1.0
+
+    seen.occupants.note({UUID: ()}, 2.0)
+    seen.occupants.note({UUID: (gone(77),)}, 3.0)
+
+    assert seen.occupants.unseen_since(UUID, 77) == 3.0
+
+
+def test_devices_when_a_share_is_of_nothing_that_nvml_knows_then_it_is_left_out() -> (
+    None
+):
+    assert occupant(1, half(source="/dev")).devices == {}
+    assert occupant(1, half(uuid=None)).devices == {}
+    assert occupant(1).devices == {UUID: "GPU 0"}

@@ -1,0 +1,197 @@
+"""The look, once a second, at what workers have on devices they share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+from helpers.fake_nvml import Processes
+from helpers.host import RecordedHost
+from helpers.nvml import Card, FakeNvml
+from helpers.occupants import GIB, UUID, Worker, half
+
+from actorlib._core.kinds import UNITS
+from actorlib._enforcement.gpu_watch import GpuWatch, processes_fault
+from actorlib._enforcement.memory_watch import PERIOD
+from actorlib.accelerators import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from actorlib._enforcement.watchdog import Overuse
+    from actorlib.accelerators import Share
+
+pytestmark = pytest.mark.memory
+
+
+class Room:
+    """A card of 80 GiB, NVML that is played, and who is told what."""
+
+    def __init__(self) -> None:
+        self.processes = Processes()
+        self.told: list[tuple[object, Overuse]] = []
+        self.lowered: list[str] = []
+        nvml = FakeNvml(Card(uuid=UUID), processes=self.processes)
+        stat = f"78 (other) S 1 78 78 {' '.join('0' * 15)} 5 0"
+        host = RecordedHost(files={"/proc/78/stat": stat}, sdks={"pynvml": nvml})
+        loop = asyncio.get_running_loop()
+        self.gpus = GpuWatch(loop, host, self.lowered.append)
+        self.gpus.exceeded = lambda key, overuse: self.told.append((key, overuse))
+
+    def enter(self, pid: int, share: Share | None = None) -> Worker:
+        worker, held = Worker(pid), share or half()
+        lease = Lease(amounts={"GPU": held.units}, shares=(held,))
+        self.gpus.enter(worker, "Model", lease, is_watched=True)
+        return worker
+
+    @property
+    def looks(self) -> int:
+        return self.processes.looks[UUID]
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Room]:
+    room = Room()
+    yield room
+    room.processes.going_on.set()
+    await room.gpus.aclose()
+
+
+async def pass_periods(count: float) -> None:
+    await asyncio.sleep(count * PERIOD)
+
+
+async def test_watch_when_it_has_too_much_then_told_once_with_figures(
+    room: Room,
+) -> None:
+    worker = room.enter(812)
+    room.processes.put(UUID, 812, 20 * GIB)
+    await pass_periods(2.5)
+    assert room.told == []
+
+    room.processes.put(UUID, 812, 60 * GIB)
+    await pass_periods(4)
+
+    [(key, overuse)] = room.told
+    assert key is worker
+    assert (overuse.granted, overuse.used) == (40 * GIB, 60 * GIB)
+    assert [nbytes for _, nbytes in overuse.moments] == [60 * GIB, 20 * GIB]
+    assert room.lowered == []
+
+
+async def test_watch_when_it_has_too_much_for_a_moment_then_nobody_is_told(
+    room: Room,
+) -> None:
+    room.enter(812)
+    room.processes.script(UUID, {}, {812: 60 * GIB}, {812: GIB}, {812: 60 * GIB}, {})
+
+    await pass_periods(6.5)
+
+    assert room.told == []
+
+
+async def test_watch_when_nobody_shares_a_device_then_nothing_wakes(
+    room: Room,
+) -> None:
+    room.enter(812, half(units=UNITS))
+    await pass_periods(1.5)
+    looks = room.looks
+
+    await pass_periods(10)
+
+    assert room.looks == looks
+
+
+async def test_watch_when_the_last_has_left_then_it_ends_and_begins_again(
+    room: Room,
+) -> None:
+    worker = room.enter(812)
+    await pass_periods(3.5)
+    room.gpus.left(worker)
+    await pass_periods(3)
+    looks = room.looks
+    await pass_periods(10)
+    assert room.looks == looks
+
+    room.enter(813)
+    await pass_periods(3.5)
+
+    assert room.looks > looks + 2
+
+
+async def test_watch_when_nobody_says_how_much_then_lowered_once(room: Room) -> None:
+    room.enter(812)
+    room.processes.put(UUID, 812, None)
+
+    await pass_periods(4.5)
+
+    [reason] = room.lowered
+    assert reason == "NVML does not say how much memory processes have on GPU 0"
+    assert room.told == []
+
+
+async def test_watch_when_a_process_cannot_be_seen_then_lowered_once(
+    room: Room,
+) -> None:
+    room.enter(812)
+    room.processes.put(UUID, 812, GIB)
+    room.processes.put(UUID, 78, GIB)
+    await pass_periods(4.5)
+    assert room.lowered == []
+
+    room.processes.put(UUID, 4242, GIB)
+    await pass_periods(5)
+
+    [reason] = room.lowered
+    assert "pid 4242" in reason
+    assert "another pid namespace" in reason
+
+
+async def test_watch_when_the_card_is_lost_then_lowered_and_nothing_is_raised(
+    room: Room,
+) -> None:
+    room.enter(812)
+    await pass_periods(1.5)
+    room.processes.lose()
+
+    await pass_periods(5)
+
+    assert room.lowered == ["NVML has failed: GPU is lost"]
+
+
+async def test_watch_when_nvml_hangs_then_lowered_once(room: Room) -> None:
+    room.enter(812)
+    await pass_periods(1.5)
+    room.processes.going_on.clear()
+
+    await pass_periods(30)
+
+    assert room.lowered == ["NVML has not answered for 10 s"]
+
+
+async def test_who_when_asked_then_what_the_last_look_found(room: Room) -> None:
+    worker = room.enter(812)
+    room.processes.put(UUID, 812, 30 * GIB)
+    room.processes.put(UUID, 78, GIB)
+    await pass_periods(1.5)
+
+    assert room.gpus.memory.who_has_what(worker) == (
+        "GPU 0: Model (pid 812) 30.0 GiB, pid 78 (other), none of this program's "
+        "workers, 1.0 GiB"
+    )
+    assert room.gpus.memory.who_has_what("nobody") == ""
+
+
+def test_fault_when_nvml_found_nothing_then_said() -> None:
+    host = RecordedHost()
+
+    assert processes_fault(host, [half().device]) == ""
+    assert "no device" in processes_fault(host, [half(source="/proc").device])
+    assert "UUID" in processes_fault(host, [half(uuid=None).device])
+
+
+def test_fault_when_under_wsl_then_said() -> None:
+    host = RecordedHost(devices={"/dev/dxg": True})
+
+    assert "WSL" in processes_fault(host, [half().device])

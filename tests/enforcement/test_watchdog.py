@@ -1,0 +1,92 @@
+"""When a worker has more of a device than it was granted, by timelines of looks."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.occupants import GIB, UUID, alive, half, occupant
+
+from actorlib._core.kinds import UNITS
+from actorlib._enforcement.gpu_processes import Occupants
+from actorlib._enforcement.tiers import CONTEXT_MARGIN
+from actorlib._enforcement.watchdog import (
+    Overuse,
+    Watched,
+    judge,
+    limit_of,
+    watched_shares,
+    who_has_what,
+)
+
+GRANTED = 40 * GIB
+LIMIT = GRANTED + CONTEXT_MARGIN
+OVER = LIMIT + 1
+
+
+def told(*looks: int | None) -> list[tuple[int, Overuse]]:
+    """At which looks somebody is told, and of what."""
+    found: list[tuple[int, Overuse]] = []
+    watched = Watched()
+    for place, used in enumerate(looks):
+        watched, overuse = judge(watched, half(), used, float(place))
+        if overuse is not None:
+            found.append((place, overuse))
+    return found
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        (0, GRANTED, LIMIT, LIMIT, LIMIT),
+        (OVER, 0, OVER, 0, OVER),
+        (OVER, None, OVER, None),
+        (None, None, None),
+    ],
+    ids=["within", "once at a time", "unknown between", "unknown"],
+)
+def test_judge_when_it_is_not_over_twice_in_a_row_then_nobody_is_told(
+    looks: tuple[int | None, ...],
+) -> None:
+    assert told(*looks) == []
+
+
+def test_judge_when_it_is_over_twice_in_a_row_then_told_once_with_figures() -> None:
+    [(place, overuse)] = told(GIB, OVER, 50 * GIB, 60 * GIB, 0, OVER, OVER)
+
+    assert place == 2
+    assert (overuse.device, overuse.asked) == ("GPU 0", 0.5)
+    assert (overuse.granted, overuse.used) == (GRANTED, 50 * GIB)
+    assert overuse.moments == ((2.0, 50 * GIB), (1.0, OVER), (0.0, GIB))
+    assert str(overuse) == (
+        "it has 50.0 GiB of GPU 0, and 0.5 of that, which is 40.0 GiB, was granted "
+        "(its most: 50.0 GiB, 40.5 GiB, 1.0 GiB)"
+    )
+
+
+def test_limit_when_the_whole_device_is_held_then_there_is_none() -> None:
+    assert limit_of(half(units=UNITS)) is None
+    assert limit_of(half()) == LIMIT
+
+
+def test_watched_when_the_worker_has_ended_then_nothing() -> None:
+    worker = occupant(812)
+    assert list(watched_shares(worker)) == [UUID]
+
+    worker.has_ended = True
+
+    assert watched_shares(worker) == {}
+
+
+def test_who_has_what_when_several_are_there_then_the_most_first() -> None:
+    occupants = Occupants()
+    occupants.enter(812, occupant(812))
+    listed = (
+        alive(813, 812, nbytes=GIB, name="loader"),
+        alive(812, nbytes=30 * GIB),
+        alive(7, nbytes=2 * GIB, name="Xorg"),
+    )
+
+    assert who_has_what(occupants, {UUID: listed}, {UUID: "GPU 0"}) == (
+        "GPU 0: Model (pid 812) 30.0 GiB, pid 7 (Xorg), none of this program's "
+        "workers, 2.0 GiB, pid 813 (loader) of Model (pid 812) 1.0 GiB"
+    )
+    assert who_has_what(occupants, {}, {UUID: "GPU 0"}) == "GPU 0: nothing"

@@ -1,0 +1,85 @@
+"""On a machine with an NVIDIA GPU: nobody is given a card before its memory is back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+
+import actorlib
+from actorlib.accelerators import Host, discover, inventory
+
+pytestmark = [pytest.mark.accelerator, pytest.mark.process]
+
+ROUNDS = 20
+
+
+@actorlib.remote(num_gpus=1)
+class Hoarder:
+    """Takes nearly all of a card in its constructor."""
+
+    def __init__(self) -> None:
+        import cuda  # noqa: PLC0415  # in the actor's process, behind its mask
+
+        self._context = cuda.Context()
+        free, self._total = self._context.memory()
+        self._context.allocate(free * 9 // 10)
+
+    def total(self) -> int:
+        """All bytes of the card."""
+        return self._total
+
+    def crash(self) -> None:
+        """Ends at once, and leaves the driver all the work."""
+        os._exit(1)
+
+
+def cards() -> int:
+    """How many NVIDIA cards there are; skips where there are none."""
+    found = inventory(discover(Host()), {}).devices["GPU"]
+    count = sum(device.family == "nvidia" for device in found)
+    if not count:
+        pytest.skip("no NVIDIA GPU")
+    return count
+
+
+async def _ready(actor: Any) -> None:
+    await actor
+
+
+async def test_kill_when_a_card_was_full_then_the_next_never_runs_out() -> None:
+    cards()
+    async with actorlib.init(num_gpus=1):
+        for _ in range(ROUNDS):
+            hoarder = await Hoarder.remote()
+            assert await hoarder.total.remote() > 0
+            await actorlib.kill(hoarder)
+
+
+async def test_restart_when_a_card_was_full_then_it_never_runs_out() -> None:
+    cards()
+    async with actorlib.init(num_gpus=1):
+        hoarder = await Hoarder.options(max_restarts=-1, max_task_retries=0).remote()
+        for _ in range(ROUNDS):
+            with pytest.raises(actorlib.exceptions.ActorUnavailableError):
+                await hoarder.crash.remote()
+            assert await hoarder.total.remote() > 0
+
+
+async def test_control_when_draining_is_off_then_a_card_may_be_full_for_the_next() -> (
+    None
+):
+    """Without it some of the next run out; if none does, the others show little."""
+    cards()
+    failed = 0
+    async with actorlib.init(num_gpus=1, enforcement="off"):
+        for _ in range(ROUNDS):
+            hoarder = Hoarder.remote()
+            [error] = await asyncio.gather(_ready(hoarder), return_exceptions=True)
+            assert error is None or "out of memory" in str(error)
+            failed += error is not None
+            await actorlib.kill(hoarder)
+    if not failed:
+        pytest.skip("this driver has given everything back before the process was gone")

@@ -1,0 +1,197 @@
+"""What is told of the memory that actors have on devices, and done about too much."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from typing import Any
+
+import pytest
+from helpers.actors import running
+from helpers.gpus import MEMORY, Model, OneCard
+from helpers.host import GIB
+
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    DeviceMemoryExceeded,
+)
+
+pytestmark = pytest.mark.memory
+
+
+TOO_MUCH = 60 * GIB
+
+
+@pytest.fixture
+def card(monkeypatch: pytest.MonkeyPatch) -> OneCard:
+    return OneCard(monkeypatch)
+
+
+async def greedy(card: OneCard, **options: Any) -> tuple[Any, int]:
+    """An actor with half of the card that has most of it."""
+    actor = Model.options(num_gpus=0.5, **options).remote()
+    pid = await actor.pid.remote()
+    card.use(pid, TOO_MUCH)
+    return actor, pid
+
+
+async def test_overuse_when_nothing_is_said_then_a_warning_with_figures(
+    card: OneCard, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(num_gpus=None):
+        actor, pid = await greedy(card)
+        await asyncio.sleep(6)
+
+        assert await actor.pid.remote() == pid
+        [line] = [line for line in caplog.messages if "device memory" in line]
+        assert line == (
+            f"Model (pid {pid}) takes more device memory than it was granted: it has "
+            "60.0 GiB of GPU 0, and 0.5 of that, which is 40.0 GiB, was granted (its "
+            "most: 60.0 GiB)"
+        )
+        card.let_go(pid)
+
+
+async def test_overuse_when_kill_then_dead_with_figures(card: OneCard) -> None:
+    async with running(num_gpus=None, device_memory_overuse="kill") as runtime:
+        actor, pid = await greedy(card)
+        await asyncio.sleep(6)
+        assert runtime.snapshot().actors[0].state == "dead"
+        card.let_go(pid)
+        with pytest.raises(DeviceMemoryExceeded) as caught:
+            await actor.pid.remote()
+
+    error = caught.value
+    assert isinstance(error, ActorDiedError)
+    assert error.exit.cause == "device memory exceeded"
+    assert (error.device, error.asked) == ("GPU 0", 0.5)
+    assert (error.granted, error.used) == (MEMORY // 2, TOO_MUCH)
+    assert error.moments[0][1] == TOO_MUCH
+    assert f"Model (pid {pid}) is dead" in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+    assert (again.used, again.moments) == (error.used, error.moments)
+
+
+async def test_overuse_when_kill_and_restarts_then_restarted_by_the_usual_rules(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None, device_memory_overuse="kill"):
+        actor, pid = await greedy(card, max_restarts=1)
+        pending = actor.wait.remote()
+        with pytest.raises(ActorUnavailableError) as caught:
+            await pending
+        assert caught.value.exit.cause == "device memory exceeded"
+        card.let_go(pid)
+        await actor
+
+        assert await actor.pid.remote() != pid
+
+
+async def test_overuse_when_a_function_is_given_then_it_is_called_with_the_error(
+    card: OneCard,
+) -> None:
+    told: list[DeviceMemoryExceeded] = []
+    async with running(num_gpus=None, device_memory_overuse=told.append):
+        actor, pid = await greedy(card)
+        await asyncio.sleep(6)
+
+        [error] = told
+        assert (error.granted, error.used) == (MEMORY // 2, TOO_MUCH)
+        assert error.actor_id
+        assert await actor.pid.remote() == pid
+        card.let_go(pid)
+
+
+async def test_overuse_when_that_function_fails_then_it_is_logged(
+    card: OneCard, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: DeviceMemoryExceeded) -> None:
+        raise LookupError("it is broken")
+
+    async with running(num_gpus=None, device_memory_overuse=fail):
+        actor, pid = await greedy(card)
+        await asyncio.sleep(6)
+
+        assert await actor.pid.remote() == pid
+        assert "it is broken" in caplog.text
+        card.let_go(pid)
+
+
+@pytest.mark.parametrize("word", ["off", "frameworks"])
+async def test_overuse_when_a_weaker_tier_is_named_then_nobody_judges(
+    card: OneCard, caplog: pytest.LogCaptureFixture, word: Any
+) -> None:
+    async with running(num_gpus=None):
+        _, pid = await greedy(card, enforcement=word)
+        await asyncio.sleep(6)
+
+        assert "device memory" not in caplog.text
+        card.let_go(pid)
+
+
+async def test_share_when_nvml_lists_processes_then_the_watchdog_has_it(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None):
+        actor, pid = await greedy(card)
+
+        assert actor.share.enforced_by == "watchdog"
+        card.let_go(pid)
+
+
+async def test_share_when_nobody_says_how_much_then_it_falls_to_frameworks(
+    card: OneCard, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(num_gpus=None):
+        actor = Model.options(num_gpus=0.5).remote()
+        pid = await actor.pid.remote()
+        card.use(pid, None)
+        await asyncio.sleep(4)
+
+        assert actor.share.enforced_by == "frameworks"
+        assert "does not say how much" in actor.share.not_stronger_because
+        assert caplog.text.count("does not say how much") == 1
+        card.let_go(pid)
+
+
+async def test_snapshot_when_nvml_was_asked_then_bytes_by_device(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None) as runtime:
+        actor = Model.options(num_gpus=0.5).remote()
+        pid = await actor.pid.remote()
+        card.use(pid, 7 * GIB)
+        await asyncio.sleep(3)
+
+        [info] = runtime.snapshot().actors
+        assert info.device_memory == {"0": 7 * GIB}
+        card.let_go(pid)
+
+
+async def test_constructor_when_out_of_device_memory_then_who_had_what(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None):
+        _, pid = await greedy(card)
+        await asyncio.sleep(2)
+        failed = Model.options(num_gpus=0.5).remote("CUDA out of memory. Tried ...")
+        with pytest.raises(ActorDiedError) as caught:
+            await failed
+        card.let_go(pid)
+
+    assert f"GPU 0: Model (pid {pid}) 60.0 GiB" in str(caught.value)
+
+
+async def test_constructor_when_it_fails_otherwise_then_nothing_of_that(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None):
+        _, pid = await greedy(card)
+        await asyncio.sleep(2)
+        with pytest.raises(ActorDiedError) as caught:
+            await Model.options(num_gpus=0.5).remote("no")
+        card.let_go(pid)
+
+    assert "60.0 GiB" not in str(caught.value)
