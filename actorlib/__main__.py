@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 from actorlib import __version__
 from actorlib._core.runtime_options import START_METHODS
-from actorlib.exceptions import ActorlibError
+from actorlib.exceptions import (
+    ActorlibError,
+    RuntimeNotFoundError,
+    RuntimeUnreachableError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INTERRUPTED = 130
+_EXIT_CODES = {RuntimeNotFoundError: 3, RuntimeUnreachableError: 4}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,8 +28,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words behind the program's name; None for those of this process.
 
     Returns:
-        The exit code: 0, 1 after an error that was told on standard error, 130 after
-        Ctrl-C.
+        The exit code: 0, 1 after an error that was told on standard error, 3 if that
+        was that there is no such runtime or actor, 4 if a runtime does not answer, 130
+        after Ctrl-C.
 
     Raises:
         SystemExit: Help or the version was asked for (0), the words make no command
@@ -32,24 +38,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     asked = _parser().parse_args(argv)
     try:
-        _run(asked)
+        return _run(asked)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
         sys.stderr.write(f"actorlib: error: {error}\n")
-        return 1
-    return 0
+        return next(
+            (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1
+        )
 
 
-def _run(asked: argparse.Namespace) -> None:
+def _run(asked: argparse.Namespace) -> int:
     if asked.command == "devices":
-        from actorlib._cli.devices import show  # noqa: PLC0415  # it loads rich
+        from actorlib._cli import devices  # noqa: PLC0415  # it loads rich
 
-        show(as_json=asked.json)
+        devices.show(as_json=asked.json)
+    elif asked.command == "ps":
+        from actorlib._cli import ps  # noqa: PLC0415  # likewise
+
+        return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
     else:
-        from actorlib._cli.demo import demo  # noqa: PLC0415  # it loads rich
+        from actorlib._cli.demo import demo  # noqa: PLC0415  # likewise
 
         demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,7 +110,34 @@ def _parser() -> argparse.ArgumentParser:
     devices.add_argument(
         "--json", action="store_true", help="print one JSON document for machines"
     )
+    ps = commands.add_parser(
+        "ps",
+        help="show the runtimes of this user, their actors, and who waits for what",
+        description="Shows the runtimes of this user that run on this machine now, and "
+        "their actors: process, state, devices and shares, CPU time over a fifth of a "
+        "second, memory (what processes share is divided among them: pss; with very "
+        "many processes counted in full: rss), calls that run and that wait, restarts; "
+        "and who waits, for what, and who has it. A runtime whose event loop is "
+        "blocked says since when, and where.",
+        epilog="example: actorlib ps --pid 812 --json",
+    )
+    _about_a_runtime(ps)
+    ps.add_argument(
+        "--all", action="store_true", help="list the actors that are dead, too"
+    )
     return parser
+
+
+def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pid",
+        type=_count,
+        metavar="N",
+        help="the process of the runtime that is meant, if there are several",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON document for machines"
+    )
 
 
 def _count(text: str) -> int:

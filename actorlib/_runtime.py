@@ -35,11 +35,13 @@ if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.snapshot import CallInfo, Snapshot
+    from actorlib._owner.engine import LocalEngine
     from actorlib._owner.machine import LocalNode
 
 
 ENGINE_VARIABLE = "ACTORLIB_ENGINE"
 ADDRESS_VARIABLE = "ACTORLIB_ADDRESS"
+CONTROL_VARIABLE = "ACTORLIB_CONTROL"
 
 
 def engine_name(options: RuntimeOptions) -> str:
@@ -105,15 +107,36 @@ async def started(
         # What is imported from here on is imported while the template loads.
         from actorlib._owner.machine import LocalNode
 
-        machine = await LocalNode.open(options, processes, _load_local)
+        is_open = has_door(options)
+        machine = await LocalNode.open(
+            options, processes, _load_with_door if is_open else _load_local
+        )
+        local = _load_local()(machine, options)
+        if is_open and (close := _load_with_door()(local)) is not None:
+            local.at_end(close)
+        return local
     return _load_local()(machine, options)
 
 
-def _load_local() -> Callable[[LocalNode, RuntimeOptions], RuntimeEngine]:
+def has_door(options: RuntimeOptions) -> bool:
+    """Whether others may look into a runtime whose engine is local."""
+    said = os.environ.get(CONTROL_VARIABLE, "1").lower()
+    return options.control and said not in ("0", "false")
+
+
+def _load_local() -> Callable[[LocalNode, RuntimeOptions], LocalEngine]:
     """Loads the engine of one machine, which takes as long as its template."""
     from actorlib._owner.tracing import engine_for
 
     return engine_for
+
+
+def _load_with_door() -> Callable[[RuntimeEngine], Callable[[], None] | None]:
+    """Loads that engine, and what opens its door."""
+    from actorlib._door.door import open_door
+
+    _load_local()
+    return open_door
 
 
 T = TypeVar("T")
@@ -383,6 +406,9 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             Default: ``"warn"``.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
             functions; what one of them says of itself wins. Default: None, for none.
+        control: Whether ``actorlib ps`` and the other commands of this user, and of
+            root, can look into this runtime, if the engine is local; not with
+            ``ACTORLIB_CONTROL=0``. Default: True.
 
     Returns:
         The Runtime, not started yet.

@@ -41,7 +41,9 @@ __all__ = [
     "PlacementGroupUnschedulableError",
     "ProtocolError",
     "RemoteTraceback",
+    "RuntimeNotFoundError",
     "RuntimeNotStartedError",
+    "RuntimeUnreachableError",
     "SerializationError",
     "TaskCancelledError",
     "TaskError",
@@ -209,6 +211,14 @@ class EnforcementRefused(ActorlibError, ValueError):  # noqa: N818  # an answer
 
 class RuntimeNotStartedError(ActorlibError, RuntimeError):
     """A runtime is needed, and none is running in this process."""
+
+
+class RuntimeNotFoundError(ActorlibError, LookupError):
+    """A command was asked about a runtime, or an actor of one, that is not there."""
+
+
+class RuntimeUnreachableError(ActorlibError):
+    """A runtime is there and does not answer a command, or not this user's."""
 
 
 class ClusterError(ActorlibError, ConnectionError):

@@ -40,11 +40,12 @@ ROOMS: dict[str, str] = {
         "_core _enforcement _processes _scheduler _shm _wire accelerators exceptions"
     ),
     "_inline": "_core _processes _wire _worker exceptions",
-    "_runtime": "_api _core _inline _owner _ray exceptions",
+    "_door": "_core exceptions",
+    "_runtime": "_api _core _door _inline _owner _ray exceptions",
     # The faces.
     "": "_api _core _runtime exceptions",
     "blocking": " _api _core _runtime accelerators exceptions",
-    "_cli": " _api _runtime _enforcement accelerators",
+    "_cli": " _api _door _runtime _enforcement accelerators exceptions",
     "__main__": " _cli _core exceptions",
 }
 """The rooms that each room may import, ground floor first; ``""`` is ``actorlib``."""
@@ -71,6 +72,7 @@ PURE = [
     "_core.shares",
     "_core.snapshot",
     "_core.validation",
+    "_door.protocol",
     "_enforcement.caps",
     "_enforcement.frameworks",
     "_enforcement.resident",

@@ -1,8 +1,10 @@
-"""The command line: what ``actorlib demo`` and ``actorlib devices`` show.
+"""The command line: what ``actorlib demo``, ``actorlib devices`` and others show.
 
 In reading order:
 
 * ``demo``: shows placement and speed on this machine in half a minute.
 * ``demo_figures``: measures what that shows, with an actor of its own.
 * ``devices``: shows every accelerator of this machine, and why not more.
+* ``ps``: shows the runtimes of this user and what goes on in them.
+* ``pages``: makes tables, times and sizes for that.
 """

@@ -10,6 +10,7 @@ from actorlib._core.resources import Resources, bytes_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
 from actorlib._core.shares import ENFORCEMENTS, EnforcementWord
 from actorlib._core.validation import (
+    check_bool,
     check_count,
     check_one_of,
     check_seconds,
@@ -57,6 +58,7 @@ class RuntimeKeywords(TypedDict, total=False):
     actor_history: int
     device_memory_overuse: OveruseAction
     runtime_env: RuntimeEnv | None
+    control: bool
 
 
 @public("actorlib")
@@ -138,6 +140,9 @@ class RuntimeOptions:
             Default: ``"warn"``.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
             functions; what one of them says of itself wins. Default: None, for none.
+        control: Whether ``actorlib ps`` and the other commands of this user, and of
+            root, can look into this runtime, if the engine is local; not with
+            ``ACTORLIB_CONTROL=0``. Default: True.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -163,6 +168,7 @@ class RuntimeOptions:
     actor_history: int = 1000
     device_memory_overuse: OveruseAction = "warn"
     runtime_env: RuntimeEnv | None = None
+    control: bool = True
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +206,7 @@ class RuntimeOptions:
         check_count("share_above", self.share_above, 1)
         check_count("actor_history", self.actor_history, 0)
         _check_overuse_action(self.device_memory_overuse)
+        check_bool("control", self.control)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"

@@ -94,6 +94,7 @@ class LocalEngine(ABC):
             self.actor_table.groups, self.loop, self._new_group, self._check_open
         )
         self._wakeup = SignalWakeup(self.loop)
+        self._closers: list[Callable[[], None]] = []
         self._is_closed = False
         self._is_in_fork = False
         self._is_ended = False
@@ -322,6 +323,7 @@ class LocalEngine(ABC):
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
         self.machine.close_in_fork()
+        self._close_others()
 
     async def aclose(self) -> None:
         """Ends every actor, the busy ones after a grace, and leaves no process."""
@@ -331,6 +333,7 @@ class LocalEngine(ABC):
         try:
             await self._end_all()
         finally:
+            self._close_others()
             self.actor_table.object_store.close()
             self._wakeup.close()
 
@@ -345,9 +348,23 @@ class LocalEngine(ABC):
         self._is_closed = self._is_ended = True
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
+        self._close_others()
         self.actor_table.object_store.close()
         self._wakeup.close()
         return self.machine.abandon()
+
+    def at_end(self, close: Callable[[], None]) -> None:
+        """Has something closed that looks into this engine: at its end, or in a fork.
+
+        Args:
+            close: Closes it, in a fork only what the fork has of it.
+        """
+        self._closers.append(close)
+
+    def _close_others(self) -> None:
+        closers, self._closers = self._closers, []
+        for close in closers:
+            close()
 
     async def _end_all(self) -> None:
         self.machine.enforcement.stop()

@@ -140,6 +140,9 @@ def init(address: str | None = None, **options: Any) -> Context:
             Default: ``"warn"``.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}`` for all actors and
             functions; what one of them says of itself wins. Default: None, for none.
+        control: Whether ``actorlib ps`` and the other commands of this user, and of
+            root, can look into this runtime, if the engine is local; not with
+            ``ACTORLIB_CONTROL=0``. Default: True.
 
     Returns:
         To be left alone, or to be used in ``with``.

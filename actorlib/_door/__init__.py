@@ -1,0 +1,13 @@
+"""The door of a runtime: a local socket where its own user asks what goes on inside.
+
+In reading order:
+
+* ``protocol``: what is sent there: frames, versions, limits.
+* ``addresses``: where doors are, and who stands before one.
+* ``door``: opens one, and sleeps behind it until somebody knocks.
+* ``service``: serves those who ask, also while the owner's loop is blocked.
+* ``answers``: what can be asked, and what is answered.
+* ``stacks``: where the threads and the tasks of the owner stand.
+* ``client``: asks, from another process.
+* ``processes``: what the system says of processes: state, time, memory, words.
+"""

@@ -1,0 +1,143 @@
+"""What a runtime can be asked at its door, and what it answers.
+
+Each verb has a part that looks, on the owner's loop and briefly, and one that makes
+plain values of what was seen, in the thread of the door.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from actorlib._core.ids import ActorId
+from actorlib._door.stacks import tasks, threads
+from actorlib.exceptions import ActorlibError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.engine import RuntimeEngine
+    from actorlib._core.snapshot import Snapshot
+
+MOST_CALLS: Final = 10_000
+"""How many calls are looked at: more would hold the owner's loop up."""
+MOST_REASONS: Final = 50
+"""How many of those who wait are asked why."""
+
+Options = dict[str, Any]
+Row = dict[str, Any]
+
+_WAITING = ("pending", "restarting")
+
+
+class Asked(NamedTuple):
+    """A question that is about to be answered.
+
+    Attributes:
+        on_loop: Looks, on the owner's loop; None if that need not be asked.
+        finish: Makes the answer of what that gave.
+    """
+
+    on_loop: Callable[[], Any] | None
+    finish: Callable[[Any], Any]
+
+
+class _Look(NamedTuple):
+    """What was seen of a runtime at one moment."""
+
+    snapshot: Snapshot
+    running: Counter[str] | None
+    reasons: dict[str, str]
+
+
+def version() -> str:
+    """Says which actorlib this is; of the package, which no room below it imports."""
+    return str(vars(sys.modules["actorlib"])["__version__"])
+
+
+def _status(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """The runtime and its actors; with ``dead`` also those that are."""
+    has_dead = _flag(options, "dead")
+    _refuse_others(options)
+    return Asked(partial(_look, engine), partial(_described, has_dead=has_dead))
+
+
+def _look(engine: RuntimeEngine) -> _Look:
+    snapshot = engine.snapshot()
+    running = None
+    if sum(actor.pending_calls for actor in snapshot.actors) <= MOST_CALLS:
+        running = Counter(
+            call.actor_id for call in engine.calls() if call.state == "running"
+        )
+    reasons: dict[str, str] = {}
+    for actor in snapshot.actors:
+        if actor.state in _WAITING and len(reasons) < MOST_REASONS:
+            with suppress(ActorlibError):  # it has just been forgotten
+                reasons[actor.actor_id] = engine.explain(
+                    ActorId(bytes.fromhex(actor.actor_id))
+                )
+    return _Look(snapshot, running, reasons)
+
+
+def _described(look: _Look, *, has_dead: bool) -> Row:
+    snapshot, running, reasons = look
+    return {
+        "version": version(),
+        "python": sys.version.partition(" ")[0],
+        "pid": os.getpid(),
+        "program": sys.orig_argv,
+        "total": snapshot.total,
+        "available": snapshot.available,
+        "waiting": list(snapshot.waiting[:MOST_REASONS]),
+        "waiting_count": len(snapshot.waiting),
+        "object_store": {
+            "live": snapshot.object_store.live,
+            "warm": snapshot.object_store.warm,
+            "limit": snapshot.object_store.limit,
+        },
+        "functions": [asdict(group) for group in snapshot.worker_groups],
+        "actors": [
+            {
+                **asdict(actor),
+                "running_calls": None if running is None else running[actor.actor_id],
+                "why": reasons.get(actor.actor_id, ""),
+            }
+            for actor in snapshot.actors
+            if has_dead or actor.state != "dead"
+        ],
+    }
+
+
+def _stack(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """Where the threads and the tasks of the owner stand."""
+    _refuse_others(options)
+    loop = engine.loop
+
+    def stand(_: None) -> Row:
+        return {"threads": threads(), "tasks": tasks(loop), "pid": os.getpid()}
+
+    return Asked(None, stand)
+
+
+ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
+    "stack": _stack,
+    "status": _status,
+}
+"""What can be asked: each is given the runtime, its loop's thread, and the options."""
+
+
+def _flag(options: Options, name: str) -> bool:
+    value = options.pop(name, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} takes true or false, not {value!r}")  # noqa: TRY004  # of who asks
+    return value
+
+
+def _refuse_others(options: Options) -> None:
+    if options:
+        raise ValueError(f"{next(iter(options))!r} cannot be said in this question")

@@ -1,0 +1,130 @@
+"""Opens a runtime's door, and sleeps behind it until somebody knocks.
+
+It is served by a thread, so that it answers while the owner's loop is blocked, which is
+when somebody asks. Until then the thread sleeps in ``accept``: nothing is looked at,
+nothing counted, nothing imported that serving needs, and no call knows of it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, final
+
+from actorlib._core.log import warn
+from actorlib._door.addresses import doors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._core.engine import RuntimeEngine
+    from actorlib._door.service import Service
+
+_PATIENCE = 2.0
+"""Seconds that the end of a runtime waits for who serves; it sleeps, or is about to."""
+_PAUSE = 0.05
+
+
+def open_door(engine: RuntimeEngine) -> Callable[[], None] | None:
+    """Opens the door of a runtime; called by the thread of its loop.
+
+    Args:
+        engine: The runtime.
+
+    Returns:
+        Closes it, in a fork only the fork's copies; None if it cannot be opened, of
+        which the log tells: the runtime works without.
+    """
+    try:
+        door = Door(engine)
+    except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
+        warn("nobody can look into this runtime from outside: %s", error)
+        return None
+    return door.close
+
+
+@final
+class Door:
+    """The door of one runtime.
+
+    Args:
+        engine: The runtime.
+
+    Raises:
+        OSError: There can be no socket.
+        RuntimeError: There can be no thread.
+    """
+
+    def __init__(self, engine: RuntimeEngine) -> None:
+        self._engine = engine
+        self._loop_thread = threading.get_ident()
+        self._pid = os.getpid()
+        self._is_closed = False
+        self._service: Service | None = None
+        self._listener, self._place, self._forget = doors().listen()
+        self._thread = threading.Thread(
+            target=self._wait, name="actorlib-door", daemon=True
+        )
+        try:
+            self._thread.start()
+        except BaseException:
+            self._listener.close()
+            self._forget()
+            raise
+
+    def close(self) -> None:
+        """Closes it; whoever is being served is let go."""
+        if os.getpid() != self._pid:
+            # The fork has no thread, and the door is its parent's.
+            self._listener.close()
+            if self._service is not None:
+                self._service.close_in_fork()
+            return
+        if self._is_closed:
+            return
+        self._is_closed = True
+        with suppress(OSError):  # on Linux that wakes who sleeps in accept
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._knock()
+        self._thread.join(_PATIENCE)
+        self._listener.close()
+        self._forget()
+
+    def _wait(self) -> None:
+        """Sleeps until somebody knocks, and serves then; runs in the door's thread."""
+        while not self._is_closed:
+            try:
+                knocking, _ = self._listener.accept()
+            except OSError:  # it is being closed, or descriptors are short
+                if not self._is_closed:
+                    time.sleep(_PAUSE)
+                continue
+            if self._is_closed:
+                knocking.close()
+            else:
+                self._serve(knocking)
+
+    def _serve(self, knocking: socket.socket) -> None:
+        if self._service is None:
+            from actorlib._door.service import Service  # noqa: PLC0415  # few are asked
+
+            self._service = Service(
+                self._engine,
+                self._listener,
+                self._loop_thread,
+                wake=self._knock,
+                is_over=lambda: self._is_closed,
+            )
+        self._service.serve(knocking)
+
+    def _knock(self) -> None:
+        """Wakes the thread, as anybody does who connects; from any thread."""
+        with (
+            suppress(OSError),  # so many are knocking that it is awake
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock,
+        ):
+            sock.setblocking(False)  # noqa: FBT003  # the socket API
+            sock.connect(self._place)

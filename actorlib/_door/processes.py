@@ -1,0 +1,84 @@
+"""What the system says of processes, on Linux: their state, time, memory and words."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+_SHOWN = 60
+"""How much of a command line is shown."""
+
+
+class Usage(NamedTuple):
+    """What a process has used by now.
+
+    Attributes:
+        state: The kernel's letter: ``R`` runs, ``S`` sleeps, ``T`` is stopped, ``Z``
+            has ended (proc_pid_stat(5)).
+        cpu: Seconds of CPU time, all threads together.
+        rss: Bytes of memory that are in use, those that others share counted in full.
+    """
+
+    state: str
+    cpu: float
+    rss: int
+
+
+def usage(pid: int) -> Usage | None:
+    """Says what a process has used; None if there is none, or nobody says."""
+    told = _read(f"/proc/{pid}/stat")
+    if told is None:
+        return None
+    # The name of the program is in brackets, and may have anything in it.
+    fields = told.rpartition(b")")[2].split()
+    if len(fields) < 22:
+        return None
+    ticks = int(fields[11]) + int(fields[12])
+    return Usage(
+        state=fields[0].decode("ascii", "replace"),
+        cpu=ticks / os.sysconf("SC_CLK_TCK"),
+        rss=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+    )
+
+
+def pss(pid: int) -> int | None:
+    """Says how much memory is a process's own, in bytes; None if nobody says.
+
+    What it shares with others is divided among them: workers that are forked from one
+    process share most of what they have.
+    """
+    told = _read(f"/proc/{pid}/smaps_rollup") or b""
+    for line in told.splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def program(pid: int) -> str:
+    """Says with what words a process was started, or as much as is shown of them."""
+    return shortened((_read(f"/proc/{pid}/cmdline") or b"").decode("utf-8", "replace"))
+
+
+def shortened(words: str) -> str:
+    """Makes one short line of the words that a program was started with."""
+    line = " ".join(words.replace("\0", " ").split())
+    return f"{line[: _SHOWN - 1]}…" if len(line) > _SHOWN else line
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process, of whomever."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123  # pathlib takes twice as long
+            return file.read()
+    except OSError:
+        return None

@@ -1,0 +1,375 @@
+"""Serves those who ask at a door: one thread, which waits for nobody in particular.
+
+Whoever asks gets so many bytes for the question and so much time for each step, and
+there are few at once. So one who asks nonsense, says nothing, reads nothing, or comes
+again and again, takes from the others little and from the program next to nothing:
+
+* who is neither the runtime's own user nor root is sent away unread, and nobody is let
+  in for a moment then: anybody on the machine may connect;
+* what the loop is asked is one callback, whatever number ask, and who has gone by the
+  time that it comes is not answered.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING, Any, final
+
+from actorlib._door.addresses import peer_uid
+from actorlib._door.answers import ANSWERS, Asked, version
+from actorlib._door.protocol import (
+    BLOCKED,
+    LONGEST_PATIENCE,
+    MOST_ASKED,
+    OK,
+    OTHER_VERSION,
+    REFUSED,
+    FrameReader,
+    OtherVersionError,
+    answer_frame,
+    read_question,
+)
+from actorlib._door.stacks import where_it_stands
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Callable
+
+    from actorlib._core.engine import RuntimeEngine
+    from actorlib._door.protocol import Question
+
+MOST_VISITORS = 8
+_ASKING = 2.0
+"""Seconds that a question may take to come."""
+_READING = 10.0
+"""Seconds that an answer may take to be read."""
+_PATIENCE = 1.0
+"""Seconds that the loop is waited for, unless the question says otherwise."""
+_PAUSE = 0.05
+"""Seconds in which nobody is let in after somebody was sent away."""
+_PIECE = 256 * 1024
+_NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
+"""A program may have the default handler of SIGPIPE back, which ends it."""
+
+
+class Visit:
+    """One question that waits for the owner's loop.
+
+    Args:
+        work: What is called there.
+
+    Attributes:
+        work: As given.
+        is_done: Whether it was called.
+        value: What it gave.
+        error: What it raised instead.
+        is_wanted: Whether anybody still waits for it.
+    """
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.is_done = False
+        self.value: Any = None
+        self.error: Exception | None = None
+        self.is_wanted = True
+
+
+@final
+class LoopVisits:
+    """Has functions called by the owner's loop, and knows since when it has not come.
+
+    Args:
+        loop: The loop.
+        wake: Called, by the loop, when answers are there.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, wake: Callable[[], None]) -> None:
+        self._loop = loop
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._waiting: list[Visit] = []
+        self.posted_at: float | None = None
+
+    def ask(self, work: Callable[[], Any], now: float) -> Visit:
+        """Has a function called soon.
+
+        Raises:
+            RuntimeError: The loop is closed.
+        """
+        visit = Visit(work)
+        with self._lock:
+            # A loop that is blocked for hours gets one callback, however many ask.
+            self._waiting = [other for other in self._waiting if other.is_wanted]
+            self._waiting.append(visit)
+            if self.posted_at is None:
+                self._loop.call_soon_threadsafe(self._come)
+                self.posted_at = now
+        return visit
+
+    def _come(self) -> None:
+        """Calls what waits; on the loop."""
+        with self._lock:
+            self.posted_at = None
+            waiting, self._waiting = self._waiting, []
+        for visit in waiting:
+            if visit.is_wanted:
+                try:
+                    visit.value = visit.work()
+                except Exception as error:  # noqa: BLE001  # it is for who has asked
+                    visit.error = error
+                visit.is_done = True
+        if waiting:
+            self._wake()
+
+
+@final
+class Visitor:
+    """Somebody who asks.
+
+    Args:
+        sock: The connection.
+        end: When the question has to be there.
+    """
+
+    def __init__(self, sock: socket.socket, end: float) -> None:
+        self.sock = sock
+        self.end = end
+        self.reader = FrameReader(MOST_ASKED)
+        self.asked: Asked | None = None
+        self.visit: Visit | None = None
+        self._left: memoryview | None = None
+
+    @property
+    def events(self) -> int:
+        """What to wait for; that the other end is gone is always told."""
+        if self._left is not None:
+            return select.POLLOUT
+        return 0 if self.visit is not None else select.POLLIN
+
+    def answer(self, frame: bytes, now: float) -> None:
+        """Begins to send an answer."""
+        self._left = memoryview(frame)
+        self.visit = None
+        self.end = now + _READING
+
+    def send(self) -> bool:
+        """Sends what the other end takes now; says whether that was all.
+
+        Raises:
+            OSError: It is gone.
+        """
+        assert self._left is not None
+        try:
+            sent = self.sock.send(self._left[:_PIECE], _NO_SIGNAL)
+        except BlockingIOError:
+            return False
+        self._left = self._left[sent:]
+        return not self._left
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self.visit is not None:
+            self.visit.is_wanted = False
+        self.sock.close()
+
+
+@final
+class Service:
+    """Serves those who ask, until nobody is left who does.
+
+    Args:
+        engine: The runtime.
+        listener: Where they come.
+        loop_thread: The thread of its loop.
+        wake: Makes the listener readable.
+        is_over: Whether the door is closed.
+    """
+
+    def __init__(
+        self,
+        engine: RuntimeEngine,
+        listener: socket.socket,
+        loop_thread: int,
+        *,
+        wake: Callable[[], None],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self._engine = engine
+        self._listener = listener
+        self._loop_thread = loop_thread
+        self._is_over = is_over
+        self._visits = LoopVisits(engine.loop, wake)
+        self._visitors: dict[int, Visitor] = {}
+        self._closed_until = 0.0
+
+    def serve(self, first: socket.socket) -> None:
+        """Serves somebody, and all who come meanwhile.
+
+        Args:
+            first: The connection; closed in any case.
+
+        Raises:
+            OSError: Nobody can come any more.
+        """
+        try:
+            self._admit(first)
+            while not self._is_over():
+                now = time.monotonic()
+                self._expire(now)
+                if not self._visitors and now >= self._closed_until:
+                    return
+                self._wait(now)
+                for visitor in list(self._visitors.values()):
+                    self._settle(visitor)
+        finally:
+            for visitor in self._visitors.values():
+                visitor.close()
+            self._visitors.clear()
+
+    def close_in_fork(self) -> None:
+        """Closes a fork's copies of the connections."""
+        for visitor in self._visitors.values():
+            visitor.sock.close()
+
+    def _wait(self, now: float) -> None:
+        """Waits until something can be done, and does it."""
+        poller = select.poll()
+        is_open = now >= self._closed_until
+        ends = [visitor.end for visitor in self._visitors.values()]
+        if is_open:
+            poller.register(self._listener, select.POLLIN)
+        else:
+            ends.append(self._closed_until)
+        for number, visitor in self._visitors.items():
+            poller.register(number, visitor.events)
+        left = max(0.0, min(ends) - now)
+        for number, events in poller.poll(left * 1000 + 1):
+            if number == self._listener.fileno():
+                self._accept()
+            elif number in self._visitors:
+                self._attend(self._visitors[number], events)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # it is closed, has gone again, or descriptors are short
+            self._closed_until = time.monotonic() + _PAUSE
+        else:
+            self._admit(sock)
+
+    def _admit(self, sock: socket.socket) -> None:
+        """Lets somebody in, or not."""
+        sock.setblocking(False)  # noqa: FBT003  # the socket API
+        uid = peer_uid(sock)
+        is_known = uid in (None, 0, os.geteuid())
+        now = time.monotonic()
+        if is_known and len(self._visitors) < MOST_VISITORS:
+            self._visitors[sock.fileno()] = Visitor(sock, now + _ASKING)
+            return
+        self._closed_until = now + _PAUSE
+        sock.close()
+
+    def _attend(self, visitor: Visitor, events: int) -> None:
+        """Does what can be done for somebody."""
+        try:
+            if events & select.POLLOUT:
+                if visitor.send():
+                    self._part(visitor)
+            elif events & select.POLLIN and visitor.events & select.POLLIN:
+                self._read(visitor)
+            else:
+                self._part(visitor)  # it is gone
+        except OSError:
+            self._part(visitor)
+
+    def _read(self, visitor: Visitor) -> None:
+        try:
+            piece = visitor.sock.recv(visitor.reader.missing)
+        except BlockingIOError:
+            return
+        if not piece:
+            self._part(visitor)
+            return
+        now = time.monotonic()
+        try:
+            content = visitor.reader.take(piece)
+            if content is not None:
+                self._begin(visitor, read_question(content), now)
+        except OtherVersionError:
+            visitor.answer(answer_frame(OTHER_VERSION, version()), now)
+        except (ProtocolError, ValueError) as error:
+            visitor.answer(answer_frame(REFUSED, str(error)), now)
+
+    def _begin(self, visitor: Visitor, question: Question, now: float) -> None:
+        """Has a question answered.
+
+        Raises:
+            ValueError: It cannot be.
+        """
+        options = dict(question.options)
+        patience = options.pop("patience", _PATIENCE)
+        if type(patience) not in (int, float) or not 0 <= patience <= LONGEST_PATIENCE:
+            raise ValueError(
+                f"patience takes 0 to {LONGEST_PATIENCE:g} seconds, not {patience!r}"
+            )
+        make = ANSWERS.get(question.verb)
+        if make is None:
+            raise ValueError(f"this runtime is not asked {question.verb!r}")
+        visitor.asked = asked = make(self._engine, self._loop_thread, options)
+        if asked.on_loop is None:
+            self._finish(visitor, asked, None, now)
+            return
+        try:
+            visitor.visit = self._visits.ask(asked.on_loop, now)
+        except RuntimeError:
+            raise ValueError("the event loop of this runtime is closed") from None
+        visitor.end = now + patience
+
+    def _settle(self, visitor: Visitor) -> None:
+        """Answers somebody whom the loop has answered."""
+        visit, asked = visitor.visit, visitor.asked
+        if visit is None or asked is None or not visit.is_done:
+            return
+        now = time.monotonic()
+        if visit.error is not None:
+            said = f"{type(visit.error).__name__}: {visit.error}"
+            visitor.answer(answer_frame(REFUSED, said), now)
+        else:
+            self._finish(visitor, asked, visit.value, now)
+
+    def _finish(
+        self, visitor: Visitor, asked: Asked, value: object, now: float
+    ) -> None:
+        """Answers with what was found out."""
+        try:
+            frame = answer_frame(OK, asked.finish(value))
+        except Exception as error:  # noqa: BLE001  # the door is there for the next one
+            said = f"there is no answer: {type(error).__name__}: {error}"
+            frame = answer_frame(REFUSED, said)
+        visitor.answer(frame, now)
+
+    def _expire(self, now: float) -> None:
+        """Lets those go whose time is over; who waits for the loop is told of it."""
+        for visitor in list(self._visitors.values()):
+            if now < visitor.end:
+                continue
+            if visitor.visit is None:
+                self._part(visitor)
+                continue
+            if visitor.visit.is_done:
+                continue
+            visitor.visit.is_wanted = False
+            posted = self._visits.posted_at
+            told = where_it_stands(
+                self._engine.loop, self._loop_thread, posted or now, time.monotonic()
+            )
+            visitor.answer(answer_frame(BLOCKED, told), now)
+
+    def _part(self, visitor: Visitor) -> None:
+        del self._visitors[visitor.sock.fileno()]
+        visitor.close()

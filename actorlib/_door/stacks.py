@@ -1,0 +1,163 @@
+"""Shows where the owner's threads and tasks stand, and its loop if it is stuck.
+
+All of it is read by the thread of the door, so that no other has to answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import linecache
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from actorlib._core.own_files import OWN_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
+
+Row = dict[str, Any]
+
+MOST_FRAMES: Final = 100
+MOST_TASKS: Final = 1000
+_LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120  # no pathlib in the owner
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def where_it_stands(
+    loop: asyncio.AbstractEventLoop, thread: int, posted: float, now: float
+) -> Row:
+    """Says since when a loop has not answered, and where its thread stands.
+
+    What asyncio's own loop does it has done since the turn that it is in began, and the
+    turn says when that was. Of another loop it is known only since when it was asked.
+
+    Args:
+        loop: The loop.
+        thread: The thread that it runs on.
+        posted: When the oldest callback was posted that has not been called.
+        now: The time, by the same clock.
+
+    Returns:
+        ``seconds``, ``is_exact`` (whether it was not longer), ``is_running`` (whether
+        anybody runs the loop) and ``frames``, the outermost first.
+    """
+    frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what it is for
+    began = _began_turn(frame)
+    return {
+        "seconds": now - (posted if began is None else began),
+        "is_exact": began is not None,
+        "is_running": loop.is_running(),
+        "frames": _frames_of(frame),
+    }
+
+
+def threads() -> list[Row]:
+    """Lists the threads of this process but for the one that asks, users' first.
+
+    Returns:
+        For each its ``name``, its ``number`` in the system, and its ``frames``.
+    """
+    known = {thread.ident: thread for thread in threading.enumerate()}
+    here = threading.get_ident()
+    found: list[Row] = []
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
+        if ident != here:
+            thread = known.get(ident)
+            found.append(
+                {
+                    "name": thread.name if thread else f"thread {ident:#x}",
+                    "number": thread.native_id if thread else None,
+                    "frames": _frames_of(frame),
+                }
+            )
+    return _users_first(found)
+
+
+def tasks(loop: asyncio.AbstractEventLoop) -> list[Row]:
+    """Lists the tasks of a loop that are not done, users' first.
+
+    Returns:
+        For each its ``name``, its ``coroutine``, and its ``frames``: those that wait
+        for one another, the outermost first.
+    """
+    found: list[Row] = []
+    for task in asyncio.all_tasks(loop):
+        coroutine: Any = task.get_coro()
+        name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
+        found.append(
+            {
+                "name": task.get_name(),
+                "coroutine": str(name),
+                "frames": _awaiting(coroutine),
+            }
+        )
+    return _users_first(found)[:MOST_TASKS]
+
+
+def _users_first(rows: list[Row]) -> list[Row]:
+    return sorted(
+        rows,
+        key=lambda row: (not any(f["is_users"] for f in row["frames"]), row["name"]),
+    )
+
+
+def _began_turn(frame: FrameType | None) -> float | None:
+    """When the turn of an asyncio loop began that is at work; None if none is."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "_run_once" and "asyncio" in code.co_filename:
+            # Set behind the wait for what is ready; every handler runs after it.
+            began: object = frame.f_locals.get("end_time")
+            return began if isinstance(began, float) else None
+        frame = frame.f_back
+    return None
+
+
+def _frames_of(frame: FrameType | None) -> list[Row]:
+    found: list[FrameType] = []
+    while frame is not None and len(found) < MOST_FRAMES:
+        found.append(frame)
+        frame = frame.f_back
+    return _rows(reversed(found))
+
+
+def _awaiting(coroutine: Any) -> list[Row]:
+    """The frames of a coroutine and of what it waits for, and that waits for."""
+    found: list[FrameType] = []
+    while coroutine is not None and len(found) < MOST_FRAMES:
+        frame = _first(coroutine, "cr_frame", "gi_frame", "ag_frame")
+        if frame is None:
+            break
+        found.append(frame)
+        coroutine = _first(coroutine, "cr_await", "gi_yieldfrom", "ag_await")
+    return _rows(found)
+
+
+def _first(thing: object, *names: str) -> Any:
+    found = (getattr(thing, name, None) for name in names)
+    return next((value for value in found if value is not None), None)
+
+
+def _rows(frames: Iterable[FrameType]) -> list[Row]:
+    return [
+        {
+            "file": frame.f_code.co_filename,
+            "line": frame.f_lineno or frame.f_code.co_firstlineno,
+            "function": frame.f_code.co_name,
+            "code": linecache.getline(
+                frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals
+            ).strip(),
+            "is_users": is_users(frame.f_code.co_filename),
+        }
+        for frame in frames
+    ]
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is neither actorlib's nor of Python itself."""
+    if file.startswith((*OWN_FILES, "<frozen")):
+        return False
+    return not file.startswith(_LIBRARY) or any(name in file for name in _INSTALLED)

@@ -1,0 +1,282 @@
+"""What ``actorlib ps`` puts on the screen, writes for machines, and ends with."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.owners import Owner
+from rich.console import Console
+
+from actorlib._cli.pages import id_endings, in_bytes, in_time
+from actorlib._cli.ps import Listing, draw
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+BUSY = """
+import asyncio, time
+import actorlib
+from helpers.owners import listen, tell
+
+@actorlib.remote(num_gpus=1)
+class Model:
+    def predict(self):
+        time.sleep(1000)
+
+async def main():
+    async with actorlib.init(num_cpus=4, num_gpus=1, grace=0):
+        first = Model.options(name="m1").remote()
+        await first
+        second = Model.options(num_gpus=0.5, name="m2").remote()
+        calls = [first.predict.remote() for _ in range(3)]
+        await asyncio.sleep(0)
+        tell("ready")
+        await asyncio.to_thread(listen)
+
+asyncio.run(main())
+"""
+
+
+def actorlib(*words: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command as a user does."""
+    environ = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "TERM")}
+    return subprocess.run(
+        [sys.executable, "-m", "actorlib", *words],
+        capture_output=True,
+        text=True,
+        env=environ,
+        timeout=60,
+        check=False,
+    )
+
+
+def actor(**said: Any) -> Any:
+    return {
+        "id": "ab" * 16,
+        "class_name": "Model",
+        "name": "m1",
+        "label": "Model 'm1'",
+        "pid": 812,
+        "state": "alive",
+        "resources": {"GPU": 0.5},
+        "devices": {"0": 0.5},
+        "cpu": 12.3,
+        "pss": 20 * 2**20,
+        "rss": 60 * 2**20,
+        "pending": 3,
+        "running": 1,
+        "waiting": 2,
+        "restarts": 0,
+        "age": 61.0,
+        "death": "",
+        "why": "",
+        **said,
+    }
+
+
+def listing(*actors: Any, **said: Any) -> Listing:
+    found: Any = {
+        "pid": 800,
+        "user": "alice",
+        "program": "python train.py",
+        "version": "0.1.0",
+        "error": "",
+        "stuck": None,
+        "cpu": 3.0,
+        "pss": 2**30,
+        "rss": 2**31,
+        "total": {"CPU": 4.0, "GPU": 1.0, "memory": 2.0**34},
+        "available": {"CPU": 3.0, "GPU": 0.5, "memory": 2.0**34},
+        "object_store": {"live": 0, "warm": 0, "limit": 0},
+        "in_line": [],
+        "in_line_count": 0,
+        "actors": list(actors),
+        "functions": [],
+        **said,
+    }
+    return {"runtimes": [found]}
+
+
+def text(found: Listing, width: int = 200) -> str:
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
+    with console.capture() as capture:
+        console.print(draw(found))
+    return capture.get()
+
+
+def lines_with(page: str, word: str) -> list[str]:
+    return [" ".join(line.split()) for line in page.splitlines() if word in line]
+
+
+# Values.
+
+
+def test_page_when_an_actor_lives_then_a_row_tells_of_it() -> None:
+    page = text(listing(actor()))
+
+    assert lines_with(page, "m1") == [
+        "ababab Model 'm1' 812 alive 0 (0.5) 12 20 MiB 1 2 0 1m 1s"
+    ]
+    assert lines_with(page, "pid 800") == [
+        "pid 800, 'python train.py', actorlib 0.1.0, 3 % CPU, 1.0 GiB, 3 of 4 CPU "
+        "free, 0.5 of 1 GPU free, 16 GiB of 16 GiB memory free"
+    ]
+
+
+def test_page_when_memory_is_not_divided_then_its_column_says_so() -> None:
+    page = text(listing(actor(pss=None)))
+
+    assert "rss" in page
+    assert "pss" not in page
+    assert "60 MiB" in page
+
+
+def test_page_when_there_are_too_many_calls_then_all_are_counted_as_waiting() -> None:
+    page = text(listing(actor(running=None, waiting=None, pending=50_000)))
+
+    assert lines_with(page, "m1")[0].split()[-5:-2] == ["-", "50000", "0"]
+
+
+def test_page_when_somebody_waits_then_why_and_who_else_is_in_line() -> None:
+    why = "Model 'm2' waits for GPU=1: Model 'm1' has 0.5 of GPU 0"
+    page = text(
+        listing(
+            actor(name="m2", label="Model 'm2'", state="pending", pid=0, why=why),
+            in_line=["Model 'm2': GPU=1", "group g: 2 bundles"],
+            in_line_count=7,
+        )
+    )
+
+    assert why in page
+    assert page.count("Model 'm2': GPU=1") == 0
+    assert "group g: 2 bundles" in page
+    assert "and 5 more" in page
+
+
+def test_page_when_somebody_is_dead_then_how_it_ended() -> None:
+    page = text(listing(actor(state="dead", death="it was killed\nlast lines")))
+
+    assert lines_with(page, "it was killed") == ["Model 'm1': it was killed"]
+
+
+@pytest.mark.parametrize(
+    ("stuck", "said"),
+    [
+        ({"is_exact": True, "is_running": True}, "has been blocked for 12.3 s"),
+        ({"is_exact": False, "is_running": True}, "blocked for at least 12.3 s"),
+        ({"is_exact": False, "is_running": False}, "is not running"),
+    ],
+)
+def test_page_when_the_loop_is_stuck_then_since_when_and_where(
+    stuck: Any, said: str
+) -> None:
+    frame = {"file": "train.py", "line": 7, "function": "load", "code": "x = y()"}
+
+    page = text(listing(stuck={"seconds": 12.34, "frames": [frame], **stuck}))
+
+    assert said in page
+    assert lines_with(page, "train.py:7") == ["train.py:7 in load"]
+    assert lines_with(page, "x = y()") == ["x = y()"]
+
+
+def test_page_when_a_runtime_does_not_answer_then_why() -> None:
+    page = text(listing(error="pid 800 is stopped", version="", total={}, cpu=None))
+
+    assert "pid 800 is stopped" in page
+    assert "No actor" not in page
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "said"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 KiB"),
+        (10 * 2**20, "10 MiB"),
+        (2**60, "1048576 TiB"),
+    ],
+)
+def test_size_when_said_then_in_two_digits_or_more(
+    nbytes: int | None, said: str
+) -> None:
+    assert in_bytes(nbytes) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (None, "-"),
+        (0.9, "0s"),
+        (59, "59s"),
+        (60, "1m 0s"),
+        (3599, "59m 59s"),
+        (3600, "1h 0m"),
+        (90_000, "1d 1h"),
+    ],
+)
+def test_time_when_said_then_in_its_largest_units(
+    seconds: float | None, said: str
+) -> None:
+    assert in_time(seconds) == said
+
+
+def test_ids_when_they_end_alike_then_longer_endings_tell_them_apart() -> None:
+    ids = ["aa0000001", "ab0000001", "aa0000002"]
+
+    assert id_endings(ids) == {each: each[-8:] for each in ids}
+    assert id_endings([]) == {}
+    assert id_endings(["abc"]) == {"abc": "abc"}
+
+
+# The command.
+
+
+@on_linux
+@pytest.mark.process
+@pytest.mark.slow
+def test_command_when_a_program_is_busy_then_all_of_it_is_told(tmp_path: Path) -> None:
+    with Owner(BUSY, folder=tmp_path) as owner:
+        assert owner.told() == "ready"
+
+        told = actorlib("ps", "--pid", str(owner.pid), "--json")
+        page = actorlib("ps", "--pid", str(owner.pid))
+        owner.go_on()
+        owner.end()
+
+    assert (told.returncode, told.stderr) == (0, "")
+    (found,) = json.loads(told.stdout)["runtimes"]
+    m1, m2 = found["actors"]
+    assert found["pid"] == owner.pid
+    assert (m1["label"], m1["state"], m1["running"], m1["waiting"]) == (
+        "Model 'm1'",
+        "alive",
+        1,
+        2,
+    )
+    assert m1["devices"] == {"0": 1.0}
+    assert 0 < m1["pss"] < m1["rss"]
+    assert (m2["label"], m2["state"], m2["pid"]) == ("Model 'm2'", "pending", 0)
+    assert "Model 'm1'" in m2["why"]
+    assert (page.returncode, page.stderr) == (0, "")
+    (row,) = lines_with(page.stdout, " alive ")
+    assert f"Model 'm1' {m1['pid']} alive 0 (1)" in row
+
+
+@on_linux
+@pytest.mark.process
+@pytest.mark.slow
+def test_command_when_there_is_no_such_runtime_then_a_sentence_and_a_code() -> None:
+    told = actorlib("ps", "--pid", str(os.getpid()))
+
+    assert (told.returncode, told.stdout) == (3, "")
+    assert told.stderr.startswith(
+        f"actorlib: error: process {os.getpid()} has no runtime that can be asked"
+    )

@@ -1,0 +1,392 @@
+"""The door of a program in another process: who may ask, and that it goes with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.owners import Owner, Watched
+
+from actorlib._door.addresses import AbstractDoors, Address, FolderDoors, doors
+from actorlib._door.client import ask, find_runtimes
+from actorlib._door.protocol import BLOCKED, OK, question_frame
+from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"),
+]
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+NOBODY = 65534
+
+HEAD = """
+import asyncio, os, signal, sys, time
+import actorlib
+from helpers.actors import Echo
+from helpers.owners import listen, tell
+
+def stand_still():
+    tell("blocked")
+    listen()
+"""
+
+
+def program(does: str, *, options: str = "", run: str = "asyncio.run") -> str:
+    """A program with an actor, and what it does then."""
+    return f"""{HEAD}
+async def main():
+    async with actorlib.init(num_cpus=2, num_gpus=0{options}) as runtime:
+        echo = Echo.options(name="m1").remote()
+        tell(await echo.pid.remote())
+        {does}
+
+{run}(main())
+"""
+
+
+LISTENS = "await asyncio.to_thread(listen)"
+
+
+def places(pid: int) -> list[Address]:
+    return [found for found in doors().find() if found.pid == pid]
+
+
+def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> None:
+    with Owner(program(LISTENS), folder=tmp_path) as owner:
+        worker = owner.told()
+
+        (address,) = find_runtimes(owner.pid)
+        answer = ask(address, "status", patience=10)
+        owner.go_on()
+        assert owner.end() == 0
+
+    assert address.uid == os.geteuid()
+    assert answer.outcome == OK
+    assert [(row["name"], row["pid"]) for row in answer.value["actors"]] == [
+        ("m1", worker)
+    ]
+    assert places(owner.pid) == []
+
+
+@pytest.mark.parametrize("run", ["asyncio.run", "actorlib.run"])
+def test_program_when_its_loop_is_blocked_then_it_says_where(
+    tmp_path: Path, run: str
+) -> None:
+    with Owner(program("stand_still()", run=run), folder=tmp_path) as owner:
+        owner.told()
+        assert owner.told() == "blocked"
+
+        answer = ask(find_runtimes(owner.pid)[0], "status", patience=0.01)
+        owner.go_on()
+        assert owner.end() == 0
+
+    assert answer.outcome == BLOCKED
+    assert answer.value["seconds"] > 0
+    assert "stand_still" in [frame["function"] for frame in answer.value["frames"]]
+
+
+def test_program_when_its_loop_does_not_run_then_it_says_so(tmp_path: Path) -> None:
+    stops = f"""{HEAD}
+loop = asyncio.new_event_loop()
+async def main():
+    return await actorlib.init(num_cpus=1)
+runtime = loop.run_until_complete(main())
+stand_still()
+loop.run_until_complete(runtime.shutdown())
+loop.close()
+"""
+    with Owner(stops, folder=tmp_path) as owner:
+        assert owner.told() == "blocked"
+
+        answer = ask(find_runtimes(owner.pid)[0], "status", patience=0.01)
+        owner.go_on()
+        assert owner.end() == 0
+
+    assert answer.outcome == BLOCKED
+    assert not answer.value["is_running"]
+
+
+@pytest.mark.parametrize(
+    ("options", "environ"),
+    [
+        (", control=False", {}),
+        ("", {"ACTORLIB_CONTROL": "0"}),
+        (", engine='inline'", {}),
+    ],
+)
+def test_program_when_it_wants_no_door_then_it_has_none(
+    tmp_path: Path, options: str, environ: dict[str, str]
+) -> None:
+    ends = program(LISTENS, options=options)
+    with Owner(ends, folder=tmp_path, environ=environ) as owner:
+        owner.told()
+
+        with pytest.raises(RuntimeNotFoundError, match="has no runtime that can be"):
+            find_runtimes(owner.pid)
+        owner.go_on()
+        assert owner.end() == 0
+
+
+# However it ends.
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "os._exit(0)",
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        "raise ValueError",
+        "sys.exit(3)",
+    ],
+)
+def test_program_when_it_ends_then_nothing_is_left_of_its_door(
+    tmp_path: Path, end: str
+) -> None:
+    with Owner(program(end), folder=tmp_path) as owner:
+        owner.told()
+        owner.end()
+
+    assert places(owner.pid) == []
+    with pytest.raises(RuntimeNotFoundError, match=f"there is no process {owner.pid}"):
+        find_runtimes(owner.pid)
+
+
+def test_fork_when_its_parent_has_ended_then_it_has_nothing_of_the_door(
+    tmp_path: Path,
+) -> None:
+    forks = """
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        tell(pid)
+        await asyncio.to_thread(listen)
+        os._exit(0)
+    """
+    with Owner(program(forks.strip()), folder=tmp_path) as owner:
+        owner.told()
+        with Watched([owner.told()]) as fork:
+            ask(find_runtimes(owner.pid)[0], "status", patience=10)
+            owner.go_on()
+            owner.end()
+
+            assert fork.alive() != []
+            assert places(owner.pid) == []
+
+
+def test_runtime_when_another_follows_it_then_the_door_is_the_new_one_s(
+    tmp_path: Path,
+) -> None:
+    twice = f"""{HEAD}
+async def main():
+    for name in "ab":
+        async with actorlib.init(num_cpus=1, namespace=name):
+            echo = Echo.options(name=name).remote()
+            await echo
+            tell(name)
+            await asyncio.to_thread(listen)
+            del echo
+
+asyncio.run(main())
+"""
+    with Owner(twice, folder=tmp_path) as owner:
+        seen = []
+        for _ in range(2):
+            owner.told()
+            (address,) = find_runtimes(owner.pid)
+            answer = ask(address, "status", patience=10)
+            seen += [(row["name"], row["state"]) for row in answer.value["actors"]]
+            owner.go_on()
+        assert owner.end() == 0
+
+    assert seen == [("a", "alive"), ("b", "alive")]
+
+
+# Who may ask.
+
+
+def test_program_when_stopped_then_said_so(tmp_path: Path) -> None:
+    with Owner(program(LISTENS), folder=tmp_path) as owner:
+        owner.told()
+        (address,) = find_runtimes(owner.pid)
+        owner.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, owner.pid, os.WSTOPPED)
+
+        with pytest.raises(RuntimeUnreachableError, match="is stopped"):
+            ask(address, "status")
+        owner.signal(signal.SIGCONT)
+        owner.go_on()
+        assert owner.end() == 0
+
+
+def test_program_when_it_has_ended_since_it_was_found_then_said_so(
+    tmp_path: Path,
+) -> None:
+    with Owner(program(LISTENS), folder=tmp_path) as owner:
+        owner.told()
+        (address,) = find_runtimes(owner.pid)
+        owner.signal(signal.SIGKILL)
+        owner.end()
+
+    with pytest.raises(RuntimeUnreachableError, match="has ended while it was asked"):
+        ask(address, "status")
+
+
+ASKS = """
+import os, socket, sys
+os.seteuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.connect("\\0" + sys.argv[1])
+try:
+    sock.sendall(bytes.fromhex(sys.argv[2]))
+    print(sock.recv(1000))
+except ConnectionError:
+    print(b"")
+"""
+
+
+@AS_ROOT
+def test_door_when_another_user_asks_then_nothing_is_answered(tmp_path: Path) -> None:
+    with Owner(program(LISTENS), folder=tmp_path) as owner:
+        owner.told()
+        (address,) = find_runtimes(owner.pid)
+        asked = subprocess.run(
+            [
+                *(sys.executable, "-S", "-c", ASKS),
+                *(address.place[1:], question_frame("status", {}).hex()),
+            ],
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+        assert ask(address, "status", patience=10).outcome == OK
+        owner.go_on()
+        assert owner.end() == 0
+
+    assert asked.stdout == "b''\n"
+
+
+POSES = """
+import os, socket, sys
+os.seteuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.bind("\\0" + sys.argv[1])
+sock.listen()
+print("there", flush=True)
+sys.stdin.read()
+"""
+
+
+@AS_ROOT
+def test_client_when_another_user_poses_as_a_runtime_then_asked_nothing() -> None:
+    place = f"actorlib-door-{os.geteuid()}/{os.getpid()}-posing"
+    posing = subprocess.Popen(
+        [sys.executable, "-S", "-c", POSES, place],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with posing:
+        assert posing.stdout is not None
+        assert posing.stdout.readline() == "there\n"
+        (address,) = find_runtimes(os.getpid())
+
+        with pytest.raises(RuntimeUnreachableError, match="was asked nothing"):
+            ask(address, "status")
+        assert posing.stdin is not None
+        posing.stdin.close()
+
+
+def test_runtime_when_another_user_s_then_said_whose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Owner(program(LISTENS), folder=tmp_path) as owner:
+        owner.told()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "geteuid", lambda: NOBODY)
+            with pytest.raises(RuntimeUnreachableError, match="and root may look"):
+                find_runtimes(owner.pid)
+            with pytest.raises(RuntimeNotFoundError, match="but of others: pid"):
+                find_runtimes()
+        owner.go_on()
+        assert owner.end() == 0
+
+
+# Addresses.
+
+
+def test_table_when_it_has_anything_in_it_then_doors_alone_are_found(
+    tmp_path: Path,
+) -> None:
+    table = tmp_path / "unix"
+    head = "0000: 00000002 00000000 00010000 0001 01 "
+    table.write_text(
+        "Num       RefCount Protocol Flags    Type St Inode Path\n"
+        f"{head}100 @actorlib-door-1000/812-aa\n"
+        f"{head}101 @actorlib-door-1000/812-aa\n"
+        f"{head}102 @actorlib-door-0/7-bb\n"
+        f"{head}103 @actorlib-1000/nvidia/GPU-1/812\n"
+        f"{head}104 @actorlib-door-/812-aa\n"
+        f"{head}105 @actorlib-door-1000/x-aa\n"
+        f"{head}106 /run/actorlib-door-1000/812-aa\n"
+        f"{head}107\n"
+    )
+
+    assert AbstractDoors(str(table)).find() == [
+        Address(0, 7, "\0actorlib-door-0/7-bb"),
+        Address(1000, 812, "\0actorlib-door-1000/812-aa"),
+    ]
+    assert AbstractDoors(str(tmp_path / "none")).find() == []
+
+
+def test_folder_when_a_door_is_in_it_then_found_until_it_is_closed(
+    tmp_path: Path,
+) -> None:
+    there = FolderDoors(str(tmp_path / "doors"))
+    assert there.find() == []
+
+    listener, place, forget = there.listen()
+    found = there.find()
+    listener.close()
+    forget()
+
+    assert found == [Address(os.geteuid(), os.getpid(), place)]
+    assert (tmp_path / "doors").stat().st_mode & 0o777 == 0o700
+    assert there.find() == []
+
+
+def test_folder_when_a_killed_program_left_a_door_then_it_is_removed(
+    tmp_path: Path,
+) -> None:
+    there = FolderDoors(str(tmp_path / "doors"))
+    listener, _, _ = there.listen()
+    listener.close()
+
+    assert there.find() == []
+    assert list((tmp_path / "doors").iterdir()) == []
+
+
+def test_folder_when_others_may_enter_it_then_not_used(tmp_path: Path) -> None:
+    open_to_all: Any = tmp_path / "doors"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o755)
+    there = FolderDoors(str(open_to_all))
+
+    with pytest.raises(PermissionError, match="not this user's alone"):
+        there.listen()
+    assert there.find() == []
+
+
+def test_door_when_open_then_it_is_a_socket_that_nobody_inherits() -> None:
+    listener, _, forget = doors().listen()
+    with listener:
+        assert not listener.get_inheritable()
+        assert listener.type == socket.SOCK_STREAM
+    forget()

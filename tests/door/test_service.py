@@ -1,0 +1,346 @@
+"""Who asks at a door: whatever one does, the next is answered, the program goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Self
+
+import msgpack
+import pytest
+from helpers.actors import Echo
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import actorlib
+from actorlib._core.engine import find_engine, set_engine
+from actorlib._door.addresses import Address, doors
+from actorlib._door.client import ask
+from actorlib._door.door import Door
+from actorlib._door.protocol import (
+    BLOCKED,
+    MOST_ASKED,
+    OK,
+    OTHER_VERSION,
+    REFUSED,
+    FrameReader,
+    answer_frame,
+    question_frame,
+    read_answer,
+)
+from actorlib._door.service import MOST_VISITORS
+from actorlib.exceptions import RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actorlib._door.protocol import Answer
+
+LIMIT = 20.0
+
+
+class Household:
+    """An inline runtime with a door, on a loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._is_open = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()))
+
+    async def _live(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self._end = asyncio.Event()
+        async with actorlib.init(engine="inline", num_cpus=2, num_gpus=1):
+            self.engine: Any = find_engine()
+            self.door: Any = Door(self.engine)
+            self.echo = Echo.options(name="m1", num_gpus=1).remote()
+            await self.echo
+            self.waiting = Echo.options(name="m2", num_gpus=0.5).remote()
+            set_engine(None)  # it is that of another thread, and none of a test's
+            self._is_open.set()
+            await self._end.wait()
+            self.door.close()
+            del self.echo, self.waiting
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._is_open.wait(LIMIT)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.call_soon_threadsafe(self._end.set)
+        self._thread.join(LIMIT)
+
+    @property
+    def address(self) -> Address:
+        """Where the door is."""
+        place = self.door._place
+        return next(found for found in doors().find() if found.place == place)
+
+    def knock(self) -> socket.socket:
+        """A connection on which nothing was said."""
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(LIMIT)
+        sock.connect(self.address.place)
+        return sock
+
+    def names(self) -> list[str]:
+        """The actors that the door tells of."""
+        answer = ask(self.address, "status", patience=10)
+        assert answer.outcome == OK, answer
+        return [row["name"] for row in answer.value["actors"]]
+
+    def blocked(self) -> Blocked:
+        """Keeps the loop busy in a block."""
+        return Blocked(self.loop)
+
+
+class Blocked:
+    """A loop that does nothing else in the block."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_there, self._go_on = threading.Event(), threading.Event()
+
+    def __enter__(self) -> Self:
+        self._loop.call_soon_threadsafe(self.stand_still)
+        assert self._is_there.wait(LIMIT)
+        return self
+
+    def stand_still(self) -> None:
+        """What the loop does."""
+        self._is_there.set()
+        assert self._go_on.wait(LIMIT)
+
+    def __exit__(self, *_: object) -> None:
+        self._go_on.set()
+
+
+@pytest.fixture(scope="module")
+def household() -> Iterator[Household]:
+    with Household() as household:
+        yield household
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left(household: Household, nothing_is_left: None) -> Iterator[None]:
+    """Waits at the end until the door has closed what others have closed."""
+    del nothing_is_left  # it looks when that is done
+    yield
+    sock = household.knock()
+    sock.sendall(question_frame("none", {}))
+    assert answered(sock).outcome == REFUSED
+
+
+def answered(sock: socket.socket) -> Answer:
+    """What comes back, to its end."""
+    reader = FrameReader(2**30)
+    with sock:
+        while piece := sock.recv(reader.missing):
+            content = reader.take(piece)
+            if content is not None:
+                assert sock.recv(1) == b""
+                return read_answer(content)
+    raise EOFError
+
+
+def packed(value: object) -> bytes:
+    body = msgpack.packb(value)
+    return struct.pack("!I", len(body)) + body
+
+
+# What is answered.
+
+
+def test_status_when_asked_then_actors_and_who_holds_what_they_wait_for(
+    household: Household,
+) -> None:
+    answer = ask(household.address, "status", patience=10)
+
+    assert answer.outcome == OK
+    m1, m2 = answer.value["actors"]
+    assert (m1["name"], m1["state"], m1["running_calls"]) == ("m1", "alive", 0)
+    assert (m2["name"], m2["state"]) == ("m2", "pending")
+    assert "m1" in m2["why"]
+    assert answer.value["total"]["GPU"] == 1
+    assert answer.value["available"]["GPU"] == 0
+    assert answer.value["version"] == actorlib.__version__
+
+
+def test_stack_when_asked_then_the_threads_of_the_owner(household: Household) -> None:
+    with household.blocked():
+        answer = ask(household.address, "stack")
+
+    assert answer.outcome == OK
+    found = {row["name"]: row["frames"] for row in answer.value["threads"]}
+    standing = [frames for frames in found.values() if stands_still(frames)]
+    assert len(standing) == 1
+    assert "actorlib-door" not in found
+    assert any(row["coroutine"].endswith("_live") for row in answer.value["tasks"])
+
+
+def stands_still(frames: list[dict[str, Any]]) -> bool:
+    return any(frame["function"] == Blocked.stand_still.__name__ for frame in frames)
+
+
+def test_loop_when_blocked_then_since_when_and_where(household: Household) -> None:
+    with household.blocked():
+        answer = ask(household.address, "status", patience=0)
+
+        assert answer.outcome == BLOCKED
+        assert answer.value["is_running"]
+        assert answer.value["is_exact"]
+        assert answer.value["seconds"] > 0
+        assert stands_still(answer.value["frames"])
+    assert household.names() == ["m1", "m2"]
+
+
+def test_loop_when_blocked_then_many_who_ask_cost_it_one_callback(
+    household: Household,
+) -> None:
+    visits = household.door._service._visits
+    with household.blocked():
+        for _ in range(20):
+            assert ask(household.address, "status", patience=0).outcome == BLOCKED
+        assert len(visits._waiting) == 1
+        assert not visits._waiting[0].is_wanted
+    assert household.names() == ["m1", "m2"]
+    assert visits._waiting == []
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "said"),
+    [
+        ("stat", {}, "not asked 'stat'"),
+        ("status", {"dead": 1}, "dead takes true or false, not 1"),
+        ("status", {"all": True}, "'all' cannot be said"),
+        ("status", {"patience": -1}, "patience takes 0 to 10 seconds, not -1"),
+        ("status", {"patience": 11}, "patience takes 0 to 10 seconds, not 11"),
+        ("status", {"patience": float("nan")}, "patience takes"),
+        ("status", {"patience": "1"}, "patience takes"),
+        ("stack", {"dead": True}, "'dead' cannot be said"),
+    ],
+)
+def test_question_when_wrong_then_told_why(
+    household: Household, verb: str, options: dict[str, Any], said: str
+) -> None:
+    sock = household.knock()
+    sock.sendall(question_frame(verb, options))
+
+    _, outcome, value = answered(sock)
+    assert outcome == REFUSED
+    assert said in value
+
+
+def test_question_when_of_another_version_then_told_which_this_is(
+    household: Household,
+) -> None:
+    sock = household.knock()
+    sock.sendall(packed([2, ["whatever"]]))
+
+    _, outcome, value = answered(sock)
+    assert (outcome, value) == (OTHER_VERSION, actorlib.__version__)
+
+
+def test_client_when_the_runtime_is_of_another_version_then_told(
+    tmp_path: Any,
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(tmp_path / "door"))
+        listener.listen()
+
+        def serve() -> None:
+            sock, _ = listener.accept()
+            with sock:
+                sock.recv(4096)
+                sock.sendall(packed([7, OTHER_VERSION, "9.9"]))
+
+        with ThreadPoolExecutor(1) as serving:
+            serving.submit(serve)
+            address = Address(os.geteuid(), 1 << 22, str(tmp_path / "door"))
+            with pytest.raises(RuntimeUnreachableError, match=r"runs actorlib 9\.9"):
+                ask(address, "status")
+
+
+# Who means no good.
+
+
+def test_door_when_full_then_those_in_it_are_served_and_others_later(
+    household: Household,
+) -> None:
+    silent = [household.knock() for _ in range(2 * MOST_VISITORS)]
+    for sock in silent:
+        sock.close()
+
+    assert household.names() == ["m1", "m2"]
+
+
+def test_visitors_when_at_once_then_every_one_is_answered(household: Household) -> None:
+    with ThreadPoolExecutor(MOST_VISITORS) as asking:
+        asked = [asking.submit(household.names) for _ in range(3 * MOST_VISITORS)]
+
+    assert [each.result() for each in asked] == [["m1", "m2"]] * len(asked)
+
+
+def test_visitor_when_it_never_reads_then_others_are_served(
+    household: Household,
+) -> None:
+    deaf = [household.knock() for _ in range(MOST_VISITORS - 1)]
+    try:
+        for sock in deaf:
+            sock.sendall(question_frame("stack", {}))
+        assert household.names() == ["m1", "m2"]
+    finally:
+        for sock in deaf:
+            sock.close()
+
+
+_MOVES = st.one_of(
+    st.binary(max_size=80),
+    st.just(question_frame("status", {})),
+    st.just(question_frame("stack", {})),
+    st.just(question_frame("status", {})[:-1]),
+    st.just(answer_frame(OK, None)),
+    st.just(struct.pack("!I", 2**32 - 1)),
+    st.just(struct.pack("!I", MOST_ASKED) + bytes(100)),
+    st.just(bytes(64 * 1024)),
+    st.builds(packed, st.recursive(st.none() | st.integers(0, 9), st.lists)),
+    st.sampled_from(["half-close", "read", "close"]),
+)
+
+
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), _MOVES), max_size=12))
+def test_visitors_when_they_send_anything_then_the_next_is_answered(
+    household: Household, moves: list[tuple[int, Any]]
+) -> None:
+    socks = [household.knock() for _ in range(3)]
+    try:
+        for who, move in moves:
+            act(socks[who], move)
+    finally:
+        for sock in socks:
+            sock.close()
+
+    assert household.names() == ["m1", "m2"]
+
+
+def act(sock: socket.socket, move: Any) -> None:
+    """Does one thing; the other end may have gone by then."""
+    try:
+        if move == "half-close":
+            sock.shutdown(socket.SHUT_WR)
+        elif move == "close":
+            sock.close()
+        elif move == "read":
+            sock.recv(10, socket.MSG_DONTWAIT)
+        else:
+            sock.send(move, socket.MSG_DONTWAIT)
+    except OSError:
+        pass
