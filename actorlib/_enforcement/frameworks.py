@@ -48,6 +48,15 @@ _TORCH = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CO
 _TORCH_NAME = _TORCH[1]
 _TORCH_OPTION = "per_process_memory_fraction"
 _OTHER_BACKEND = "mallocasync"
+_READ = (
+    *_JAX_FRACTIONS,
+    _JAX_PREALLOCATE,
+    _JAX_ALLOCATOR,
+    _GROWTH,
+    _CUPY,
+    *_TORCH,
+)
+"""What the user may have said."""
 KNOWS_OPTION = (2, 13)
 """The oldest release of PyTorch that is known to read the option."""
 
@@ -108,28 +117,30 @@ def limits(
     # framework is told goes for each of them.
     share, tier = min(shares, key=lambda one: _budget(*one)[0])
     fraction, nbytes = _budget(share, tier)
+    # Once each: the environment of a process is slow to ask.
+    said = {name: value for name in _READ if (value := environ.get(name)) is not None}
     environment: dict[str, str] = {}
     hooks: dict[str, float] = {}
-    remarks = _remarks(share, nbytes, environ)
+    remarks = _remarks(share, nbytes, said)
     if share.device.family == "intel":
-        if not _torch_said(environ):
+        if not _torch_said(said):
             hooks["torch.xpu"] = fraction
         return Limits(environment, hooks, remarks)
-    if not any(name in environ for name in _JAX_FRACTIONS):
+    if not any(name in said for name in _JAX_FRACTIONS):
         environment[_JAX_FRACTION] = _decimal(fraction)
-    if _JAX_PREALLOCATE not in environ:
+    if _JAX_PREALLOCATE not in said:
         environment[_JAX_PREALLOCATE] = "false"
-    if _GROWTH not in environ:
+    if _GROWTH not in said:
         environment[_GROWTH] = "true"
-    if _CUPY not in environ:
+    if _CUPY not in said:
         percent = f"{_decimal(100 * fraction)}%"
         environment[_CUPY] = percent if nbytes is None else str(nbytes)
     if nbytes is not None:
         hooks["tensorflow"] = max(1, nbytes // _MIB)
-    if not _torch_said(environ):
+    if not _torch_said(said):
         hooks["torch.cuda"] = fraction
         if packages.torch_reads_option and share.device.family == "nvidia":
-            environment |= _torch_option(environ, fraction)
+            environment |= _torch_option(said, fraction)
     return Limits(environment, hooks, remarks)
 
 
@@ -145,22 +156,22 @@ def _budget(share: Share, tier: Tier) -> tuple[float, int | None]:
     return nbytes / total, nbytes
 
 
-def _torch_option(environ: Mapping[str, str], fraction: float) -> dict[str, str]:
+def _torch_option(said: Mapping[str, str], fraction: float) -> dict[str, str]:
     """The variable with the fraction behind what the user has there."""
-    name = next((name for name in _TORCH if environ.get(name)), _TORCH_NAME)
-    said = environ.get(name, "")
-    if _OTHER_BACKEND in said.lower():
+    name = next((name for name in _TORCH if said.get(name)), _TORCH_NAME)
+    own = said.get(name, "")
+    if _OTHER_BACKEND in own.lower():
         return {}  # it is not known to read the option
     option = f"{_TORCH_OPTION}:{_decimal(fraction)}"
-    return {name: f"{said.rstrip(', ')},{option}" if said else option}
+    return {name: f"{own.rstrip(', ')},{option}" if own else option}
 
 
-def _torch_said(environ: Mapping[str, str]) -> bool:
-    return any(_TORCH_OPTION in environ.get(name, "") for name in _TORCH)
+def _torch_said(said: Mapping[str, str]) -> bool:
+    return any(_TORCH_OPTION in said.get(name, "") for name in _TORCH)
 
 
 def _remarks(
-    share: Share, nbytes: int | None, environ: Mapping[str, str]
+    share: Share, nbytes: int | None, said: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Says what the limits do not reach."""
     remarks: list[str] = []
@@ -175,10 +186,10 @@ def _remarks(
         remarks.append(
             "TensorFlow has no limit, as the memory of the device is unknown"
         )
-    if is_jax and environ.get(_JAX_ALLOCATOR, "").lower() == "platform":
+    if is_jax and said.get(_JAX_ALLOCATOR, "").lower() == "platform":
         remarks.append(f"JAX has no limit with {_JAX_ALLOCATOR}=platform")
-    kept = [n for n in (*_JAX_FRACTIONS, _CUPY) if is_jax and n in environ]
-    kept += [n for n in _TORCH if _TORCH_OPTION in environ.get(n, "")]
+    kept = [n for n in (*_JAX_FRACTIONS, _CUPY) if is_jax and n in said]
+    kept += [n for n in _TORCH if _TORCH_OPTION in said.get(n, "")]
     if kept:
         remarks.append(f"{', '.join(kept)} is as it was set")
     return tuple(remarks)

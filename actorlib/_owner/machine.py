@@ -153,11 +153,17 @@ class LocalNode:
         """
         return self._launcher.launch(name, has_devices=bool(lease.shares))
 
-    def environment(self, lease: Lease, options: ActorOptions) -> dict[str, str | None]:
-        """Makes the variables that a worker sets before it imports the user's code."""
+    def environment(
+        self, lease: Lease, options: ActorOptions
+    ) -> tuple[dict[str, str | None], dict[str, float] | None]:
+        """Makes what a worker sets before it imports the user's code.
+
+        Returns:
+            Its variables, and what it tells frameworks that have none for it.
+        """
         its_own = self._launcher.environment
         if its_own is None:
-            return {}
+            return {}, None
         environ = self._host.environ
         own = variables_of(options.runtime_env, environ)
         # A copy of the environment takes as long as the rest of a placement's options.
@@ -171,28 +177,17 @@ class LocalNode:
             **environment(lease, self.inventory, hide=hide, environ=environ),
             **own,  # the user's word is the last
         }
-        if lease.shares:  # but for what is put behind it
-            made |= self.enforcement.limits(lease, options, known).environment
-        return made
-
-    def framework_limits(
-        self, lease: Lease, options: ActorOptions
-    ) -> dict[str, float] | None:
-        """Says what a worker tells frameworks that have no variable for it."""
-        if not lease.shares or self.is_shared:
-            return None
-        known = self._known(options)
-        return self.enforcement.limits(lease, options, known).hooks or None
+        if not lease.shares:
+            return made, None
+        limits = self.enforcement.limits(lease, options, known)
+        # The user's word is among what was known, and what is put behind it is here.
+        return made | limits.environment, limits.hooks or None
 
     def share(self, lease: Lease, options: ActorOptions) -> ActorShare:
         """Tells what is held, and what makes it hold."""
-        return self.enforcement.shown(lease, options, self._known(options))
-
-    def _known(self, options: ActorOptions) -> Mapping[str, str]:
-        """The variables that a worker has by its owner's and its user's word."""
         environ = self._host.environ
         own = variables_of(options.runtime_env, environ)
-        return {**environ, **own} if own else environ
+        return self.enforcement.shown(lease, options, {**environ, **own})
 
     def watch_memory(self, process: WorkerProcess, label: str, asked: int) -> None:
         """Watches the host's memory that a worker has, which asked for so many bytes.
@@ -215,7 +210,7 @@ class LocalNode:
 
     def mask(self, lease: Lease, options: ActorOptions) -> str | None:
         """Says what the visibility variable of a worker with this lease is."""
-        environment = self.environment(lease, options)
+        environment, _ = self.environment(lease, options)
         held = {share.device.family for share in lease.shares}
         masks = [
             environment.get(family.visible_env)
@@ -444,7 +439,7 @@ class WorkerStarter:
         node, options, interface = self._node, record.options, record.interface
         if definition.runs is not None and not lease.shares:
             lease = Lease(amounts=definition.runs.amounts)  # that of what it runs
-        environment = node.environment(lease, options)
+        environment, framework_limits = node.environment(lease, options)
         threads = environment.get("OMP_NUM_THREADS") or ""
         is_async = interface.is_async
         env = options.runtime_env or {}
@@ -465,7 +460,7 @@ class WorkerStarter:
             max_unread=interface.max_unread,
             grace=self.grace,
             environment=environment,
-            framework_limits=node.framework_limits(lease, options),
+            framework_limits=framework_limits,
             path=_path(directory),
             directory=directory,
             threads=int(threads) if threads.isdecimal() else None,
