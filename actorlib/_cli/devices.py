@@ -19,7 +19,7 @@ from rich.table import Table
 
 import actorlib
 from actorlib._enforcement.enforcement import divided, find_facts
-from actorlib._enforcement.tiers import faults
+from actorlib._enforcement.tiers import Facts, faults
 from actorlib.accelerators import Host, discover, families, inventory
 from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claimants
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from actorlib._enforcement.tiers import Facts
     from actorlib.accelerators import Accelerator, Detection, Device, Rejected
 
 
@@ -138,7 +137,7 @@ class Summary(TypedDict):
 def summarize(
     detections: Sequence[Detection],
     accelerators: Sequence[Accelerator],
-    environ: Mapping[str, str],
+    host: Host,
     took: float,
     claims: Mapping[Device, Sequence[Claimant]] | None = None,
 ) -> Summary:
@@ -147,20 +146,16 @@ def summarize(
     Args:
         detections: What ``discover`` returned for these families.
         accelerators: The families.
-        environ: The owner's environment.
+        host: The machine.
         took: How many seconds it took to find out.
         claims: Who has claimed devices; None for nobody. Default: None.
     """
     found = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
-    facts = find_facts(
-        Host(), [device for devices in divided(found).values() for device in devices]
-    )
-    shares = {
-        device: _shares(device, facts)
-        for devices in divided(found).values()
-        for device in devices
-    }
+    environ = host.environ
+    parted = [device for listed in divided(found).values() for device in listed]
+    facts = find_facts(host, parted) if parted else Facts()
+    shares = {device: _shares(device, facts) for device in parted}
     offered = {detection.family: detection for detection in found.detections}
     names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
         *_OTHER_VARIABLES
@@ -305,7 +300,7 @@ def show(
     claims = DeviceClaims(host).claimants(
         device for detection in detections for device in detection.devices
     )
-    summary = summarize(detections, every, host.environ, took, claims)
+    summary = summarize(detections, every, host, took, claims)
     # Not markup: device names and reasons are the machine's own words.
     console = Console(markup=False, emoji=False, highlight=False)
     if as_json:

@@ -125,7 +125,7 @@ def test_inventory_when_the_mask_leaves_nothing_then_nothing_can_be_declared(
     host = nvidia_machine(machine, environ=environ)
     found = discover(host)
     kind = family.kind.name
-    told = summarize(found, families(), host.environ, took=0)["kinds"][kind]
+    told = summarize(found, families(), host, took=0)["kinds"][kind]
 
     if said is None:
         assert len(inventory(found, {kind: 9}).devices[kind]) == 9

@@ -111,6 +111,20 @@ def test_page_when_there_are_devices_then_it_says_how_to_ask(shown: Shown) -> No
     assert "declared" not in text
 
 
+def test_page_when_parts_can_be_held_then_it_says_what_makes_them_hold(
+    shown: Shown,
+) -> None:
+    cards = shown.text(nvidia_host(*CARDS))
+    others = shown.text(RecordedHost(), Odd(odd()))
+
+    assert "Shares of GPU 0, 1, 2, 3 can be made to hold by frameworks, " in cards
+    assert (
+        "Shares of GPU 0 can be made to hold by nothing; not by frameworks: no "
+        "framework is known that takes a limit for odd devices; not by watchdog, mps, "
+        "cgroup: GPU 0 is no NVIDIA device."
+    ) in others
+
+
 def test_page_when_a_mask_is_cut_then_it_says_what_is_hidden_and_why(
     shown: Shown,
 ) -> None:

@@ -65,7 +65,7 @@ def summary_of(host: Host, *asked: Accelerator, taken_by: int = 0) -> Summary:
         for device in detection.devices
         if taken_by
     }
-    return summarize(found, every, host.environ, 0.25, claims)
+    return summarize(found, every, host, 0.25, claims)
 
 
 def family_of(summary: Summary, name: str) -> FamilyFound:
