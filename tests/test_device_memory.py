@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from helpers.actors import running
-from helpers.gpus import MEMORY, Model, OneCard
+from helpers.gpus import MEMORY, Model, OneCard, wait_on_the_card
 from helpers.host import GIB
 
 from actorlib.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
     DeviceMemoryExceeded,
+    WorkerCrashedError,
 )
 
 pytestmark = pytest.mark.memory
@@ -195,3 +196,48 @@ async def test_constructor_when_it_fails_otherwise_then_nothing_of_that(
         card.let_go(pid)
 
     assert "60.0 GiB" not in str(caught.value)
+
+
+async def test_call_when_out_of_device_memory_then_its_traceback_says_who_had_what(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None):
+        actor, pid = await greedy(card)
+        await asyncio.sleep(2)
+        with pytest.raises(RuntimeError) as caught:
+            await actor.fail.remote("CUDA error: out of memory")
+        with pytest.raises(RuntimeError) as other:
+            await actor.fail.remote("no")
+        card.let_go(pid)
+
+    assert f"GPU 0: Model (pid {pid}) 60.0 GiB" in str(caught.value.__cause__)
+    assert "60.0 GiB" not in str(other.value.__cause__)
+
+
+async def test_snapshot_when_the_whole_device_is_held_then_nobody_watches(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None) as runtime:
+        actor = await Model.options(num_gpus=1).remote()
+        card.use(await actor.pid.remote())
+        await asyncio.sleep(3)
+
+        [info] = runtime.snapshot().actors
+        assert info.device_memory == {}
+        card.let_go(info.pid)
+
+
+async def test_overuse_when_a_function_has_too_much_then_its_call_says_so(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None, device_memory_overuse="kill") as runtime:
+        call = wait_on_the_card.remote()
+        await asyncio.sleep(1)
+        [group] = runtime.snapshot().worker_groups
+        [pid] = group.pids
+        card.use(pid, TOO_MUCH)
+        with pytest.raises(WorkerCrashedError) as caught:
+            await call
+        card.let_go(pid)
+
+    assert caught.value.exit.cause == "device memory exceeded"

@@ -4,7 +4,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Gate, Target, end_of, living, running
+from helpers.actors import (
+    AsyncCaller,
+    Caller,
+    Gate,
+    Target,
+    drained,
+    end_of,
+    living,
+    running,
+)
 from helpers.machines import Pretend, gpus, ids, refused
 
 import actorlib
@@ -274,6 +283,7 @@ async def test_a_wish_when_nobody_holds_the_other_then_it_keeps_it_not_alive(
     await end
 
     assert "is dead" in await refused(wish.remote())
+    await drained()
     assert pairs.available_resources()["GPU"] == 4
 
 

@@ -32,8 +32,8 @@ class ActorInfo:
         is_detached: Whether it lives without a handle.
         placement_group: The id in hex of the group that it is in, or None.
         awaits_arguments: Whether it is pending as an argument has no value yet.
-        device_memory: Bytes that its processes had of each device when NVML was asked
-            last, by the id of the device; empty where nobody says.
+        device_memory: Bytes that its processes had of each device that it shares when
+            NVML was asked last, by the id of the device; empty where nobody watches.
         started_at: When it was ready for calls for the first time, in seconds since
             the epoch; None until then. A restart does not change it.
         ended_at: When it was dead for good; None until then.

@@ -13,6 +13,7 @@ from actorlib._enforcement.drains import Drains
 from actorlib._enforcement.gpu_processes import Occupant, Occupants
 from actorlib._enforcement.memory_watch import MemoryWatch
 from actorlib._enforcement.nvml_session import NvmlSession
+from actorlib._enforcement.watchdog import watched_shares
 
 if TYPE_CHECKING:
     import asyncio
@@ -91,6 +92,24 @@ class GpuWatch:
     def left(self, process: HasPid) -> None:
         """Begins to drain what a worker held whose process is gone."""
         self.drains.left(process)
+
+    def used(self, process: HasPid | None) -> dict[str, int]:
+        """Returns what a worker had at the last look of devices that it shares.
+
+        Args:
+            process: The worker, or the last of one that is dead.
+
+        Returns:
+            Bytes by the id of the device; without those of which nobody says it.
+        """
+        occupant = self.occupants.find(process)
+        if occupant is None:
+            return {}
+        return {
+            share.device.id: used
+            for device, share in watched_shares(occupant).items()
+            if (used := occupant.used.get(device)) is not None
+        }
 
     def stop(self) -> None:
         """Waits for nothing any more, and looks at nothing: the runtime ends."""

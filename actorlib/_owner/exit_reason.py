@@ -193,9 +193,14 @@ def under_way(record: ActorRecord, sent: Sequence[str]) -> tuple[str, ...]:
     )
 
 
+def is_out_of_memory(summary: str) -> bool:
+    """Whether the last line of a traceback says so, as CUDA's and PyTorch's do."""
+    return "out of memory" in summary.lower()
+
+
 def _crowded(evidence: ExitEvidence) -> str:
     """Says who has a device on which there was not enough memory, for PyTorch & co."""
-    if "out of memory" not in evidence.constructor.lower() or not evidence.on_devices:
+    if not (is_out_of_memory(evidence.constructor) and evidence.on_devices):
         return ""
     return f" (at the last look at its devices: {evidence.on_devices})"
 

@@ -9,6 +9,7 @@ import platform
 import re
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -19,11 +20,12 @@ from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import OFF
+from actorlib._owner.exit_reason import is_out_of_memory
 from actorlib._owner.teardown import Cleanup
 from actorlib._owner.worker_session import WorkerSession
 from actorlib._scheduler.catalogue import type_names
 from actorlib._wire.actor_config import ActorConfig
-from actorlib._wire.messages import START, Frame
+from actorlib._wire.messages import FAILURE, START, Frame
 from actorlib._wire.serialization import dump
 from actorlib.accelerators import (
     Host,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
+    from actorlib._enforcement.memory_watch import MemoryWatch
     from actorlib._enforcement.resident_watch import ResidentWatch
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
@@ -372,13 +375,16 @@ class WorkerStarter:
         number = next(self._session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)
+        settle, gpus = router.settle, self._node.enforcement.gpus
+        if gpus is not None and gpus.occupants.find(process) is not None:
+            settle = partial(_settle_with_users, gpus.memory, process, settle)
         session = WorkerSession(
             self.loop,
             record.id,
             number,
             prefix,
             process,
-            router.settle,
+            settle,
             router.settle_scalar,
             router.item,
             self._object_store.share_with(prefix),
@@ -479,6 +485,20 @@ class WorkerStarter:
     def note_memory_kills(self) -> None:
         """Looks as ``is_memory_short`` does; see LocalNode."""
         self._node.note_memory_kills()
+
+
+def _settle_with_users(
+    memory: MemoryWatch,
+    process: WorkerProcess,
+    settle: Callable[[Frame], None],
+    frame: Frame,
+) -> None:
+    """Passes an answer on; of one that a device is full, also who had what there."""
+    if frame[0] == FAILURE and is_out_of_memory(frame[3]):
+        users = memory.who_has_what(process)
+        text = f"{frame[4]}\n(at the last look at its devices: {users})"
+        frame = (*frame[:4], text, *frame[5:])
+    settle(frame)
 
 
 def _look_around(

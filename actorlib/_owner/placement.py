@@ -96,14 +96,9 @@ class ActorPlacement:
         return None if gpus is None else gpus.drains.of(self.record.process)
 
     def device_memory(self) -> dict[str, int]:
-        """Returns the bytes that the worker had of each device at the last look."""
-        gpus, found = self._placer.gpus, dict[str, int]()
-        occupant = gpus and gpus.occupants.find(self.record.process)
-        for share in occupant.lease.shares if occupant else ():
-            used = occupant and occupant.used.get(share.device.uuid or "")
-            if used is not None:
-                found[share.device.id] = used
-        return found
+        """Returns the bytes that the worker had of devices it shares; see GpuWatch."""
+        gpus = self._placer.gpus
+        return {} if gpus is None else gpus.used(self.record.process)
 
     def who_has_what(self) -> str:
         """Says who had how much of the devices at the last look; may be empty."""

@@ -91,6 +91,7 @@ async def shared(
                     if runtime.snapshot().actors:
                         gc.collect()  # a caught error keeps handles in a cycle
                     await settled()
+                    await drained(engine)
                     set_engine(None)
 
         try:
@@ -100,6 +101,18 @@ async def shared(
             shown = memory._foreign
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
+
+
+async def drained(engine: LocalEngine | None = None) -> None:
+    """Waits until no share of a device drains, as NVML is asked in a thread.
+
+    Args:
+        engine: Whose shares. Default: None, for those of the runtime that runs.
+    """
+    engine = engine or cast("LocalEngine", find_engine())
+    for drain in list(engine.actor_table.placer.draining):
+        if not drain.is_over:
+            await drain.ended()
 
 
 @asynccontextmanager

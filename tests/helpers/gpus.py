@@ -70,6 +70,10 @@ class Model:
         """Its process."""
         return os.getpid()
 
+    def fail(self, trouble: str) -> None:
+        """Raises."""
+        raise RuntimeError(trouble)
+
     def wait(self) -> None:
         """Never returns."""
         threading.Event().wait()
@@ -77,6 +81,12 @@ class Model:
     def crash(self) -> None:
         """Ends its process."""
         os._exit(3)
+
+
+@actorlib.remote(num_gpus=0.5, max_retries=0)
+def wait_on_the_card() -> None:
+    """Never returns."""
+    threading.Event().wait()
 
 
 @actorlib.remote(num_gpus=1, max_calls=1)
