@@ -302,7 +302,7 @@ def annotations_of(made: typing.Any) -> Iterator[tuple[str, str]]:
             for name in named_by(annotation, file_of(function)):
                 yield function.__qualname__, name
     if dataclasses.is_dataclass(made):
-        module = file_of(made.__init__)
+        module = str(made.__init__.__module__)
         for field in dataclasses.fields(made):
             for name in named_by(field.type, module):
                 yield f"{made.__name__}.{field.name}", name

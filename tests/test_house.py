@@ -72,6 +72,7 @@ PURE = [
     "_core.shares",
     "_core.snapshot",
     "_core.validation",
+    "_core.value",
     "_door.protocol",
     "_enforcement.caps",
     "_enforcement.frameworks",

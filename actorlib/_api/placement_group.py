@@ -15,7 +15,6 @@ by itself; what is merely counted (CPUs, memory) lies nowhere:
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import current_engine, find_engine
@@ -30,6 +29,7 @@ from actorlib._core.group_spec import (
 )
 from actorlib._core.public import public
 from actorlib._core.validation import check_seconds
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -3,6 +3,7 @@
 In reading order:
 
 * ``public``: names the module that users import a public class or function from.
+* ``value``: dataclasses whose methods are generated when they are first used.
 * ``kinds``: the kinds of devices, and how much of each may be asked for at once.
 * ``resources``: what is asked for and what there is: named amounts, in exact integers.
 * ``validation``: what an option may be: each check raises TypeError or ValueError and

@@ -6,7 +6,7 @@ two equal.
 """
 
 from collections.abc import Mapping, Sequence  # types that are asked for
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypedDict, cast
 
 from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec
@@ -28,6 +28,7 @@ from actorlib._core.validation import (
     checked_options,
     given_options,
 )
+from actorlib._core.value import dataclass
 
 ACCELERATORS = ("hide", "inherit")
 PLACEMENTS = ("pack", "spread")

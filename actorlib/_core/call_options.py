@@ -6,7 +6,6 @@ keywords, a dataclass for whoever reads them. A test keeps the two equal.
 
 import warnings
 from collections.abc import Mapping, Sequence  # types that are asked for
-from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from actorlib._core.public import public
@@ -22,6 +21,7 @@ from actorlib._core.validation import (
     checked_options,
     given_options,
 )
+from actorlib._core.value import dataclass
 
 RAYS_NAMES = {"_generator_backpressure_num_objects": "backpressure"}
 """What Ray calls some of them."""

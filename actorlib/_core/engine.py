@@ -19,10 +19,10 @@ import weakref
 from collections import Counter
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from actorlib._core.labels import Label
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     import asyncio

@@ -5,7 +5,7 @@ keywords, a dataclass for whoever reads them. A test keeps the two equal.
 """
 
 from collections.abc import Mapping, Sequence  # types that are asked for
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import ClassVar, Literal, TypedDict, cast
 
 from actorlib._core.actor_options import ActorOptions
@@ -25,6 +25,7 @@ from actorlib._core.validation import (
     checked_options,
     given_options,
 )
+from actorlib._core.value import dataclass
 
 
 @public("actorlib")

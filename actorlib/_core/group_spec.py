@@ -7,11 +7,12 @@ reserved together or not at all. Actors are then placed inside a bundle.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NewType, cast
 
 from actorlib._core.kinds import GPU
 from actorlib._core.resources import CPU, MEMORY, Resources, request
+from actorlib._core.value import dataclass
 
 PACK, SPREAD = "PACK", "SPREAD"
 STRICT_PACK, STRICT_SPREAD = "STRICT_PACK", "STRICT_SPREAD"

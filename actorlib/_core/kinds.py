@@ -9,9 +9,8 @@ where it is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 
 UNITS = 10_000
 """Units in one whole CPU, device, or one of a custom resource."""

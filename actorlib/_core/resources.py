@@ -19,11 +19,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from numbers import Rational, Real
 from types import MappingProxyType
 
 from actorlib._core.kinds import GPU, KINDS, NEURON_CORES, UNITS
+from actorlib._core.value import dataclass
 
 CPU = "CPU"
 MEMORY = "memory"

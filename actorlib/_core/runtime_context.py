@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._core.current_call import deadline_of, is_late, running
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

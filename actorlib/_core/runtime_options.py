@@ -1,7 +1,7 @@
 """What may be said about a runtime: checked once, then frozen."""
 
 from collections.abc import Callable, Mapping, Sequence  # types that are asked for
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import iscoroutinefunction
 from typing import Literal, TypeAlias, TypedDict, cast
 
@@ -17,6 +17,7 @@ from actorlib._core.validation import (
     check_text,
     checked_modules,
 )
+from actorlib._core.value import dataclass
 from actorlib.exceptions import DeviceMemoryExceeded
 
 ENGINES = ("local", "inline", "ray")

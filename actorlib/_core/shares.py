@@ -1,9 +1,9 @@
 """Shares of devices as users speak of them: how they are to hold, and how they do."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 
 EnforcementWord: TypeAlias = Literal[
     "auto", "off", "frameworks", "watchdog", "mps", "cgroup"

@@ -1,11 +1,12 @@
 """The state of a runtime at one moment, as rows."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 from actorlib._core.public import public
 from actorlib._core.shares import ActorShare
+from actorlib._core.value import dataclass
 
 
 @public("actorlib")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from actorlib._core.group_spec import GroupId
 from actorlib._core.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
 from actorlib._core.labels import Label
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

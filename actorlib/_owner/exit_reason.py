@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actorlib._core.value import dataclass
 from actorlib._owner.restart_policy import Fault
 from actorlib._processes.log_tail import FATAL
 from actorlib.exceptions import (

@@ -7,8 +7,9 @@ starts interpreters, and ``InlineLauncher``, in another room, starts threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     import asyncio

@@ -21,9 +21,10 @@ import os
 import sys
 from collections import OrderedDict, deque
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
+from actorlib._core.value import dataclass
 from actorlib._processes.log_tail import FATAL, log_tail
 
 if TYPE_CHECKING:

@@ -15,12 +15,13 @@ who holds something may wait for them.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.group_spec import ANY_BUNDLE
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import add
+from actorlib._core.value import dataclass
 from actorlib._scheduler.overtaking import delays_nobody
 from actorlib._scheduler.request import Priority
 from actorlib.accelerators.base import Lease, Share

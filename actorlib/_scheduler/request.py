@@ -11,10 +11,10 @@ whole or not at all, waits in the same queue as actors, and is given back as one
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.group_spec import ANY_BUNDLE
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

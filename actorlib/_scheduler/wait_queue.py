@@ -41,11 +41,12 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, insort
 from collections import Counter, OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappop, heappush, merge
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from actorlib._core.value import dataclass
 from actorlib._scheduler.overtaking import MAX_AMOUNTS, delays_nobody
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Priority
 

@@ -7,8 +7,9 @@ loans: those are the tuples of a frame (``fd_passing``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
+
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

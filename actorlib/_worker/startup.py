@@ -16,13 +16,13 @@ import sys
 import traceback
 from collections.abc import Coroutine
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import ActorExit
 from actorlib._core.interface import CALL, READY, class_of, interface_of_source
 from actorlib._core.labels import Label
+from actorlib._core.value import dataclass
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from actorlib._core.kinds import UNITS
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 from actorlib.accelerators.masks import PLAIN, Mask, Syntax, choose, read_mask
 
 if TYPE_CHECKING:

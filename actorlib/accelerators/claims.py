@@ -15,10 +15,10 @@ import contextlib
 import os
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping

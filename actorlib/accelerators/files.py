@@ -7,9 +7,9 @@ and both are what people ask about: "it is there, why do I not get it?".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actorlib._core.value import dataclass
 from actorlib.accelerators.base import Rejected
 
 if TYPE_CHECKING:

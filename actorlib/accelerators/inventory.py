@@ -6,12 +6,13 @@ variable: what has to be settled between families is settled here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
 from actorlib._core.kinds import KINDS, Kind
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 from actorlib.accelerators.base import Rejected
 from actorlib.accelerators.claims import describe_claimants, describe_claims
 from actorlib.accelerators.discovery import families

@@ -20,11 +20,12 @@ CPUs the second one is for media.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from actorlib._core.kinds import GPU
+from actorlib._core.value import dataclass
 from actorlib.accelerators.base import Device, Rejected
 from actorlib.accelerators.files import closed
 from actorlib.accelerators.pci import Pci, read_pci

@@ -15,10 +15,10 @@ family that differs says so in its ``Syntax``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,8 +7,9 @@ many vendors, and only the PCI ids tell them apart.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
