@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _INTERRUPTED = 130
+_ACTOR = (
+    "its name, its pid, its id or the end of that, or its class if it is the only one"
+)
 _EXIT_CODES = {RuntimeNotFoundError: 3, RuntimeUnreachableError: 4}
 
 
@@ -57,11 +60,27 @@ def _run(asked: argparse.Namespace) -> int:
         from actorlib._cli import ps  # noqa: PLC0415  # likewise
 
         return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
+    elif asked.command == "calls":
+        from actorlib._cli import calls  # noqa: PLC0415  # likewise
+
+        return calls.show(as_json=asked.json, word=asked.actor, pid=asked.pid)
+    elif asked.command in ("explain", "kill"):
+        return _about_an_actor(asked)
     else:
         from actorlib._cli.demo import demo  # noqa: PLC0415  # likewise
 
         demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
     return 0
+
+
+def _about_an_actor(asked: argparse.Namespace) -> int:
+    from actorlib._cli import one_actor  # noqa: PLC0415  # likewise
+
+    if asked.command == "explain":
+        return one_actor.explain(asked.actor, as_json=asked.json, pid=asked.pid)
+    return one_actor.kill(
+        asked.actor, as_json=asked.json, is_restarted=asked.restart, pid=asked.pid
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -124,6 +143,42 @@ def _parser() -> argparse.ArgumentParser:
     _about_a_runtime(ps)
     ps.add_argument(
         "--all", action="store_true", help="list the actors that are dead, too"
+    )
+    calls = commands.add_parser(
+        "calls",
+        help="list the calls under way: where they are, since when, who made them",
+        description="Lists the calls that have no answer yet: their id, what is "
+        "called, whether they run or what they wait for, how old they are, in how many "
+        "seconds their time is over, and which call made them. 10,000 are shown at the "
+        "most.",
+        epilog="example: actorlib calls m1",
+    )
+    _about_a_runtime(calls)
+    calls.add_argument(
+        "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
+    )
+    explain = commands.add_parser(
+        "explain",
+        help="say why an actor waits and who has what it waits for, or where it is",
+        description="Says why an actor of a runtime waits, and who has what it waits "
+        "for, or where it is, or how it ended.",
+        epilog="example: actorlib explain m1",
+    )
+    _about_a_runtime(explain)
+    explain.add_argument("actor", metavar="ACTOR", help=_ACTOR)
+    kill = commands.add_parser(
+        "kill",
+        help="end an actor at once",
+        description="Ends an actor of a runtime at once, as actorlib.kill() does: its "
+        "process group gets SIGKILL, and its calls fail with ActorDiedError.",
+        epilog="example: actorlib kill m1 --restart",
+    )
+    _about_a_runtime(kill)
+    kill.add_argument("actor", metavar="ACTOR", help=_ACTOR)
+    kill.add_argument(
+        "--restart",
+        action="store_true",
+        help="restart it, if its max_restarts allows one more",
     )
     return parser
 

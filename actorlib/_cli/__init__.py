@@ -6,5 +6,8 @@ In reading order:
 * ``demo_figures``: measures what that shows, with an actor of its own.
 * ``devices``: shows every accelerator of this machine, and why not more.
 * ``ps``: shows the runtimes of this user and what goes on in them.
-* ``pages``: makes tables, times and sizes for that.
+* ``calls``: shows the calls under way in one of them.
+* ``one_actor``: explains where an actor is, or ends it.
+* ``choosing``: finds out which actor is meant.
+* ``pages``: makes tables, times and sizes for all these.
 """

@@ -146,6 +146,8 @@ class CallInfo:
             if that is the program's own code.
         variables: The context variables that travel with it, by name, such as the id of
             a request; see ``propagate``.
+        deadline: Seconds until its time is over; None if it has no such time, or if
+            that is unknown.
     """
 
     actor_id: str
@@ -158,6 +160,7 @@ class CallInfo:
     age: float | None = None
     caller: str = ""
     variables: dict[str, object] = field(default_factory=dict[str, object])
+    deadline: float | None = None
 
 
 @public("actorlib")

@@ -10,19 +10,20 @@ import os
 import sys
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from actorlib._core.ids import ActorId
+from actorlib._core.ids import ID_SIZE, ActorId
 from actorlib._door.stacks import tasks, threads
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._core.snapshot import Snapshot
+    from actorlib._core.snapshot import CallInfo, Snapshot
 
 MOST_CALLS: Final = 10_000
 """How many calls are looked at: more would hold the owner's loop up."""
@@ -33,6 +34,7 @@ Options = dict[str, Any]
 Row = dict[str, Any]
 
 _WAITING = ("pending", "restarting")
+_PLAIN = (str, bool, float, type(None))
 
 
 class Asked(NamedTuple):
@@ -124,7 +126,74 @@ def _stack(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     return Asked(None, stand)
 
 
+def _calls(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """The calls without an answer, the oldest of each actor first."""
+    _refuse_others(options)
+    return Asked(engine.calls, _calls_described)
+
+
+def _calls_described(calls: list[CallInfo]) -> Row:
+    return {
+        "calls": [_call(call) for call in calls[:MOST_CALLS]],
+        "left_out": max(0, len(calls) - MOST_CALLS),
+        "pid": os.getpid(),
+    }
+
+
+def _call(call: CallInfo) -> Row:
+    # Not copied in depth: what is in them is the user's.
+    bare = asdict(replace(call, variables={}))
+    return {**bare, "variables": _plain(call.variables)}
+
+
+def _plain(variables: Mapping[str, object]) -> Row:
+    """Context variables as they are, or the kinds of those that have no plain form."""
+    return {
+        name: value if isinstance(value, _PLAIN) else f"<{type(value).__qualname__}>"
+        for name, value in variables.items()
+    }
+
+
+def _explain(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """Why an actor waits, or where it is."""
+    actor = _actor(options)
+    _refuse_others(options)
+    return Asked(partial(engine.explain, actor), str)
+
+
+def _kill(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """Ends an actor at once; the answer does not wait for its end."""
+    actor, is_restarted = _actor(options), _flag(options, "restart")
+    _refuse_others(options)
+
+    def kill() -> None:
+        engine.kill(actor, restart=is_restarted).add_done_callback(_look_at)
+
+    def killed(_: None) -> bool:
+        return True
+
+    return Asked(kill, killed)
+
+
+def _look_at(ended: asyncio.Future[None]) -> None:
+    """Looks at what became of an end, which nobody else awaits."""
+    if not ended.cancelled():
+        ended.exception()
+
+
+def _actor(options: Options) -> ActorId:
+    said: object = options.pop("actor", None)
+    with suppress(ValueError, TypeError):
+        made = bytes.fromhex(cast("str", said))
+        if len(made) == ID_SIZE:
+            return ActorId(made)
+    raise ValueError(f"actor takes the id of an actor in hex, not {said!r}")
+
+
 ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
+    "calls": _calls,
+    "explain": _explain,
+    "kill": _kill,
     "stack": _stack,
     "status": _status,
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from actorlib._door import processes
 from actorlib._door.addresses import Address, doors, peer_uid
 from actorlib._door.protocol import (
+    BLOCKED,
     MOST_ANSWERED,
     OTHER_VERSION,
     REFUSED,
@@ -137,6 +138,34 @@ def ask(
     if answer.outcome == REFUSED:
         raise ValueError(str(answer.value))
     return answer
+
+
+def ask_loop(
+    address: Address, verb: str, *, patience: float = 5.0, **options: Any
+) -> Any:
+    """Asks a runtime what its loop alone can answer; gives the value.
+
+    Args:
+        address: Where its door is.
+        verb: What is asked for.
+        patience: Seconds that its loop may take.
+        **options: How.
+
+    Raises:
+        RuntimeUnreachableError: It does not answer, or its loop does not.
+        ValueError: It refuses, and says why.
+    """
+    answer = ask(address, verb, patience=patience, **options)
+    if answer.outcome != BLOCKED:
+        return answer.value
+    who, told = named_process(address.pid), answer.value
+    if not told["is_running"]:
+        raise RuntimeUnreachableError(f"the event loop of {who} is not running")
+    bound = "for" if told["is_exact"] else "for at least"
+    raise RuntimeUnreachableError(
+        f"the event loop of {who} has been blocked {bound} {told['seconds']:.1f} s: "
+        f"actorlib ps --pid {address.pid} shows where"
+    )
 
 
 def named_process(pid: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
+from actorlib._core.current_call import deadline_of
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import counted, format_amount
 from actorlib._core.shares import ActorShare
@@ -198,6 +200,7 @@ class Inspector:
             age=None if call.since is None else self._clock.now() - call.since,
             caller=self._caller(call.target),
             variables=variables_in(call.headers or {}),
+            deadline=_left(call.headers or {}),
         )
 
     def _call_info(
@@ -216,6 +219,7 @@ class Inspector:
             age=None if call.since is None else self._clock.now() - call.since,
             caller=self._caller(call.target),
             variables=variables_in(headers),
+            deadline=_left(headers),
         )
 
     def _caller(self, target: object) -> str:
@@ -239,3 +243,9 @@ def _hold(share: DeviceShare) -> str:
     if share.enforced_by == "off":
         return f"nothing makes the share hold ({why})"
     return f"the share is enforced by {share.enforced_by}{why and f' ({why})'}"
+
+
+def _left(headers: Mapping[str, Any]) -> float | None:
+    """Says in how many seconds a call's time is over, if it ever is."""
+    deadline = deadline_of(headers)
+    return None if deadline is None else deadline[0] - time.monotonic()

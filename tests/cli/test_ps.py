@@ -35,7 +35,8 @@ async def main():
         first = Model.options(name="m1").remote()
         await first
         second = Model.options(num_gpus=0.5, name="m2").remote()
-        calls = [first.predict.remote() for _ in range(3)]
+        calls = [first.predict.remote()]
+        calls += [first.predict.options(timeout=60).remote() for _ in range(2)]
         await asyncio.sleep(0)
         tell("ready")
         await asyncio.to_thread(listen)
@@ -280,3 +281,42 @@ def test_command_when_there_is_no_such_runtime_then_a_sentence_and_a_code() -> N
     assert told.stderr.startswith(
         f"actorlib: error: process {os.getpid()} has no runtime that can be asked"
     )
+
+
+@on_linux
+@pytest.mark.process
+@pytest.mark.slow
+def test_actor_when_asked_about_then_explained_listed_and_killed(
+    tmp_path: Path,
+) -> None:
+    with Owner(BUSY, folder=tmp_path) as owner:
+        owner.told()
+        of = ("--pid", str(owner.pid))
+
+        explained = actorlib("explain", "m2", *of)
+        calls = json.loads(actorlib("calls", "m1", "--json", *of).stdout)["calls"]
+        unknown = actorlib("kill", "m3", *of)
+        killed = actorlib("kill", "m1", *of)
+        then = json.loads(actorlib("ps", "--all", "--json", *of).stdout)
+        again = actorlib("kill", "m1", *of)
+        owner.go_on()
+        owner.end()
+
+    assert "Model 'm1'" in explained.stdout
+    assert [(call["name"], call["state"]) for call in calls] == [
+        ("Model.predict", "running"),
+        ("Model.predict", "queued"),
+        ("Model.predict", "queued"),
+    ]
+    assert calls[0]["age"] >= 0
+    assert calls[0]["left"] is None
+    assert 0 < calls[1]["left"] <= 60
+    assert (unknown.returncode, unknown.stdout) == (3, "")
+    assert "there is no actor 'm3'" in unknown.stderr
+    assert (killed.returncode, killed.stderr) == (0, "")
+    assert killed.stdout.startswith("Model 'm1' (pid ")
+    states = {row["name"]: row["state"] for row in then["runtimes"][0]["actors"]}
+    assert states["m1"] == "dead"
+    assert states["m2"] in ("starting", "alive")
+    assert again.returncode == 3
+    assert "is dead" in again.stderr

@@ -225,6 +225,12 @@ def test_loop_when_blocked_then_many_who_ask_cost_it_one_callback(
         ("status", {"patience": float("nan")}, "patience takes"),
         ("status", {"patience": "1"}, "patience takes"),
         ("stack", {"dead": True}, "'dead' cannot be said"),
+        ("calls", {"limit": 3}, "'limit' cannot be said"),
+        ("explain", {}, "the id of an actor in hex, not None"),
+        ("explain", {"actor": "ab"}, "the id of an actor in hex, not 'ab'"),
+        ("explain", {"actor": "00" * 16}, "ActorHandleNotFoundError"),
+        ("kill", {"actor": 1}, "the id of an actor in hex, not 1"),
+        ("kill", {"actor": "00" * 16, "restart": 1}, "restart takes true or false"),
     ],
 )
 def test_question_when_wrong_then_told_why(

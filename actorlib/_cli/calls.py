@@ -1,0 +1,137 @@
+"""Shows the calls under way in a runtime: ``actorlib calls``.
+
+``Calls`` is the document that ``actorlib calls --json`` prints: its names are promises.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from rich.console import Group
+from rich.text import Text
+
+from actorlib._cli.choosing import find_actor
+from actorlib._cli.pages import console, table
+from actorlib._door.client import ask_loop, the_runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import RenderableType
+
+_PATIENCE = 5.0
+
+
+class CallFound(TypedDict):
+    """A call without an answer; see ``actorlib.CallInfo``.
+
+    ``id`` is what ``get_task_id()`` says in it, empty until it was sent; ``actor`` is
+    the id of the actor, empty for a function; ``age`` and ``left`` are the seconds
+    since it was made and until its time is over, null where that is unknown or there is
+    no such time. ``caller`` is empty for the program's own code.
+    """
+
+    id: str
+    name: str
+    actor: str
+    actor_name: str | None
+    state: str
+    age: float | None
+    left: float | None
+    caller: str
+    variables: dict[str, Any]
+
+
+class Calls(TypedDict):
+    """The calls of a runtime; ``left_out`` is how many more there are."""
+
+    pid: int
+    calls: list[CallFound]
+    left_out: int
+
+
+def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> int:
+    """Prints the calls that have no answer.
+
+    Args:
+        as_json: Whether to print one JSON document instead of a table.
+        word: Those of one actor alone: see ``find_actor``; None for all.
+        pid: The process of the runtime, if there are several.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        RuntimeNotFoundError: There is no such runtime, or no such actor.
+        RuntimeUnreachableError: It does not answer.
+    """
+    address, actor = the_runtime(pid), None
+    if word is not None:
+        rows = ask_loop(address, "status", patience=_PATIENCE, dead=True)["actors"]
+        actor = find_actor(rows, word)["actor_id"]
+    found = described(ask_loop(address, "calls", patience=_PATIENCE), actor)
+    out = console()
+    if as_json:
+        out.out(json.dumps(found, indent=2))
+    else:
+        out.print(draw(found))
+    return 0
+
+
+def described(told: Mapping[str, Any], actor: str | None = None) -> Calls:
+    """Makes the document of what a runtime has told.
+
+    Args:
+        told: What it has told.
+        actor: The id of the actor whose calls are meant; None for all.
+    """
+    return {
+        "pid": told["pid"],
+        "calls": [
+            {
+                "id": row["task_id"],
+                "name": row["name"],
+                "actor": row["actor_id"],
+                "actor_name": row["actor_name"],
+                "state": row["state"],
+                "age": row["age"],
+                "left": row["deadline"],
+                "caller": row["caller"],
+                "variables": row["variables"],
+            }
+            for row in told["calls"]
+            if actor in (None, row["actor_id"])
+        ],
+        "left_out": told["left_out"],
+    }
+
+
+def draw(found: Calls) -> RenderableType:
+    """Puts the calls on a page for people."""
+    if not found["calls"]:
+        return Text("No call is under way.")
+    rows = [
+        (
+            call["id"] or "-",
+            call["name"],
+            "-" if call["actor_name"] is None else repr(call["actor_name"]),
+            call["state"],
+            _seconds(call["age"]),
+            _seconds(call["left"]),
+            call["caller"] or "the program",
+        )
+        for call in found["calls"]
+    ]
+    made = table(
+        ["id", "call", "of", "state", "age", "deadline in", "caller"],
+        rows,
+        right={"age", "deadline in"},
+    )
+    if not found["left_out"]:
+        return made
+    return Group(made, Text(f"{found['left_out']} more are not shown."))
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.1f} s"

@@ -1,0 +1,69 @@
+"""Finds out which actor is meant by what was written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actorlib.exceptions import RuntimeNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    Row = Mapping[str, Any]
+
+_SHORTEST = 4
+_SHOWN = 8
+
+
+def find_actor(rows: Sequence[Row], word: str) -> Row:
+    """Finds the actor that is meant, one that lives before one that is dead.
+
+    Args:
+        rows: What is known of the actors.
+        word: A name, the pid of a process, an id or the beginning or the end of one, or
+            the class of the only actor of that class.
+
+    Raises:
+        RuntimeNotFoundError: There is none, or there are several.
+    """
+    living = [row for row in rows if row["state"] != "dead"]
+    dead = [row for row in rows if row["state"] == "dead"]
+    for among in (living, dead):
+        for means in _meanings(word):
+            found = [row for row in among if means(row)]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise RuntimeNotFoundError(
+                    f"{word!r} may be any of {_named(found)}: say its id or its pid"
+                )
+    if not rows:
+        raise RuntimeNotFoundError(f"there is no actor {word!r}, and no other either")
+    raise RuntimeNotFoundError(
+        f"there is no actor {word!r}: there are {_named(living or dead)}"
+    )
+
+
+def title_of(row: Row) -> str:
+    """Names an actor with its process: ``Model 'm1' (pid 812)``."""
+    head = row["repr_name"] or row["class_name"]
+    label = head if row["name"] is None else f"{head} {row['name']!r}"
+    return f"{label} (pid {row['pid']})" if row["pid"] else label
+
+
+def _meanings(word: str) -> Iterator[Callable[[Row], bool]]:
+    """What a word may be, the likeliest first."""
+    yield lambda row: row["name"] == word
+    if word.isdecimal() and not word.startswith("0"):
+        yield lambda row: row["pid"] == int(word)
+    if len(word) >= _SHORTEST:
+        yield lambda row: row["actor_id"].startswith(word)
+        yield lambda row: row["actor_id"].endswith(word)
+    yield lambda row: row["class_name"] == word
+
+
+def _named(rows: Iterable[Row]) -> str:
+    titles = [f"{title_of(row)} {row['actor_id']}" for row in rows]
+    more = len(titles) - _SHOWN
+    rest = [f"and {more} more"] if more > 0 else []
+    return ", ".join([*titles[:_SHOWN], *rest])
