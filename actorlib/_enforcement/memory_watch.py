@@ -108,6 +108,8 @@ class MemoryWatch:
 
     def _seen(self, look: Look) -> None:
         self._asked_at = None
+        if self._is_closed:
+            return
         now = self._loop.time()
         self._occupants.note(look, now)
         before, self._watched = self._watched, {}

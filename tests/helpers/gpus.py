@@ -6,18 +6,25 @@ The actors that hold parts of it are listed there when they say so by ``use``.
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 
 import actorlib
+from actorlib._core.engine import find_engine
 from helpers.fake_nvml import Processes
 from helpers.host import GIB
 from helpers.nvml import Card, nvidia_host
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Mapping
+    from pathlib import Path
 
     import pytest
+
+    from actorlib._enforcement.nvml_session import Look
+    from actorlib._owner.engine import LocalEngine
 
 UUID = "GPU-10cc0000-1111-2222-3333-444455556666"
 MEMORY = 80 * GIB
@@ -30,14 +37,20 @@ class OneCard:
     Args:
         patch: Makes runtimes believe that they are on it.
         files: What files say there.
+        shared: A folder of its own for a machine whose processes are those of this one;
+            None for one of which nothing can be seen.
     """
 
     def __init__(
-        self, patch: pytest.MonkeyPatch, files: Mapping[str, str] | None = None
+        self,
+        patch: pytest.MonkeyPatch,
+        files: Mapping[str, str] | None = None,
+        shared: Path | None = None,
     ) -> None:
         self.processes = Processes()
         card = Card(uuid=UUID, memory=MEMORY)
         host = nvidia_host(card, processes=self.processes, files=files)
+        host.shared = shared
         patch.setattr("actorlib._owner.machine.Host", lambda: host)
 
     def use(self, pid: int, nbytes: int | None = 3 * GIB) -> None:
@@ -78,6 +91,13 @@ class Model:
         """Never returns."""
         threading.Event().wait()
 
+    def start_child(self, *, has_own_session: bool) -> int:
+        """Starts a process that does nothing, and gives its number."""
+        self._child = subprocess.Popen(
+            ["sleep", "60"], start_new_session=has_own_session
+        )
+        return self._child.pid
+
     def crash(self) -> None:
         """Ends its process."""
         os._exit(3)
@@ -93,3 +113,13 @@ def wait_on_the_card() -> None:
 def pid_on_the_card() -> int:
     """The process of a function that runs once in it."""
     return os.getpid()
+
+
+async def looked() -> None:
+    """Has NVML asked once more, and waits for the answer."""
+    engine = cast("LocalEngine", find_engine())
+    gpus = engine.machine.enforcement.gpus
+    assert gpus is not None
+    answered: asyncio.Future[Look] = engine.loop.create_future()
+    gpus._session.look((UUID,), answered.set_result)  # pyright: ignore[reportPrivateUsage]  # nobody else asks
+    gpus.occupants.note(await answered, engine.loop.time())
