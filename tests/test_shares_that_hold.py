@@ -314,3 +314,17 @@ async def test_share_when_asked_from_another_thread_then_it_is_the_same() -> Non
         actor = await looking(num_gpus=0.5).remote()
 
         assert await asyncio.to_thread(lambda: actor.share) == actor.share
+
+
+async def test_actor_when_its_device_cannot_have_the_tier_then_it_says_which(
+    pretend: Pretend,
+) -> None:
+    pretend("metax_nvidia")
+    async with actorlib.init(enforcement="frameworks") as runtime:
+        wrong = looking(num_gpus=0.5, accelerator_type="MXC500").remote()
+        right = looking(num_gpus=0.5, accelerator_type="A100").remote()
+
+        with pytest.raises(ActorUnschedulableError, match="takes a limit for metax"):
+            await wrong
+        assert (await right).share.enforced_by == "frameworks"
+        assert runtime.available_resources()["GPU"] == 1.5
