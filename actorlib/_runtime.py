@@ -338,9 +338,10 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above``, ``actor_history`` and ``device_memory_overuse`` do nothing,
-            and what a cluster has that runs already is what it says. Default: None,
-            which is what the variable ``ACTORLIB_ENGINE`` says, else local.
+            ``share_above``, ``actor_history``, ``device_memory`` and
+            ``device_memory_overuse`` do nothing, and what a cluster has that runs
+            already is what it says. Default: None, which is what the variable
+            ``ACTORLIB_ENGINE`` says, else local.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
             machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
             ``"ray://10.0.0.5:10001"``, its client server. Default: None, which is what
@@ -350,6 +351,12 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             this process may use.
         num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
             more may be declared than there are. Default: None, for those found.
+        device_memory: Bytes of memory of each device whose own is unknown, by kind, 1
+            or more, or words (``{"GPU": "24GiB"}``): of devices that are not there but
+            declared, and of those that do not tell. What was measured counts where a
+            device does tell, as nobody can be given bytes that a card does not have.
+            Default: None: what is unknown stays so, and ``gpu_memory`` is never given
+            of it.
         memory: Bytes to give out, 0 or more, or words (``"64GiB"``). Default: None,
             for what this process may use.
         resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,

@@ -92,9 +92,9 @@ async def test_explain_when_the_type_is_wished_then_the_others_are_not(
         told = runtime.explain(gpus(accelerator_type="RTX-4090")).splitlines()
         assert told[0].endswith("it would go to GPU 1")
         assert told[1:] == [
-            "  GPU 0 (NVIDIA A100-PCIE-40GB): 1 free, not wished for",
-            "  GPU 1 (NVIDIA GeForce RTX 4090): 1 free, chosen",
-            "  GPU 2 (NVIDIA GeForce RTX 4090): 1 free, has room",
+            "  GPU 0 (NVIDIA A100-PCIE-40GB): 1 (40 GiB) free, not wished for",
+            "  GPU 1 (NVIDIA GeForce RTX 4090): 1 (23.99 GiB) free, chosen",
+            "  GPU 2 (NVIDIA GeForce RTX 4090): 1 (23.99 GiB) free, has room",
         ]
 
 
@@ -117,17 +117,17 @@ async def test_explain_when_nothing_is_free_then_device_by_device(
     assert pairs.explain(gpus(1)).splitlines() == [
         "Looking asks GPU=1; the largest free slice is GPU=0.25 on device 0 "
         f"(free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25). Held: {', '.join(all_held)}",
-        *lines(*["0.25 free, too little"] * 4),
+        *lines(*["0.25 (12 GiB) free, too little"] * 4),
     ]
     assert pairs.explain(gpus(0.5, near=held[1])).splitlines() == [
         "Looking asks GPU=0.5 near GPU 1; the largest free slice is GPU=0.25 on "
         "device 1 (free: 0: 0.25, 1: 0.25, 2: 0.25, 3: 0.25). "
         f"Held: {all_held[1]}, {all_held[3]}",
         *lines(
-            "0.25 free, not wished for",
-            "0.25 free, too little",
-            "0.25 free, not wished for",
-            "0.25 free, too little",
+            "0.25 (12 GiB) free, not wished for",
+            "0.25 (12 GiB) free, too little",
+            "0.25 (12 GiB) free, not wished for",
+            "0.25 (12 GiB) free, too little",
         ),
     ]
 

@@ -318,7 +318,7 @@ async def test_pgr_011_the_snapshot_shows_who_is_inside(runtime: Runtime) -> Non
     assert [bundle.devices for bundle in info.bundles] == [{"1": 0.5}, {"0": 1}]
     assert actor.placement_group == group.id.hex()
     assert runtime.explain(group) == (
-        "group 's' is reserved; its bundles are on GPU 1; GPU 0"
+        "group 's' is reserved; its bundles are on 0.5 of GPU 1; 1 of GPU 0"
     )
 
 

@@ -148,6 +148,10 @@ class ActorClass(Generic[P, T]):
                 Default: None, which is 0.
             num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one
                 device, above 1 whole ones. Default: None, which is 0.
+            gpu_memory: Bytes of one GPU's memory that it holds for life, 1 or more, or
+                words (``"10GiB"``). Its share is as much of the card that it gets as
+                they come to there, and ``num_gpus`` (1 at the most then) if that is
+                more. Default: None, for the memory of the share that ``num_gpus`` is.
             memory: Bytes of memory that it is counted with, 0 or more, or words
                 (``"2GiB"``). On Linux the log tells of an actor that has more, once,
                 unless its enforcement is off. Default: None, which is 0.
@@ -370,6 +374,10 @@ def remote(*given: object, **options: Any) -> object:
             actor; for a function 0 where it asks for an accelerator, and 1 elsewhere.
         num_gpus: GPUs that are held likewise, 0 or more; below 1 a share of one device,
             above 1 whole ones. Default: None, which is 0.
+        gpu_memory: Bytes of one GPU's memory that are held likewise, 1 or more, or
+            words (``"10GiB"``). The share is as much of the card that is granted as
+            they come to there, and ``num_gpus`` (1 at the most then) if that is more.
+            Default: None, for the memory of the share that ``num_gpus`` is.
         memory: Bytes of memory that are counted likewise, or words. Default: None,
             which is 0.
         resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by

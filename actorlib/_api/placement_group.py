@@ -69,7 +69,7 @@ class PlacementGroup:
         return self._spec.id
 
     @property
-    def bundle_specs(self) -> list[dict[str, float]]:
+    def bundle_specs(self) -> list[dict[str, float | str]]:
         """What each bundle reserves, as it was asked for."""
         return [dict(bundle) for bundle in self._spec.bundles]
 
@@ -156,7 +156,7 @@ class PlacementGroupSchedulingStrategy:
 
 @public("actorlib")
 def placement_group(
-    bundles: Sequence[Mapping[str, float]],
+    bundles: Sequence[Mapping[str, float | str]],
     strategy: str = PACK,
     name: str = "",
     lifetime: str | None = None,
@@ -169,6 +169,10 @@ def placement_group(
 
     Args:
         bundles: What is reserved, each an amount by name: ``[{"GPU": 1, "CPU": 2}]``.
+            ``"memory"`` and ``"gpu_memory"`` take bytes, or words; the latter is memory
+            of one GPU, instead of ``"GPU"`` or beside 1 of it at the most:
+            ``[{"gpu_memory": "10GiB"}]`` reserves as much of the card that it lies on
+            as they come to there.
         strategy: How the bundles lie on devices: ``"PACK"`` on as few as possible,
             ``"SPREAD"`` on different ones where possible, ``"STRICT_PACK"`` on one, or
             on linked ones if they need more, ``"STRICT_SPREAD"`` each on devices of its
@@ -191,7 +195,7 @@ def placement_group(
         >>> await actorlib.remove_placement_group(group)
     """
     spec = GroupSpec(
-        bundles=cast("tuple[Mapping[str, float], ...]", bundles),
+        bundles=cast("tuple[Mapping[str, float | str], ...]", bundles),
         strategy=strategy,
         name=name,
         lifetime=lifetime,

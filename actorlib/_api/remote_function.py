@@ -120,6 +120,11 @@ class RemoteFunction(Generic[P, R]):
                 and 1 elsewhere.
             num_gpus: GPUs that a call holds while it runs, 0 or more; below 1 a share
                 of one device, above 1 whole ones. Default: None, which is 0.
+            gpu_memory: Bytes of one GPU's memory that a call holds while it runs, 1 or
+                more, or words (``"10GiB"``). Its share is as much of the card that it
+                gets as they come to there, and ``num_gpus`` (1 at the most then) if
+                that is more. Default: None, for the memory of the share that
+                ``num_gpus`` is.
             memory: Bytes of memory that a call is counted with, 0 or more, or words
                 (``"2GiB"``). Default: None, which is 0.
             resources: Amounts of other devices (``{"TPU": 4}``) and of custom

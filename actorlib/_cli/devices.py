@@ -441,8 +441,9 @@ def _amounts(summary: Summary) -> str:
         counts = f" {', '.join(map(str, kind['counts']))}" if kind["counts"] else ""
         share = "shares of one, or " if kind["divisible"] else ""
         types = ", ".join(kind["types"]) or "unknown"
+        memory = _by_memory(summary) if name == "GPU" else ""
         lines.append(
-            f"{name}: {kind['count']}, given as {share}whole ones{counts}; "
+            f"{name}: {kind['count']}, given as {share}whole ones{counts}{memory}; "
             f"accelerator_type {types}; masked by {', '.join(sorted(masks))}.\n"
         )
     return "".join(lines)
@@ -469,6 +470,24 @@ def _holding(summary: Summary) -> str:
         f"Shares of {kind} {', '.join(ids)} can be made to hold {said}.\n"
         for (kind, said), ids in alike.items()
     )
+
+
+def _by_memory(summary: Summary) -> str:
+    """How GPUs are asked for by their memory, to go on with a sentence."""
+    each = [
+        device["memory"]
+        for family in summary["families"]
+        if family["kind"] == "GPU"
+        for device in family["devices"]
+    ]
+    known = [nbytes for nbytes in each if nbytes]
+    if not known:
+        return (
+            ", or by gpu_memory once init(device_memory={'GPU': '24GiB'}) tells what "
+            "each has"
+        )
+    most = max(known) * 10 // 2**30 / 10  # rounded down, so that it can be asked for
+    return f", or by gpu_memory up to {most:g} GiB"
 
 
 def _left_out(summary: Summary) -> list[Sequence[str]]:

@@ -10,9 +10,9 @@ from dataclasses import field
 from typing import Literal, TypedDict, cast
 
 from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec
-from actorlib._core.kinds import KINDS, UNITS
+from actorlib._core.kinds import GPU, KINDS, UNITS
 from actorlib._core.public import public
-from actorlib._core.resources import CPU, MEMORY, Resources, request
+from actorlib._core.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
 from actorlib._core.shares import ENFORCEMENTS, EnforcementWord
 from actorlib._core.validation import (
@@ -45,6 +45,7 @@ class ActorKeywords(TypedDict, total=False):
 
     num_cpus: float | None
     num_gpus: float | None
+    gpu_memory: float | str | None
     memory: float | str | None
     resources: Mapping[str, float] | None
     accelerator_type: str | None
@@ -101,6 +102,10 @@ class ActorOptions:
             Default: None, which is 0.
         num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one device,
             above 1 whole ones. Default: None, which is 0.
+        gpu_memory: Bytes of one GPU's memory that it holds for life, 1 or more, or
+            words (``"10GiB"``). Its share is as much of the card that it gets as they
+            come to there, and ``num_gpus`` (1 at the most then) if that is more.
+            Default: None, for the memory of the share that ``num_gpus`` is.
         memory: Bytes of memory that it is counted with, 0 or more, or words
             (``"2GiB"``). On Linux the log tells of an actor that has more, once,
             unless its enforcement is off. Default: None, which is 0.
@@ -179,6 +184,7 @@ class ActorOptions:
 
     num_cpus: float | None = None
     num_gpus: float | None = None
+    gpu_memory: float | str | None = None
     memory: float | str | None = None
     resources: Mapping[str, float] | None = None
     accelerator_type: str | None = None
@@ -215,6 +221,7 @@ class ActorOptions:
             num_gpus=self.num_gpus,
             memory=self.memory,
             resources=self.resources,
+            gpu_memory=self.gpu_memory,
         )
         object.__setattr__(self, "request", asked)
         if self.resources is not None:  # theirs may change
@@ -287,6 +294,7 @@ class ActorOptions:
         """Whether it matters which of the devices with room it gets."""
         return (
             self.accelerator_type is not None
+            or self.gpu_memory is not None
             or self.placement == "spread"
             or bool(self.device or self.near or self.apart_from)
         )
@@ -425,12 +433,14 @@ def _check_wishes(options: ActorOptions) -> None:
     counts = {
         name: -(-amount // UNITS)
         for name, amount in options.request.amounts.items()
-        if name not in (CPU, MEMORY)
+        if name not in (CPU, MEMORY, GPU_MEMORY)
     }
+    if options.gpu_memory is not None:
+        counts[GPU.name] = 1
     if given and not counts:
         raise ValueError(
-            f"{given[0]} is about devices, and none are asked for: add num_gpus, or "
-            "resources for another kind"
+            f"{given[0]} is about devices, and none are asked for: add num_gpus or "
+            "gpu_memory, or resources for another kind"
         )
     known = [count for name, count in counts.items() if name in KINDS]
     named = len(options.devices)

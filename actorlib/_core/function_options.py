@@ -14,7 +14,7 @@ from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT
 from actorlib._core.ids import NO_ACTOR, ActorId
 from actorlib._core.kinds import KINDS
 from actorlib._core.public import public
-from actorlib._core.resources import Resources  # likewise
+from actorlib._core.resources import GPU_MEMORY, Resources  # likewise
 from actorlib._core.runtime_env import RuntimeEnv  # likewise
 from actorlib._core.shares import EnforcementWord  # likewise
 from actorlib._core.validation import (
@@ -34,6 +34,7 @@ class CommonKeywords(TypedDict, total=False):
 
     num_cpus: float | None
     num_gpus: float | None
+    gpu_memory: float | str | None
     memory: float | str | None
     resources: Mapping[str, float] | None
     accelerator_type: str | None
@@ -79,6 +80,10 @@ class FunctionOptions:
             elsewhere.
         num_gpus: GPUs that a call holds while it runs, 0 or more; below 1 a share of
             one device, above 1 whole ones. Default: None, which is 0.
+        gpu_memory: Bytes of one GPU's memory that a call holds while it runs, 1 or
+            more, or words (``"10GiB"``). Its share is as much of the card that it gets
+            as they come to there, and ``num_gpus`` (1 at the most then) if that is
+            more. Default: None, for the memory of the share that ``num_gpus`` is.
         memory: Bytes of memory that a call is counted with, 0 or more, or words
             (``"2GiB"``). Default: None, which is 0.
         resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
@@ -137,6 +142,7 @@ class FunctionOptions:
 
     num_cpus: float | None = None
     num_gpus: float | None = None
+    gpu_memory: float | str | None = None
     memory: float | str | None = None
     resources: Mapping[str, float] | None = None
     accelerator_type: str | None = None
@@ -171,6 +177,7 @@ class FunctionOptions:
         worker = ActorOptions(
             num_cpus=self.num_cpus,
             num_gpus=self.num_gpus,
+            gpu_memory=self.gpu_memory,
             memory=self.memory,
             resources=self.resources,
             accelerator_type=self.accelerator_type,
@@ -184,7 +191,8 @@ class FunctionOptions:
             enforcement=self.enforcement,
             runtime_env=self.runtime_env,
         )
-        if self.num_cpus is None and KINDS.keys().isdisjoint(worker.request.amounts):
+        devices = {*KINDS, GPU_MEMORY}
+        if self.num_cpus is None and devices.isdisjoint(worker.request.amounts):
             worker = worker.updated({"num_cpus": 1})
         object.__setattr__(self, "worker", worker)
         calling = CallOptions(

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import NewType, cast
 
 from actorlib._core.kinds import GPU
-from actorlib._core.resources import CPU, MEMORY, Resources, request
+from actorlib._core.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
 from actorlib._core.value import dataclass
 
 PACK, SPREAD = "PACK", "SPREAD"
@@ -40,7 +40,7 @@ class GroupSpec:
     """
 
     id: GroupId = GroupId(b"")
-    bundles: tuple[Mapping[str, float], ...]
+    bundles: tuple[Mapping[str, float | str], ...]
     strategy: str = PACK
     name: str = ""
     lifetime: str | None = None
@@ -105,14 +105,26 @@ def check_fit(label: str, asked: Resources, spec: GroupSpec, index: int) -> None
 
 
 def fits(asked: Resources, bundle: Resources) -> bool:
-    """Whether an empty bundle has room for an actor."""
+    """Whether an empty bundle has room for an actor, as far as amounts tell.
+
+    How many units of a GPU some bytes of its memory are, the machine alone knows.
+    """
     room = bundle.amounts
-    return all(room.get(name, 0) >= amount for name, amount in asked.amounts.items())
+    return all(
+        room.get(name, 0) >= amount or _may_have(name, room)
+        for name, amount in asked.amounts.items()
+    )
+
+
+def _may_have(name: str, room: Mapping[str, int]) -> bool:
+    """Whether a bundle may have more of a GPU than its amounts say."""
+    other = {GPU.name: GPU_MEMORY, GPU_MEMORY: GPU.name}.get(name)
+    return other is not None and other in room
 
 
 def _checked(
     value: object,
-) -> tuple[tuple[Mapping[str, float], ...], tuple[Resources, ...]]:
+) -> tuple[tuple[Mapping[str, float | str], ...], tuple[Resources, ...]]:
     if not isinstance(value, list | tuple):
         raise ValueError(  # noqa: TRY004  # as Ray's users know it
             f"bundles takes a list of dicts, for example [{{'GPU': 1}}], not {value!r} "
@@ -124,7 +136,7 @@ def _checked(
             "bundles takes at least one bundle, for example [{'GPU': 1}], not an empty "
             "list"
         )
-    bundles: list[Mapping[str, float]] = []
+    bundles: list[Mapping[str, float | str]] = []
     amounts: list[Resources] = []
     for place, bundle in enumerate(listed):
         if not isinstance(bundle, Mapping):
@@ -132,7 +144,7 @@ def _checked(
                 f"bundles[{place}] takes a dict of amounts by name, for example "
                 f"{{'GPU': 1}}, not {bundle!r} ({type(bundle).__name__})"
             )
-        written = dict(cast("Mapping[str, float]", bundle))
+        written = dict(cast("Mapping[str, float | str]", bundle))
         exact = _exact(place, written)
         if not exact.amounts:
             raise ValueError(
@@ -144,15 +156,16 @@ def _checked(
     return tuple(bundles), tuple(amounts)
 
 
-def _exact(place: int, bundle: Mapping[str, float]) -> Resources:
+def _exact(place: int, bundle: Mapping[str, float | str]) -> Resources:
     rest = dict(bundle)
-    own = {name: rest.pop(name, None) for name in (CPU, GPU.name, MEMORY)}
+    own = {name: rest.pop(name, None) for name in (CPU, GPU.name, MEMORY, GPU_MEMORY)}
     try:
         return request(
             num_cpus=own[CPU],
             num_gpus=own[GPU.name],
             memory=own[MEMORY],
             resources=rest,
+            gpu_memory=own[GPU_MEMORY],
         )
     except (TypeError, ValueError) as error:
         raise ValueError(f"bundles[{place}]={bundle!r}: {error}") from None

@@ -1,9 +1,13 @@
 """What is asked for and what there is: named amounts, in exact integers.
 
-Every amount is an ``int``: bytes for ``"memory"``, and 1/10 000 of one
+Every amount is an ``int``: bytes for ``BYTES``, and 1/10 000 of one
 (a *unit*) for everything else. Floats appear only at the two ends, where a user
 writes ``num_gpus=0.5`` and where a message is printed. Sums of floats drift until
 the last tenth of a device can no longer be given; sums of integers do not.
+
+``"gpu_memory"`` is what is asked and never what there is: how many units it comes to
+depends on the device, so the scheduler puts units in its place, those of each model
+(``_scheduler/request.py``).
 
 What is no whole number of units is rounded *down*. It is the one rule by which amounts
 whose true sum fits always fit: the sum of the rounded ones is never more. So k shares
@@ -21,14 +25,24 @@ import re
 from collections.abc import Mapping
 from numbers import Rational, Real
 from types import MappingProxyType
+from typing import cast
 
 from actorlib._core.kinds import GPU, KINDS, NEURON_CORES, UNITS
 from actorlib._core.value import dataclass
 
 CPU = "CPU"
 MEMORY = "memory"
+GPU_MEMORY = "gpu_memory"
 
-OWN_KEYWORDS = {CPU: "num_cpus", GPU.name: "num_gpus", MEMORY: "memory"}
+BYTES = frozenset({MEMORY, GPU_MEMORY})
+"""The amounts that are bytes."""
+
+OWN_KEYWORDS = {
+    CPU: "num_cpus",
+    GPU.name: "num_gpus",
+    MEMORY: "memory",
+    GPU_MEMORY: "gpu_memory",
+}
 """The keyword that asks for a resource which has one of its own."""
 
 
@@ -37,7 +51,7 @@ class Resources:
     """Amounts by resource name; what is zero is left out.
 
     Attributes:
-        amounts: Bytes for ``"memory"``, units for every other name; each positive.
+        amounts: Bytes for ``BYTES``, units for every other name; each positive.
     """
 
     amounts: Mapping[str, int]
@@ -65,6 +79,7 @@ def request(
     num_gpus: object = None,
     memory: object = None,
     resources: object = None,
+    gpu_memory: object = None,
 ) -> Resources:
     """Checks what one actor asks for and makes it exact.
 
@@ -74,14 +89,18 @@ def request(
         memory: Bytes; a number >= 0, rounded down, or words as ``"2GiB"``.
         resources: Amounts of other devices and of custom resources by name, each a
             number >= 0.
+        gpu_memory: Bytes of the memory of one GPU, likewise, but above 0.
 
     Raises:
         TypeError: An amount is no number, or a name is no string.
         ValueError: An amount is negative, not finite, finer than 1/10 000, or one that
             its kind of device is never given in; a name has a keyword of its own; or
-            two kinds exclude each other.
+            two amounts exclude each other.
     """
     amounts = _amounts(num_cpus, num_gpus, memory, resources)
+    if gpu_memory is not None:
+        amounts[GPU_MEMORY] = positive_bytes_of(GPU_MEMORY, gpu_memory)
+        _check_gpu_memory(gpu_memory, amounts)
     for name, kind in KINDS.items():
         if fault := kind.fault(amounts.get(name, 0)):
             asked = format_amount(name, amounts[name])
@@ -93,6 +112,25 @@ def request(
             "actor computes on GPUs or on Neuron cores. Give it one of the two"
         )
     return Resources.of(amounts)
+
+
+def _check_gpu_memory(said: object, amounts: Mapping[str, int]) -> None:
+    """Makes sure that bytes of a GPU's memory are asked of one GPU."""
+    if amounts.get(GPU.name, 0) > UNITS:
+        number = format_amount(GPU.name, amounts[GPU.name])
+        raise ValueError(
+            f"gpu_memory={said!r} is a share of one GPU, and num_gpus={number} is "
+            "several: each of those is given whole, with all of its memory. Leave "
+            "gpu_memory out (accelerator_type= asks for large ones), or ask num_gpus=1 "
+            "at most"
+        )
+    others = [n for n in KINDS if n != GPU.name and amounts.get(n)]
+    if others and not amounts.get(GPU.name):
+        raise ValueError(
+            f"gpu_memory={said!r} is memory of a GPU, and resources[{others[0]!r}] "
+            f"asks for another kind of device: {others[0]} is asked for by number "
+            "alone. Leave gpu_memory out"
+        )
 
 
 def totals(
@@ -108,6 +146,12 @@ def totals(
         TypeError: An amount is no number, or a name is no string.
         ValueError: An amount is negative, not finite, or (memory apart) not whole.
     """
+    given = resources
+    if isinstance(given, Mapping) and GPU_MEMORY in given:
+        raise ValueError(
+            f"resources[{GPU_MEMORY!r}]: what memory devices have is declared by "
+            "device_memory={'GPU': '24GiB'}"
+        )
     declared = Resources.of(_amounts(num_cpus, num_gpus, memory, resources))
     for name, amount in declared.amounts.items():
         if name != MEMORY and amount % UNITS:
@@ -115,6 +159,35 @@ def totals(
                 f"init() was given {format_amount(name, amount)} of {name}: what a "
                 "machine has is counted in whole ones"
             )
+    return declared
+
+
+def device_memory_of(value: object) -> dict[str, int]:
+    """Checks what memory ``init()`` declares devices to have and makes it exact.
+
+    Args:
+        value: What the user gave: bytes of one device by kind, or None.
+
+    Raises:
+        TypeError: It is no mapping, a kind is no string, or an amount no number.
+        ValueError: It names what is no kind of device, or an amount is not positive.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            "device_memory takes a dict of bytes by kind of device, for example "
+            f"{{'GPU': '24GiB'}}, not {value!r} ({type(value).__name__})"
+        )
+    declared: dict[str, int] = {}
+    for name, nbytes in cast("Mapping[object, object]", value).items():
+        if not isinstance(name, str):
+            raise TypeError(f"device_memory takes kinds as keys, not {name!r}")
+        if name in (CPU, MEMORY, GPU_MEMORY):
+            raise ValueError(
+                f"device_memory[{name!r}]: {name} is no kind of device, as 'GPU' is"
+            )
+        declared[name] = positive_bytes_of(f"device_memory[{name!r}]", nbytes)
     return declared
 
 
@@ -157,6 +230,19 @@ def bytes_of(label: str, value: object) -> int:
     return int(number) if isinstance(number, float) else _rounded_down(number, 1)
 
 
+def positive_bytes_of(label: str, value: object) -> int:
+    """A user's number of bytes as in :func:`bytes_of`, above 0.
+
+    Raises:
+        TypeError: It is neither a real number nor a string.
+        ValueError: It is below one byte or not finite, or not such words.
+    """
+    nbytes = bytes_of(label, value)
+    if not nbytes:
+        raise ValueError(f"{label} takes 1 byte or more, not {value!r}: leave it out")
+    return nbytes
+
+
 def _bytes_in_words(label: str, text: str) -> int:
     said = re.fullmatch(r"(\d+)(?:\.(\d+))? ?(?:([KMGT])(i?))?B", text, re.IGNORECASE)
     if said is None:
@@ -174,14 +260,14 @@ def _bytes_in_words(label: str, text: str) -> int:
 def counted(amounts: Mapping[str, int]) -> dict[str, float]:
     """Amounts as a user counts them: bytes of memory, and numbers of the rest."""
     return {
-        name: amount if name == MEMORY else amount / UNITS
+        name: amount if name in BYTES else amount / UNITS
         for name, amount in amounts.items()
     }
 
 
 def format_amount(name: str, amount: int) -> str:
     """An amount as a user would write it: ``0.5``, ``2``, ``1.5 GiB``."""
-    if name == MEMORY:
+    if name in BYTES:
         return format_bytes(amount)
     whole, part = divmod(amount, UNITS)
     return f"{whole}.{part:04d}".rstrip("0") if part else str(whole)

@@ -6,7 +6,7 @@ from inspect import iscoroutinefunction
 from typing import Literal, TypeAlias, TypedDict, cast
 
 from actorlib._core.public import public
-from actorlib._core.resources import Resources, bytes_of, totals
+from actorlib._core.resources import Resources, bytes_of, device_memory_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
 from actorlib._core.shares import ENFORCEMENTS, EnforcementWord
 from actorlib._core.validation import (
@@ -42,6 +42,7 @@ class RuntimeKeywords(TypedDict, total=False):
     address: str | None
     num_cpus: int | None
     num_gpus: int | None
+    device_memory: Mapping[str, float | str] | None
     memory: float | str | None
     resources: Mapping[str, int] | None
     devices: Literal["all", "free"]
@@ -73,9 +74,10 @@ class RuntimeOptions:
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above``, ``actor_history`` and ``device_memory_overuse`` do nothing,
-            and what a cluster has that runs already is what it says. Default: None,
-            which is what the variable ``ACTORLIB_ENGINE`` says, else local.
+            ``share_above``, ``actor_history``, ``device_memory`` and
+            ``device_memory_overuse`` do nothing, and what a cluster has that runs
+            already is what it says. Default: None, which is what the variable
+            ``ACTORLIB_ENGINE`` says, else local.
         address: Where the cluster is, for ``"ray"``: ``"auto"`` for the one of this
             machine, or ``"10.0.0.5:6379"``; from a machine that is none of the cluster
             ``"ray://10.0.0.5:10001"``, its client server. Default: None, which is what
@@ -85,6 +87,12 @@ class RuntimeOptions:
             this process may use.
         num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
             more may be declared than there are. Default: None, for those found.
+        device_memory: Bytes of memory of each device whose own is unknown, by kind, 1
+            or more, or words (``{"GPU": "24GiB"}``): of devices that are not there but
+            declared, and of those that do not tell. What was measured counts where a
+            device does tell, as nobody can be given bytes that a card does not have.
+            Default: None: what is unknown stays so, and ``gpu_memory`` is never given
+            of it.
         memory: Bytes to give out, 0 or more, or words (``"64GiB"``). Default: None,
             for what this process may use.
         resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,
@@ -152,6 +160,7 @@ class RuntimeOptions:
     address: str | None = None
     num_cpus: int | None = None
     num_gpus: int | None = None
+    device_memory: Mapping[str, float | str] | None = None
     memory: float | str | None = None
     resources: Mapping[str, int] | None = None
     devices: Literal["all", "free"] = "all"
@@ -180,6 +189,9 @@ class RuntimeOptions:
             resources=self.resources,
         )
         object.__setattr__(self, "capacity", declared)
+        device_memory_of(self.device_memory)
+        if self.device_memory is not None:  # theirs may change
+            object.__setattr__(self, "device_memory", dict(self.device_memory))
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
         if self.preload is not None:
             object.__setattr__(self, "preload", checked_modules(self.preload))
@@ -212,6 +224,11 @@ class RuntimeOptions:
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"
             )
+
+    @property
+    def memory_of_devices(self) -> Mapping[str, int]:
+        """Bytes of a device whose own memory is unknown, by kind."""
+        return device_memory_of(self.device_memory)
 
 
 def _check_overuse_action(value: object) -> None:

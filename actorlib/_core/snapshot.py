@@ -22,6 +22,8 @@ class ActorInfo:
         pid: Its process, or 0 while there is none.
         resources: What it asked for, by resource name; memory in bytes.
         devices: The ids of its devices with the part of each that it holds.
+        device_nbytes: The ids of its devices with the bytes of each that this part
+            stands for; None where the memory of a device is unknown.
         mask: What its visibility variable says; None if it holds no device.
         restarts: How often it was started anew.
         pending_calls: How many of its calls have no answer yet.
@@ -56,6 +58,7 @@ class ActorInfo:
     restarts: int
     pending_calls: int
     death: str
+    device_nbytes: dict[str, int | None] = field(default_factory=dict[str, int | None])
     name: str | None = None
     namespace: str = ""
     is_detached: bool = False
@@ -80,6 +83,8 @@ class BundleInfo:
         available: What of that no actor inside holds.
         devices: The ids of its devices with the part of each that it has; empty until
             it is reserved.
+        device_nbytes: The ids of its devices with the bytes of each that this part
+            stands for; None where the memory of a device is unknown.
         actors: The ids in hex of the actors that are inside.
     """
 
@@ -87,6 +92,7 @@ class BundleInfo:
     available: dict[str, float]
     devices: dict[str, float]
     actors: tuple[str, ...]
+    device_nbytes: dict[str, int | None] = field(default_factory=dict[str, int | None])
 
 
 @public("actorlib")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol
 
-from actorlib._core.kinds import UNITS
+from actorlib._core.kinds import GPU, UNITS
 from actorlib._core.log import warn
+from actorlib._core.resources import GPU_MEMORY
 from actorlib._core.shares import ActorShare, DeviceShare
 from actorlib._enforcement.frameworks import (
     KNOWS_OPTION,
@@ -197,7 +198,8 @@ class Enforcement:
             request: How much of which kinds.
         """
         asked = options.enforcement or self.default
-        for kind, units in request.amounts.items():
+        for name, amount in request.amounts.items():
+            kind, units = (GPU.name, 0) if name == GPU_MEMORY else (name, amount)
             devices = self._devices.get(kind)
             if devices and units < UNITS and (why := self.fault(asked, devices)):
                 return _refused(label, asked, why)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.current_call import deadline_of
 from actorlib._core.kinds import UNITS
-from actorlib._core.resources import counted, format_amount
+from actorlib._core.resources import counted
 from actorlib._core.shares import ActorShare
 from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.calls_under_way import UnderWay, with_states
 from actorlib._owner.response_target import CancelledTarget
 from actorlib._owner.worker_calls import WorkerCall, WorkerStream
+from actorlib._scheduler.explain import describe_share
 from actorlib._wire.call_headers import variables_in
 
 if TYPE_CHECKING:
@@ -126,9 +127,7 @@ class Inspector:
         if record.state is ActorState.RESTARTING:
             return state
         held = ", ".join(
-            f"{format_amount(share.device.kind, share.units)} of "
-            f"{share.device.kind} {share.device.id}"
-            for share in (record.lease.shares if record.lease else ())
+            map(describe_share, record.lease.shares if record.lease else ())
         )
         hold = "".join(
             f"\n  {share.kind} {share.device}: {_hold(share)}"
@@ -167,6 +166,7 @@ class Inspector:
             pid=supervisor.pid,
             resources=counted(options.request.amounts),
             devices={share.device.id: share.units / UNITS for share in shares},
+            device_nbytes={share.device.id: share.nbytes for share in shares},
             mask=mask,
             restarts=supervisor.restarts.count,
             pending_calls=supervisor.router.pending,

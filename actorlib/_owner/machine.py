@@ -523,13 +523,20 @@ def _inventory(host: Host, claims: DeviceClaims, options: RuntimeOptions) -> Inv
     detections = discover(host)
     every = [device for detection in detections for device in detection.devices]
     declared, form = _declared(options), options.mask_form
+    memory = options.memory_of_devices
     if options.devices == "free" and every:
         with claims.choosing():
             taken = claims.claimants(every)
-            found = inventory(detections, declared, mask_form=form, claimed=taken)
+            found = inventory(
+                detections,
+                declared,
+                mask_form=form,
+                claimed=taken,
+                device_memory=memory,
+            )
             claims.claim(_physical(found))
         return found
-    found = inventory(detections, declared, mask_form=form)
+    found = inventory(detections, declared, mask_form=form, device_memory=memory)
     here = _physical(found)
     claims.claim(here)
     if shared := claims.claimants(here):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actorlib._core.function_options import FunctionOptions
-from actorlib._core.resources import CPU
+from actorlib._core.resources import CPU, GPU_MEMORY
 from actorlib._core.runtime_env import refuse_env
 from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.refcount import OWNER
@@ -193,7 +193,8 @@ class FunctionTable:
         asked = options.request.amounts
         if options.num_cpus is not None or CPU not in asked:
             return options
-        if self._scheduler.ledger.pools.keys().isdisjoint(asked):
+        devices = {*self._scheduler.ledger.pools, GPU_MEMORY}
+        if devices.isdisjoint(asked):
             return options
         return options.updated({"num_cpus": 0})
 

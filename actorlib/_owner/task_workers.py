@@ -14,6 +14,7 @@ from actorlib._core.snapshot import WorkerGroupInfo
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.task import STUCK_AFTER, NoReply, TaskWorker
+from actorlib._scheduler.request import described
 from actorlib._wire.function_code import ADD_FUNCTION, PickledFunction
 from actorlib._wire.messages import RETURN_UNSTARTED
 from actorlib._wire.serialization import encode_call
@@ -324,7 +325,7 @@ class TaskWorkers:
         """What is known of each group."""
         return tuple(
             WorkerGroupInfo(
-                resources=str(group.demand.resources),
+                resources=described(*group.demand),
                 waiting=group.waiting_count,
                 running=sum(bool(worker.tasks) for worker in group.workers),
                 blocked=sum(worker.is_blocked for worker in group.workers),

@@ -37,6 +37,8 @@ REFUSED: Mapping[str, str] = {
     "placement group with the strategy STRICT_SPREAD",
     "placement": "Ray fills one device after the other; 'pack' is what it does",
     "enforcement": "Ray keeps books of shares and makes none hold; leave it out",
+    "gpu_memory": "Ray counts GPUs and not their memory; ask for the part of a card "
+    "that it is, with num_gpus=",
     "restart_window": "Ray counts restarts over the whole life; leave it out",
     "restart_backoff": "Ray restarts at once; leave it out",
 }

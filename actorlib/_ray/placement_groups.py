@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.group_spec import GroupId, GroupSpec
-from actorlib._core.resources import counted
+from actorlib._core.resources import GPU_MEMORY, counted
 from actorlib._core.snapshot import BundleInfo, GroupInfo
+from actorlib._ray.options import REFUSED
 from actorlib._ray.process import on_owner_thread
 from actorlib._ray.ray_api import group_of, ray
 from actorlib._ray.refs import FailedAnswer, RayTask
@@ -15,6 +16,7 @@ from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
     PlacementGroupNotFoundError,
     PlacementGroupRemovedError,
+    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +46,12 @@ class RayPlacementGroups:
             raise PlacementGroupAlreadyExistsError(
                 f"a placement group is called {spec.name!r} already: take another name"
             )
+        for place, bundle in enumerate(spec.amounts):
+            if GPU_MEMORY in bundle.amounts:
+                raise UnsupportedOptionError(
+                    f"bundles[{place}] is to have {bundle}, and the Ray engine cannot "
+                    f"do that: {REFUSED[GPU_MEMORY]}. The local engine can"
+                )
         made = ray.util.placement_group(
             [counted(bundle.amounts) for bundle in spec.amounts],
             strategy=spec.strategy,

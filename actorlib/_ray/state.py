@@ -10,12 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._core.kinds import UNITS
-from actorlib._core.resources import MEMORY, Resources
+from actorlib._core.resources import GPU_MEMORY, MEMORY, Resources
 from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._ray.errors import exit_of
+from actorlib._ray.options import refuse
 from actorlib._ray.ray_api import actor_table, class_of, free_by_node, ray
 from actorlib._ray.refs import RayTask
-from actorlib.exceptions import ActorNotFoundError, ActorUnschedulableError
+from actorlib.exceptions import (
+    ActorNotFoundError,
+    ActorUnschedulableError,
+    UnsupportedOptionError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -136,6 +141,7 @@ def wanted(request: Resources, model: str | None) -> list[tuple[str, float]]:
     asked = [
         (name, float(amount) if name == MEMORY else amount / UNITS)
         for name, amount in request.amounts.items()
+        if name != GPU_MEMORY  # it is refused where an actor is made
     ]
     return [*asked, (f"accelerator_type:{model}", 0.001)] if model else asked
 
@@ -228,6 +234,10 @@ class Explainer:
 
     def survey(self, label: str, options: ActorOptions) -> str:
         """Which machines an actor could go to now."""
+        try:
+            refuse(label, options)
+        except UnsupportedOptionError as error:
+            return str(error)
         fault = self._nodes.fault(label, options)
         if fault is not None:
             return str(fault)

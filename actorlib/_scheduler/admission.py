@@ -6,15 +6,20 @@ import asyncio
 from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
+from actorlib._core.resources import GPU_MEMORY, Resources
 from actorlib._scheduler.explain import held_by, preview, shortage
 from actorlib._scheduler.long_waits import shell_hint
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Priority
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    Priority,
+    described,
+)
 from actorlib._scheduler.wait_queue import Waiter, WaitQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.resources import Resources
     from actorlib._scheduler.ledger import Ledger
     from actorlib.accelerators.base import Lease
 
@@ -172,9 +177,12 @@ class Admission:
         self._serve()
         return rest
 
-    def waiting(self) -> list[tuple[str, Resources]]:
-        """Lists who waits for what, by label, in order of arrival."""
-        return [(waiter.label, waiter.resources) for waiter in self._queue]
+    def waiting(self) -> list[tuple[str, str]]:
+        """Lists who waits, by label, and describes for what, in order of arrival."""
+        return [
+            (waiter.label, described(waiter.resources, waiter.constraints))
+            for waiter in self._queue
+        ]
 
     def demands(self) -> list[tuple[Resources, int, bool]]:
         """Lists what is waited for, by how many, and whether it can ever be."""
@@ -186,7 +194,7 @@ class Admission:
             alike.setdefault((shape, waiter.constraints), []).append(waiter.resources)
         return [
             (
-                asked[0],
+                _with_bytes(asked[0], constraints),
                 len(asked),
                 not self.ledger.infeasible_part(asked[0], constraints),
             )
@@ -260,7 +268,8 @@ class Admission:
         if not ahead:
             return ""
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
-        first = f"{ahead[0].label} ({ahead[0].resources})"
+        asked = described(ahead[0].resources, ahead[0].constraints)
+        first = f"{ahead[0].label} ({asked})"
         return f". Ahead of it in line: {first}{others}"
 
     def _competes(
@@ -287,3 +296,10 @@ class Admission:
                     self.ledger.release(lease)
                 else:
                     pending.set_result(lease)
+
+
+def _with_bytes(resources: Resources, constraints: DeviceConstraints) -> Resources:
+    if not constraints.gpu_memory:
+        return resources
+    amounts = {**resources.amounts, GPU_MEMORY: constraints.gpu_memory}
+    return Resources.of(amounts)

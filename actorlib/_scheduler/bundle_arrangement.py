@@ -27,7 +27,12 @@ from typing import TYPE_CHECKING, NamedTuple, final
 from actorlib._core.group_spec import PACK, STRICT_PACK, STRICT_SPREAD
 from actorlib._core.kinds import UNITS
 from actorlib._scheduler.backtracking import solutions
-from actorlib._scheduler.bundle_packing import BundleShare, Packing, SearchBudget
+from actorlib._scheduler.bundle_packing import (
+    BundleShare,
+    Packing,
+    SearchBudget,
+    UnitsByDevice,
+)
 from actorlib._scheduler.bundle_spreading import Spreading, match_devices
 from actorlib._scheduler.request import Gang, model_of
 from actorlib._scheduler.topology import components, neighbours
@@ -119,17 +124,12 @@ class GangArranger:
         amounts = gang.units(resolver.kind.name)
         if any(resolver.kind.fault(units) for units in amounts):
             return Arrangement(None)
-        parts = [
-            BundleShare(number, units, resolver.of_models(models))
-            for number, (units, models) in enumerate(
-                zip(amounts, gang.models, strict=True)
-            )
-            if units
-        ]
+        parts = _parts(resolver, gang)
         if sum(amounts) > sum(free.values()):
             return Arrangement(None)
         if gang.strategy == STRICT_PACK:
-            idle = self.when_idle(Gang(gang.bundles, PACK, gang.models))
+            packed = Gang(gang.bundles, PACK, gang.models, gang.gpu_memory)
+            idle = self.when_idle(packed)
             found, is_certain = _pack_strictly(resolver, idle, parts, free)
         else:
             share = _SHARES.get(gang.strategy, _spread)
@@ -137,6 +137,44 @@ class GangArranger:
         if found is None:
             return Arrangement(None, is_certain)
         return Arrangement([found.get(number, []) for number in range(len(amounts))])
+
+
+def _parts(resolver: ConstraintResolver, gang: Gang) -> list[BundleShare]:
+    """Returns what each bundle requests of the kind, if that is anything."""
+    name = resolver.kind.name
+    each = zip(gang.units(name), gang.models, gang.nbytes(name), strict=True)
+    alike: dict[object, BundleShare] = {}
+    parts: list[BundleShare] = []
+    for number, (units, models, nbytes) in enumerate(each):
+        if not units:
+            continue
+        key = units, models, nbytes
+        part = alike.get(key)
+        if part is None:
+            part = alike[key] = _part(resolver, units, models, nbytes)
+        parts.append(part._replace(number=number))
+    return parts
+
+
+def _part(
+    resolver: ConstraintResolver,
+    units: int,
+    models: frozenset[DeviceModel] | None,
+    nbytes: int,
+) -> BundleShare:
+    if not nbytes:
+        return BundleShare(0, units, resolver.of_models(models))
+    wanted = [model for model in models or () if model.kind == resolver.kind.name]
+    here = [model for model in resolver.by_model if not wanted or model in wanted]
+    large = resolver.large_enough(here, nbytes)
+    needs = {model: resolver.units_on(model, units, nbytes) for model in large}
+    on_device = {i: needs[model] for model in large for i in resolver.by_model[model]}
+    return BundleShare(
+        0,
+        min(needs.values(), default=units),
+        None if len(large) == len(resolver.by_model) else frozenset(on_device),
+        UnitsByDevice(on_device) if len({*needs.values()}) > 1 else None,
+    )
 
 
 def _place(
@@ -373,12 +411,16 @@ def _pack_strictly(
 
 
 def _on_one(parts: Sequence[BundleShare], free: Mapping[int, int]) -> _Outcome:
-    asked = sum(part.units for part in parts)
-    for index in sorted(free, key=lambda index: (free[index], index)):
-        may = all(part.allowed is None or index in part.allowed for part in parts)
-        if may and free[index] >= asked:
-            return _Outcome({part.number: [index] for part in parts})
-    return _NOWHERE
+    left = {
+        index: free[index] - sum(part.units_on(index) for part in parts)
+        for index in free
+        if all(part.may_be_on(index) for part in parts)
+    }
+    roomy = [index for index in left if left[index] >= 0]
+    if not roomy:
+        return _NOWHERE
+    best = min(roomy, key=lambda index: (left[index], index))
+    return _Outcome({part.number: [best] for part in parts})
 
 
 def _related(

@@ -14,6 +14,10 @@ that fill 16 devices to the last unit take some thousand steps, 3 ms. Packing is
 general, so ``MAX_STEPS`` bounds the rest, and :attr:`Packing.is_certain` tells whether
 it was met. Where even a search without a step back would take too long, each bundle is
 first put where it fits best.
+
+Bytes of memory are more units of a small device than of a large one. Then a class of
+devices has units of its own for each size; what bounds the search counts the least, so
+that it never rules out what there is, and no size stands for another.
 """
 
 from __future__ import annotations
@@ -54,18 +58,44 @@ class SearchBudget:
         self.left = MAX_STEPS
 
 
+@final
+class UnitsByDevice:
+    """The units that some bytes come to on each device that has them; see BundleShare.
+
+    One object for all bundles that ask for the same: it is compared by identity.
+
+    Attributes:
+        units: By index.
+    """
+
+    __slots__ = ("units",)
+
+    def __init__(self, units: Mapping[int, int]) -> None:
+        self.units = units
+
+
 class BundleShare(NamedTuple):
     """What one bundle requests of a kind of devices.
 
     Attributes:
         number: Which bundle.
-        units: How much.
+        units: How much; at the least, where devices differ.
         allowed: The devices that it may be on, or None for every one.
+        on_device: How much of each that is allowed, or None where that is the same.
     """
 
     number: int
     units: int
     allowed: frozenset[int] | None
+    on_device: UnitsByDevice | None = None
+
+    def units_on(self, index: int) -> int:
+        """Returns how much of a device that is allowed it is."""
+        return self.units if self.on_device is None else self.on_device.units[index]
+
+    def may_be_on(self, index: int) -> bool:
+        """Whether a device is allowed."""
+        return self.allowed is None or index in self.allowed
 
 
 class _BundleSize(NamedTuple):
@@ -73,13 +103,21 @@ class _BundleSize(NamedTuple):
 
     units: int
     allowed: frozenset[int] | None
+    on_device: UnitsByDevice | None
 
 
 class _EqualDevices(NamedTuple):
-    """A class of devices that are alike: what is free, and the sizes they may take."""
+    """A class of devices that are alike.
+
+    Attributes:
+        free: What is free.
+        sizes: The sizes that they may take.
+        units: How much each of all sizes is there.
+    """
 
     free: int
     sizes: tuple[int, ...]
+    units: tuple[int, ...]
 
 
 Filling = tuple[int, tuple[tuple[int, int], ...]]
@@ -111,17 +149,22 @@ class Packing:
         self.is_certain = True
         self._rank = rank
         # In the largest unit that divides all sizes, sums are fewer.
-        self._unit = gcd(*(part.units for part in parts)) or 1
+        self._unit = gcd(*_all_units(parts)) or 1
         self._parts: dict[_BundleSize, list[int]] = {}
         for part in sorted(parts, key=lambda part: (-part.units, part.number)):
-            size = _BundleSize(part.units // self._unit, part.allowed)
+            units = part.units // self._unit
+            size = _BundleSize(units, part.allowed, part.on_device)
             self._parts.setdefault(size, []).append(part.number)
         self._sizes = list(self._parts)
-        self._are_alike = len({size.allowed for size in self._sizes}) == 1
+        self._are_alike = len({size.allowed for size in self._sizes}) == 1 and not any(
+            size.on_device for size in self._sizes
+        )
         self._devices: dict[_EqualDevices, list[int]] = {}
-        sizes_of = self._sizes_by_scope()
+        sizes_of, units_of = self._sizes_by_scope(), self._units_by_device()
         for index in sorted(free, key=lambda index: (free[index], index)):
-            device_class = _EqualDevices(free[index] // self._unit, sizes_of(index))
+            device_class = _EqualDevices(
+                free[index] // self._unit, sizes_of(index), units_of(index)
+            )
             self._devices.setdefault(device_class, []).append(index)
         self._free = free
         self._device_classes = list(self._devices)
@@ -151,6 +194,22 @@ class Packing:
             return known[within]
 
         return sizes
+
+    def _units_by_device(self) -> Callable[[int], tuple[int, ...]]:
+        """Returns what tells how much each size is on a device."""
+        usual = tuple(size.units for size in self._sizes)
+        if not any(size.on_device for size in self._sizes):
+            return lambda _: usual
+
+        def units(index: int) -> tuple[int, ...]:
+            return tuple(
+                size.units
+                if size.on_device is None
+                else size.on_device.units.get(index, 0) // self._unit
+                for size in self._sizes
+            )
+
+        return units
 
     @property
     def fewest(self) -> int:
@@ -184,18 +243,22 @@ class Packing:
         unused = sorted((free, index) for index, free in self._free.items())
         found: dict[int, list[int]] = {}
         for size, numbers in self._parts.items():
-            units = size.units * self._unit
+            part = self._share(size)
             for number in numbers:
                 for devices in (used, unused):
-                    at = _fullest(devices, units, size.allowed)
+                    at = _fullest(devices, part)
                     if at is not None:
                         free, index = devices.pop(at)
-                        insort(used, (free - units, index))
+                        insort(used, (free - part.units_on(index), index))
                         found[number] = [index]
                         break
                 else:
                     return None
         return found
+
+    def _share(self, size: _BundleSize) -> BundleShare:
+        number, units = self._parts[size][0], size.units * self._unit
+        return BundleShare(number, units, size.allowed, size.on_device)
 
     # Problem.
 
@@ -240,15 +303,15 @@ class Packing:
         """Whether the devices that are left could take all, as far as sums tell."""
         fills: list[tuple[int, int]] = []
         of_scope: Counter[frozenset[int] | None] = Counter()
-        sums: dict[tuple[int, ...], int] = {}
+        sums: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
         for number, device_class in enumerate(self._device_classes):
             if not self._left[number]:
                 continue
-            if device_class.sizes not in sums:
-                sums[device_class.sizes] = self._sums(device_class.sizes)[0]
-            best = (
-                sums[device_class.sizes] & ((2 << device_class.free) - 1)
-            ).bit_length() - 1
+            alike = device_class.sizes, device_class.units
+            if alike not in sums:
+                sums[alike] = self._sums(*alike)[0]
+            fitting = sums[alike] & ((2 << device_class.free) - 1)
+            best = fitting.bit_length() - 1
             fills.append((best, self._left[number]))
             scopes = {self._sizes[size].allowed for size in device_class.sizes}
             of_scope.update(dict.fromkeys(scopes, best * self._left[number]))
@@ -260,15 +323,15 @@ class Packing:
             of_scope[scope] >= units for scope, units in asked.items()
         )
 
-    def _sums(self, sizes: Sequence[int]) -> list[int]:
+    def _sums(self, sizes: Sequence[int], units: Sequence[int]) -> list[int]:
         """Returns the sums of bundles as bits: of all sizes, all but the first, ..."""
         self._steps -= len(sizes)
         bits, found = 1, [1]
         most = (2 << self._device_classes[-1].free) - 1
         for number in reversed(sizes):
-            units, left, times = self._sizes[number].units, self._bundles[number], 1
+            each, left, times = units[number], self._bundles[number], 1
             while left:
-                bits |= bits << (units * min(times, left)) & most
+                bits |= bits << (each * min(times, left)) & most
                 left -= min(times, left)
                 times *= 2
             found.append(bits)
@@ -277,12 +340,11 @@ class Packing:
     def _fillings(self) -> Iterator[Filling]:
         """Yields what the device of the largest bundle may take, the best first."""
         first = next(size for size, count in enumerate(self._bundles) if count)
-        largest = self._sizes[first]
         frees = [device_class.free for device_class in self._device_classes]
         room = _most_room(zip(frees[::-1], self._left[::-1], strict=True), self._opens)
         spare = room - sum(self._total())
         for number, device_class in enumerate(self._device_classes):
-            if not self._left[number] or device_class.free < largest.units:
+            if not self._left[number] or device_class.free < device_class.units[first]:
                 continue
             if first in device_class.sizes:
                 for sizes in self._fills(device_class, first, spare):
@@ -296,16 +358,16 @@ class Packing:
             size for size in device_class.sizes if size >= first and self._bundles[size]
         ]
         self._bundles[first] -= 1
-        sums = self._sums(sizes)
+        sums = self._sums(sizes, device_class.units)
         there = list(self._bundles)
         self._bundles[first] += 1
-        left = device_class.free - self._sizes[first].units
+        left = device_class.free - device_class.units[first]
         open_sums = sums[0] & ((2 << left) - 1)
         while open_sums and left + 1 - open_sums.bit_length() <= spare:
             units = open_sums.bit_length() - 1
             open_sums ^= 1 << units
-            for more in self._subsets(sizes, sums, there, units):
-                if self._is_full(sizes, there, more, left - units):
+            for more in self._subsets(sizes, device_class.units, sums, there, units):
+                if self._is_full(sizes, device_class.units, there, more, left - units):
                     counts = Counter({first: 1})
                     counts.update(dict(more))
                     yield tuple(counts.items())
@@ -315,6 +377,7 @@ class Packing:
     def _subsets(
         self,
         sizes: Sequence[int],
+        units_of: Sequence[int],
         sums: Sequence[int],
         there: Sequence[int],
         units: int,
@@ -330,7 +393,7 @@ class Packing:
                 yield chosen
                 continue
             size = sizes[number]
-            each, most = self._sizes[size].units, there[size]
+            each, most = units_of[size], there[size]
             for count in range(min(most, left // each) + 1):
                 rest = left - count * each
                 if sums[number + 1] >> rest & 1:
@@ -340,6 +403,7 @@ class Packing:
     def _is_full(
         self,
         sizes: Sequence[int],
+        units_of: Sequence[int],
         there: Sequence[int],
         chosen: Iterable[tuple[int, int]],
         left: int,
@@ -347,7 +411,7 @@ class Packing:
         """Whether no bundle that may join has room any more."""
         taken = dict(chosen)
         return not any(
-            self._sizes[size].units <= left and there[size] > taken.get(size, 0)
+            units_of[size] <= left and there[size] > taken.get(size, 0)
             for size in sizes
         )
 
@@ -374,12 +438,21 @@ class Packing:
         return found
 
 
-def _fullest(
-    devices: Sequence[tuple[int, int]], units: int, allowed: frozenset[int] | None
-) -> int | None:
+def _all_units(parts: Iterable[BundleShare]) -> set[int]:
+    """Returns all the units that any of them is on any device."""
+    found: set[int] = set()
+    for part in parts:
+        found.add(part.units)
+        if part.on_device is not None:
+            found.update(part.on_device.units.values())
+    return found
+
+
+def _fullest(devices: Sequence[tuple[int, int]], part: BundleShare) -> int | None:
     """Returns the place of the first device that has room; they are in that order."""
-    for at in range(bisect_left(devices, (units,)), len(devices)):
-        if allowed is None or devices[at][1] in allowed:
+    for at in range(bisect_left(devices, (part.units,)), len(devices)):
+        free, index = devices[at]
+        if part.may_be_on(index) and free >= part.units_on(index):
             return at
     return None
 

@@ -55,7 +55,9 @@ def _reassign(
         for index in devices:
             if free[index] < mover.units:
                 break  # the emptiest come first
-            if index in moves or not (mover.allowed is None or index in mover.allowed):
+            if index in moves or not mover.may_be_on(index):
+                continue
+            if free[index] < mover.units_on(index):
                 continue
             moves[index] = mover, left
             if index in on:
@@ -93,8 +95,12 @@ class Spreading:
         self._on: dict[int, int] = {}
         self._failed: set[Hashable] = set()
         scopes = list(dict.fromkeys(part.allowed for part in parts if part.allowed))
+        differing = list(dict.fromkeys(p.on_device for p in parts if p.on_device))
         # What tells two devices apart beyond what they have free.
-        self._class_of = {i: tuple(i in scope for scope in scopes) for i in free}
+        self._class_of = {
+            i: (*(i in scope for scope in scopes), *(d.units.get(i) for d in differing))
+            for i in free
+        }
 
     def run(self, joins: int | None = None) -> dict[int, list[int]] | None:
         """Returns the device of each bundle, by its number, or None.
@@ -136,8 +142,7 @@ class Spreading:
         roomy = (
             index
             for index in self._free
-            if self._free[index] >= part.units
-            and (part.allowed is None or index in part.allowed)
+            if part.may_be_on(index) and self._free[index] >= part.units_on(index)
         )
         seen: set[object] = set()
         for index in sorted(roomy, key=self._rank):
@@ -150,7 +155,8 @@ class Spreading:
     def make(self, choice: _Choice) -> None:
         """Makes a choice; see Problem."""
         self._steps -= 1
-        self._free[choice.device] -= self._parts[self._placed].units
+        part = self._parts[self._placed]
+        self._free[choice.device] -= part.units_on(choice.device)
         self._on[choice.device] = self._on.get(choice.device, 0) + 1
         self._joins -= choice.joins
         self._placed += 1
@@ -159,7 +165,8 @@ class Spreading:
         """Takes the last choice back; see Problem."""
         self._placed -= 1
         self._joins += choice.joins
-        self._free[choice.device] += self._parts[self._placed].units
+        part = self._parts[self._placed]
+        self._free[choice.device] += part.units_on(choice.device)
         self._on[choice.device] -= 1
         if not self._on[choice.device]:
             del self._on[choice.device]

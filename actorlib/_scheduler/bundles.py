@@ -19,17 +19,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.group_spec import ANY_BUNDLE
-from actorlib._core.kinds import UNITS
+from actorlib._core.kinds import GPU, UNITS
 from actorlib._core.resources import add
 from actorlib._core.value import dataclass
 from actorlib._scheduler.overtaking import delays_nobody
-from actorlib._scheduler.request import Priority
+from actorlib._scheduler.request import Priority, amounts_with, units_for
 from actorlib.accelerators.base import Lease, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from actorlib._core.resources import Resources
     from actorlib._scheduler.device_pool import DevicePool
     from actorlib._scheduler.request import Gang, LeaseRequest
 
@@ -54,13 +53,14 @@ def divide_lease(gang: Gang, lease: Lease) -> tuple[Lease, ...]:
     """Divides the lease that a gang was granted as a whole among its bundles."""
     left = {name: lease.of_kind(name) for name in lease.amounts}
     bundles: list[Lease] = []
-    for bundle in gang.bundles:
+    for bundle, nbytes in zip(gang.bundles, gang.gpu_memory, strict=True):
         shares: list[Share] = []
         for name, units in bundle.amounts.items():
             count = -(-units // UNITS) if left[name] else 0
             shares += left[name][:count]
             del left[name][:count]
-        bundles.append(Lease(amounts=bundle.amounts, shares=tuple(shares)))
+        amounts = amounts_with(bundle.amounts, shares) if nbytes else bundle.amounts
+        bundles.append(Lease(amounts=amounts, shares=tuple(shares)))
     return tuple(bundles)
 
 
@@ -113,9 +113,10 @@ class Bundles:
                 granted.append((place, lease))
                 continue
             fits_in = [i for i in self._bundles_of(request) if self._fits(request, i)]
-            usual.add(request.resources, fits_in)
+            each = {index: self._amounts_in(request, index) for index in fits_in}
+            usual.add(each)
             if request.priority is Priority.RESUMED:
-                nested.add(request.resources, fits_in)
+                nested.add(each)
         return granted
 
     def index_of(self, lease: Lease) -> int:
@@ -202,21 +203,27 @@ class Bundles:
         self, request: LeaseRequest, reserved: _ReservedForWaiters
     ) -> Lease | None:
         """Grants a lease in the bundle that is left with the least of what is asked."""
-        names = request.resources.amounts
         best: tuple[int, int, tuple[Share, ...]] | None = None
         for index in self._bundles_of(request):
-            if not reserved.leaves(index, request.resources):
+            amounts = self._amounts_in(request, index)
+            if not reserved.leaves(index, amounts):
                 continue
             free = self._free[index]
             shares = self._chosen(request, free, self._free_units[index])
-            left = sum(free.get(name, 0) - reserved.sum(index, name) for name in names)
+            left = sum(
+                free.get(name, 0) - amount - reserved.sum(index, name)
+                for name, amount in amounts.items()
+            )
             if shares is not None and (best is None or left < best[0]):
                 best = left, index, shares
         if best is None:
             return None
         _, index, shares = best
-        lease = Lease(amounts=names, shares=shares)
-        for name, amount in names.items():
+        amounts = request.resources.amounts
+        if request.constraints.gpu_memory:
+            amounts = amounts_with(amounts, shares)
+        lease = Lease(amounts=amounts, shares=shares)
+        for name, amount in amounts.items():
             self._free[index][name] -= amount
         for share in shares:
             key = share.device.kind, share.device.index
@@ -224,6 +231,17 @@ class Bundles:
         member = BundleMember(index=index, holder=request.holder, lease=lease)
         self._held[id(lease)] = member
         return lease
+
+    def _amounts_in(self, request: LeaseRequest, index: int) -> Mapping[str, int]:
+        """Returns what a request comes to in a bundle; of several devices the least."""
+        amounts, nbytes = request.resources.amounts, request.constraints.gpu_memory
+        there = self.leases[index].of_kind(GPU.name) if nbytes else []
+        if len(there) != 1 or GPU.name not in amounts:
+            return amounts
+        resolver = self._pools[GPU.name].resolver
+        memory = resolver.memory.get(resolver.model_of[there[0].device.index])
+        need = units_for(amounts[GPU.name], nbytes, memory)
+        return amounts if need is None else {**amounts, GPU.name: need}
 
     def _chosen(
         self,
@@ -245,8 +263,10 @@ class Bundles:
             chosen = pool.choose_within(amount, units, request.constraints)
             if chosen is None:
                 return None
-            each = min(amount, UNITS)
-            shares += tuple(Share(pool.devices[index], each) for index in chosen)
+            shares += tuple(
+                Share(pool.devices[i], pool.units_on(i, amount, request.constraints))
+                for i in chosen
+            )
         return shares
 
 
@@ -264,16 +284,20 @@ class _ReservedForWaiters:
         # For waiters that may get in elsewhere: where, nobody can foretell.
         self._floating: set[tuple[int, str]] = set()
 
-    def add(self, resources: Resources, indices: Sequence[int]) -> None:
-        """Adds a waiter that may get into these bundles."""
-        for index in indices:
-            for name, amount in resources.amounts.items():
+    def add(self, in_bundles: Mapping[int, Mapping[str, int]]) -> None:
+        """Adds a waiter.
+
+        Args:
+            in_bundles: The bundles that it may get into, and what it comes to in each.
+        """
+        for index, amounts in in_bundles.items():
+            for name, amount in amounts.items():
                 key = index, name
                 if not self._bundles.is_counted(index, name):
                     self._exhausted.add(key)
                     continue
                 self._waiting.setdefault(key, Counter())[amount] += 1
-                if len(indices) > 1:
+                if len(in_bundles) > 1:
                     self._floating.add(key)
 
     def sum(self, index: int, name: str) -> int:
@@ -281,12 +305,9 @@ class _ReservedForWaiters:
         waiting = self._waiting.get((index, name))
         return sum(a * count for a, count in waiting.items()) if waiting else 0
 
-    def leaves(self, index: int, resources: Resources) -> bool:
+    def leaves(self, index: int, amounts: Mapping[str, int]) -> bool:
         """Whether a request may have so much of a bundle."""
-        return all(
-            self._leaves((index, name), amount)
-            for name, amount in resources.amounts.items()
-        )
+        return all(self._leaves((index, n), amount) for n, amount in amounts.items())
 
     def _leaves(self, key: tuple[int, str], amount: int) -> bool:
         if key in self._exhausted:

@@ -1,8 +1,9 @@
 """Resolves device constraints: which devices a request may get, whatever is free.
 
 Constraints that name devices, or an actor to be near to, leave a few, the best first.
-Those that name a type leave models, and those that name an actor to be apart from leave
-devices out.
+Those that name a type, or bytes of memory, leave models, and those that name an actor
+to be apart from leave devices out. Bytes also settle how many units of a device a
+request comes to.
 
 Candidates, and what is reserved for waiters, are kept by model where that is possible:
 a request for an H100 may get all of them, and reserves them all. Said device by device,
@@ -14,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple, cast, final
 
-from actorlib._core.kinds import UNITS
+from actorlib._core.kinds import GPU, UNITS
 from actorlib._scheduler.request import (
     ANYWHERE,
     DeviceConstraints,
     DeviceModel,
+    memory_by_model,
     model_of,
+    units_for,
 )
 from actorlib._scheduler.topology import aligned, linked
 
@@ -124,14 +127,26 @@ class ConstraintResolver:
         by_model: The indices of the devices of each model, ascending; the models in the
             order of their first devices.
         model_of: The model of each device, by index.
+        memory: The bytes that each device of a model has at the least; models whose
+            memory is unknown are left out.
     """
 
-    __slots__ = ("_linked_to", "by_model", "devices", "has_links", "kind", "model_of")
+    __slots__ = (
+        "_linked_to",
+        "by_model",
+        "devices",
+        "has_links",
+        "kind",
+        "memory",
+        "model_of",
+    )
 
     def __init__(self, kind: Kind, devices: Sequence[Device]) -> None:
         self.kind = kind
         self.devices = tuple(devices)
         self.has_links = any(device.peers for device in devices)
+        # What memory other kinds have is never asked for.
+        self.memory = memory_by_model(devices) if kind.name == GPU.name else {}
         self._linked_to: dict[tuple[str, str], list[int]] = {}
         self.by_model: dict[DeviceModel, list[int]] = {}
         for device in devices:
@@ -152,12 +167,38 @@ class ConstraintResolver:
 
     # What constraints leave.
 
+    def nbytes(self, constraints: DeviceConstraints) -> int:
+        """Returns the bytes of one of these devices that are requested; 0 for none."""
+        return constraints.gpu_memory if self.kind.name == GPU.name else 0
+
+    def units_on(self, model: DeviceModel, units: int, nbytes: int) -> int:
+        """Returns the units of a device of a model that a request comes to.
+
+        Args:
+            model: An allowed one.
+            units: What is requested at the least.
+            nbytes: The bytes that are requested.
+        """
+        if not nbytes:
+            return units
+        need = units_for(units, nbytes, self.memory.get(model))
+        assert need is not None  # else it would not be allowed
+        return need
+
     def allowed_models(self, constraints: DeviceConstraints) -> Collection[DeviceModel]:
         """Returns the models that are allowed; those of another kind rule none out."""
+        models: Collection[DeviceModel] = self.by_model
         wanted = constraints.models
-        if wanted is None or all(model.kind != self.kind.name for model in wanted):
-            return self.by_model
-        return [model for model in self.by_model if model in wanted]
+        if wanted is not None and any(model.kind == self.kind.name for model in wanted):
+            models = [model for model in models if model in wanted]
+        nbytes = self.nbytes(constraints)
+        return self.large_enough(models, nbytes) if nbytes else models
+
+    def large_enough(
+        self, models: Iterable[DeviceModel], nbytes: int
+    ) -> list[DeviceModel]:
+        """Returns those of some models whose devices are known to have so much."""
+        return [model for model in models if self.memory.get(model, 0) >= nbytes]
 
     def of_models(
         self, models: Collection[DeviceModel] | None

@@ -2,6 +2,7 @@
 
 The user names types, devices and other actors; a request names models and devices of
 this machine. What a name means is settled here, once, before anything is queued.
+Bytes of a GPU's memory become units of a GPU, as many as they come to at the least.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._core.resources import Resources, add
+from actorlib._core.kinds import GPU, UNITS
+from actorlib._core.resources import GPU_MEMORY, Resources, add
 from actorlib._core.validation import closest_names
 from actorlib._scheduler.explain import describe_devices
 from actorlib._scheduler.request import (
@@ -17,7 +19,9 @@ from actorlib._scheduler.request import (
     DeviceConstraints,
     DeviceModel,
     Gang,
+    memory_by_model,
     model_of,
+    units_for,
 )
 from actorlib.accelerators.types import canonical, matcher
 from actorlib.exceptions import ActorUnschedulableError
@@ -74,6 +78,7 @@ class Catalogue:
         for listed in devices.values():
             for device in listed:
                 self._models.setdefault(model_of(device), device)
+        self._memory = memory_by_model(devices.get(GPU.name, ()))
         self._declared = [
             name.removeprefix(TYPE_PREFIX)
             for name in declared
@@ -107,7 +112,10 @@ class Catalogue:
         if not options.has_device_constraints:
             return Demand(options.request, ANYWHERE)
         resources, models = options.request, frozenset[DeviceModel]()
+        nbytes = resources.amounts.get(GPU_MEMORY, 0)
         kinds = [kind for kind in resources.amounts if kind in self._devices]
+        if nbytes and GPU.name in self._devices and GPU.name not in kinds:
+            kinds.append(GPU.name)
         if options.accelerator_type is not None:
             name, models = self._type_of(options.accelerator_type)
             amounts = {**resources.amounts, f"{TYPE_PREFIX}{name}": _TYPE_UNITS}
@@ -133,13 +141,40 @@ class Catalogue:
             only=frozenset(only) or None,
             near=near,
             apart=frozenset(apart),
+            gpu_memory=nbytes,
         )
+        if nbytes:
+            named = {model_of(device) for device in only}
+            resources = self._in_units(resources, (models & named) or models or named)
         return Demand(resources, constraints)
+
+    def _in_units(
+        self, resources: Resources, models: Collection[DeviceModel] | None
+    ) -> Resources:
+        """Returns resources with the least units that bytes of a GPU come to.
+
+        What no model here can give is requested all the same, as a whole device: no
+        machine like this grants it, and ``explain`` says why.
+
+        Args:
+            resources: What is asked for, with bytes.
+            models: The models that are allowed; empty or None for all.
+        """
+        amounts = dict(resources.amounts)
+        nbytes, units = amounts.pop(GPU_MEMORY), amounts.get(GPU.name, 0)
+        of_kind = [model for model in models or () if model.kind == GPU.name]
+        needs = (
+            units_for(units, nbytes, self._memory.get(model))
+            for model in of_kind or self._memory
+        )
+        amounts[GPU.name] = min((need for need in needs if need), default=UNITS)
+        return Resources.of(amounts)
 
     def demand_of_group(self, bundles: Sequence[Resources], strategy: str) -> Demand:
         """Returns what a placement group requests: its bundles, all or none.
 
-        A bundle may name a type of its devices, as a machine's resource is called.
+        A bundle may name a type of its devices, as a machine's resource is called, and
+        bytes of a GPU's memory.
 
         Args:
             bundles: What each requests.
@@ -147,6 +182,7 @@ class Catalogue:
         """
         named: list[Resources] = []
         models: list[frozenset[DeviceModel] | None] = []
+        gpu_memory = [bundle.amounts.get(GPU_MEMORY, 0) for bundle in bundles]
         for bundle in bundles:
             models_of_type, amounts = frozenset[DeviceModel](), dict[str, int]()
             for name, amount in bundle.amounts.items():
@@ -158,14 +194,16 @@ class Catalogue:
                         models_of_type | found,
                     )
                 amounts[known] = amount
-            named.append(Resources.of(amounts))
+            resources = Resources.of(amounts)
+            if GPU_MEMORY in amounts:
+                resources = self._in_units(resources, models_of_type)
+            named.append(resources)
             models.append(models_of_type or None)
         total: dict[str, int] = {}
         for bundle in named:
             total = add(total, bundle.amounts)
-        return Demand(
-            Resources.of(total), DeviceConstraints(gang=Gang(named, strategy, models))
-        )
+        gang = Gang(named, strategy, models, gpu_memory)
+        return Demand(Resources.of(total), DeviceConstraints(gang=gang))
 
     def refusal(self, label: str, resources: Resources) -> str | None:
         """Says why no machine like this grants a request for a type that is not here.

@@ -7,6 +7,10 @@ wholly free ones of one model if there are enough, of one vendor at the least; w
 devices are linked or share by number, those that belong together (``topology``). A
 share never spans two devices: half of one card and half of another are no card.
 
+Bytes of a device's memory are more units of a small card than of a large one: what a
+device is left with is then counted after the units that they come to there, so that
+cards of several models fill up alike.
+
 Guarantees: the choice depends only on what is free now, never on how it came about.
 Without constraints a decision takes the same time for ten devices as for 100 000
 (``free_buckets``); a constraint costs what it names: the models of a type, the devices
@@ -107,7 +111,9 @@ class DevicePool:
         """Chooses the devices that :meth:`take` would take now; nothing is taken.
 
         Args:
-            units: Positive. Up to one whole device, or a multiple of whole ones.
+            units: Positive. Up to one whole device, or a multiple of whole ones. Where
+                constraints ask for bytes, at most what they come to on any model that
+                is allowed.
             constraints: Which of them may be chosen.
             reserved: Indices of devices that are reserved for others.
 
@@ -159,7 +165,7 @@ class DevicePool:
         chosen = self.choose(units, constraints, reserved)
         if chosen is None:
             return None
-        return self._take_units(chosen, units)
+        return self._take_units(chosen, units, self.resolver.nbytes(constraints))
 
     def give_back(self, shares: Iterable[Share]) -> None:
         """Takes shares of these devices back.
@@ -217,6 +223,21 @@ class DevicePool:
         ]
         return self._choose_among(usable, units, constraints, free)
 
+    def units_on(
+        self, index: int, units: int, constraints: DeviceConstraints = ANYWHERE
+    ) -> int:
+        """Returns the units of one device that a request takes there.
+
+        Args:
+            index: The device; one that constraints allow.
+            units: As for :meth:`choose`.
+            constraints: What the request says of its devices.
+        """
+        nbytes = self.resolver.nbytes(constraints)
+        if not nbytes:
+            return min(units, UNITS)
+        return self.resolver.units_on(self.resolver.model_of[index], units, nbytes)
+
     def could_fit_within(
         self,
         units: int,
@@ -263,13 +284,16 @@ class DevicePool:
     ) -> list[int] | None:
         if units > UNITS:
             return self._choose_several(units, constraints)
+        nbytes = self.resolver.nbytes(constraints)
         best: tuple[int, int] | None = None
         for model in self.resolver.allowed_models(constraints):
             buckets = self._buckets[model]
-            free = buckets.highest if constraints.spread else buckets.tightest(units)
-            if free < units:
+            need = self.resolver.units_on(model, units, nbytes)
+            free = buckets.highest if constraints.spread else buckets.tightest(need)
+            if free < need:
                 continue
-            found = (-free if constraints.spread else free, buckets.lowest(free))
+            left = free - need
+            found = (-left if constraints.spread else left, buckets.lowest(free))
             if best is None or found < best:
                 best = found
         if best is None:
@@ -325,7 +349,11 @@ class DevicePool:
             count = units // UNITS
             whole = self.resolver.without_parts(count, usable, constraints)
             return self._best_set(count, [i for i in whole if free[i] == UNITS])
-        roomy = [index for index in usable if free[index] >= units]
+        left = {
+            index: free[index] - self.units_on(index, units, constraints)
+            for index in usable
+        }
+        roomy = [index for index in usable if left[index] >= 0]
         if not roomy:
             return None
         if constraints.near is not None:  # the same device is best, then a linked one
@@ -333,7 +361,7 @@ class DevicePool:
             near = {device.index for device in constraints.near if has(device)}
             roomy = [index for index in roomy if index in near] or roomy
         sign = -1 if constraints.spread else 1
-        return [min(roomy, key=lambda index: (sign * free[index], index))]
+        return [min(roomy, key=lambda index: (sign * left[index], index))]
 
     # Choosing for a gang.
 
@@ -343,9 +371,12 @@ class DevicePool:
         found = self._arrange(gang, reserved)
         if found is None:
             return None
-        each = zip(found, gang.units(self.kind.name), strict=True)
+        name = self.kind.name
+        each = zip(found, gang.units(name), gang.nbytes(name), strict=True)
         return tuple(
-            share for chosen, units in each for share in self._take_units(chosen, units)
+            share
+            for chosen, units, nbytes in each
+            for share in self._take_units(chosen, units, nbytes)
         )
 
     def _arrange(self, gang: Gang, reserved: Collection[int]) -> list[list[int]] | None:
@@ -361,11 +392,17 @@ class DevicePool:
 
     # Taking and giving.
 
-    def _take_units(self, chosen: Iterable[int], units: int) -> tuple[Share, ...]:
-        each = min(units, UNITS)
+    def _take_units(
+        self, chosen: Iterable[int], units: int, nbytes: int
+    ) -> tuple[Share, ...]:
+        resolver, shares = self.resolver, list[Share]()
         for index in chosen:
-            self._set_free(index, self._free[index] - each)
-        return tuple(Share(self.devices[index], each) for index in chosen)
+            taken = min(units, UNITS)
+            if nbytes:
+                taken = resolver.units_on(resolver.model_of[index], units, nbytes)
+            self._set_free(index, self._free[index] - taken)
+            shares.append(Share(self.devices[index], taken))
+        return tuple(shares)
 
     def _take_share(self, buckets: FreeBuckets, units: int) -> tuple[Share, ...] | None:
         free = buckets.tightest(units)

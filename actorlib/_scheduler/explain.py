@@ -7,6 +7,7 @@ goes for actors, for placement groups, and for actors inside of one.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actorlib._core.group_spec import (
@@ -16,15 +17,18 @@ from actorlib._core.group_spec import (
     STRICT_PACK,
     STRICT_SPREAD,
 )
-from actorlib._core.kinds import UNITS
+from actorlib._core.kinds import GPU, UNITS
 from actorlib._core.resources import (
+    GPU_MEMORY,
     OWN_KEYWORDS,
     Resources,
     format_amount,
+    format_bytes,
     format_named,
 )
 from actorlib._scheduler.device_pool import LISTED, listed
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
+from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, described
+from actorlib.accelerators.base import Share
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -51,6 +55,10 @@ def refusal(
         constraints: Of which devices.
     """
     lacking = ledger.infeasible_part(resources, constraints)
+    if constraints.gpu_memory and GPU.name in lacking:
+        fault = _memory_fault(ledger, constraints)
+        if fault:
+            return f"{label} {fault}"
     if len(lacking) > len(ledger.infeasible_part(resources)):
         return _why_excluded(ledger, label, lacking, constraints)
     amounts = ledger.capacity.amounts
@@ -78,6 +86,52 @@ def refusal(
     return text
 
 
+def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
+    """Says why no GPU here has the bytes that are asked for; else is empty.
+
+    Args:
+        ledger: What it was requested of.
+        constraints: With the bytes.
+    """
+    asks = f"asks {format_named(GPU_MEMORY, constraints.gpu_memory)}"
+    pool = ledger.pools.get(GPU.name)
+    if pool is None or not pool.devices:
+        return (
+            f"{asks}; this machine has no GPU. Leave gpu_memory out, or declare GPUs "
+            "to try things out: init(num_gpus=1, device_memory={'GPU': '24GiB'})."
+        )
+    anyway = replace(constraints, gpu_memory=0)
+    allowed = pool.resolver.allowed(anyway)
+    there = [d for d in pool.devices if allowed is None or d.index in allowed]
+    known = [device for device in there if device.memory]
+    largest = max(known, key=lambda device: device.memory or 0, default=None)
+    if not there or (
+        largest is not None and (largest.memory or 0) >= constraints.gpu_memory
+    ):
+        return ""
+    of_which, wished = "", _describe(anyway)
+    unknown = [device for device in there if not device.memory]
+    if unknown:
+        of_which = (
+            f"the memory of {describe_devices(unknown)} is unknown. Say what it is "
+            "with init(device_memory={'GPU': '24GiB'}), or ask by num_gpus"
+        )
+    if largest is None:
+        return f"{asks}{wished}, and {of_which}."
+    where, has = "of those" if wished else "here", _askable(largest.memory or 0)
+    also = f" And {of_which}." if of_which else ""
+    return (
+        f"{asks}{wished}; the largest GPU {where} has {has} "
+        f"({describe_devices([largest])}). Ask for that at the most.{also}"
+    )
+
+
+def _askable(nbytes: int) -> str:
+    """A number of bytes for people, rounded down: who asks for it, gets it."""
+    hundredths = nbytes * 100 // 2**30
+    return f"{hundredths / 100:g} GiB" if hundredths else format_bytes(nbytes)
+
+
 def shortage(
     ledger: Ledger,
     label: str,
@@ -96,11 +150,13 @@ def shortage(
         return refusal(ledger, label, resources, constraints)
     lacking = ledger.lacking(resources, constraints)
     if not lacking:
-        return f"{label} asks {resources}{_describe(constraints)}; that is free"
+        asked = described(resources, constraints)
+        return f"{label} asks {asked}{_describe(constraints)}; that is free"
     each = ", ".join(
         _short(ledger, n, amount, constraints) for n, amount in lacking.items()
     )
-    return f"{label} asks {Resources(lacking)}{_describe(constraints)}; {each}"
+    asked = described(Resources(lacking), constraints)
+    return f"{label} asks {asked}{_describe(constraints)}; {each}"
 
 
 def held_by(
@@ -172,10 +228,16 @@ def preview(
     Returns:
         A sentence, and below it a line for each device of the kinds that are asked.
     """
-    chosen = [share.device for share in lease.shares] if lease is not None else []
+    shares = lease.shares if lease is not None else ()
+    chosen = [share.device for share in shares]
     if lease is not None:
-        there = f"go to {name_devices(chosen)}" if chosen else "be placed now"
-        head = f"{label} asks {resources}{_describe(constraints)}; it would {there}"
+        where = name_devices(chosen)
+        if constraints.gpu_memory:  # how many units that is, the device tells
+            held = {s.device.kind: s.units for s in shares}[GPU.name]
+            where = f"{where}, and hold {format_amount(GPU.name, held)} of it"
+        there = f"go to {where}" if chosen else "be placed now"
+        asked = described(resources, constraints)
+        head = f"{label} asks {asked}{_describe(constraints)}; it would {there}"
     else:
         head = shortage(ledger, label, resources, constraints)
     lines = [
@@ -191,6 +253,18 @@ def name_devices(devices: Iterable[Device]) -> str:
     """Names devices as the user knows them: ``GPU 0 and GPU 1``."""
     ordered = sorted(devices, key=lambda device: (device.kind, device.index))
     return " and ".join(f"{device.kind} {device.id}" for device in ordered)
+
+
+def describe_share(share: Share) -> str:
+    """Describes a share by its part of a device, and its bytes if they are known."""
+    device = share.device
+    return f"{_part(device, share.units)} of {device.kind} {device.id}"
+
+
+def _part(device: Device, units: int) -> str:
+    nbytes = Share(device, units).nbytes
+    told = f" ({format_bytes(nbytes)})" if nbytes else ""
+    return f"{format_amount(device.kind, units)}{told}"
 
 
 def describe_devices(devices: Collection[Device]) -> str:
@@ -209,8 +283,9 @@ def _why_excluded(
     allowed = pool.resolver.allowed(constraints)
     left = [d for d in pool.devices if allowed is None or d.index in allowed]
     those = describe_devices(left) if left else "no device"
+    asked = described(Resources(lacking), constraints)
     return (
-        f"{label} asks {Resources(lacking)}{_describe(constraints)}; of this machine's "
+        f"{label} asks {asked}{_describe(constraints)}; of this machine's "
         f"{_inventory(ledger, kind)} that leaves {those}. Ask for less, or wish for "
         "other devices."
     )
@@ -271,6 +346,10 @@ def _short(
     if not pool.free(most):
         return f"nothing of that is free (free: {pool.state()})"
     where_it_is = f"{format_named(name, pool.free(most))} on device {most.id}"
+    if constraints.gpu_memory and name == GPU.name:
+        largest = max((Share(d, pool.free(d)) for d in usable), key=_most_bytes)
+        part = _part(largest.device, largest.units)
+        where_it_is = f"{name}={part} on device {largest.device.id}"
     return f"the largest free slice is {where_it_is} (free: {pool.state()})"
 
 
@@ -281,21 +360,29 @@ def _verdicts(
     chosen: Collection[Device],
 ) -> Iterator[str]:
     allowed = pool.resolver.allowed(constraints)
-    need = min(amount, UNITS)
+    nbytes = pool.resolver.nbytes(constraints)
     for device in pool.devices[:LISTED]:
         free = pool.free(device)
-        said = f"{format_amount(device.kind, free)} free"
+        said = f"{_part(device, free)} free"
         if device in chosen:
             verdict = "chosen"
+        elif nbytes and not device.memory:
+            verdict = "its memory is unknown"
+        elif nbytes > (device.memory or nbytes):
+            verdict = "too small"
         elif allowed is not None and device.index not in allowed:
             verdict = "not wished for"
-        elif free < need:
+        elif free < pool.units_on(device.index, amount, constraints):
             verdict = "too little"
         else:
             verdict = "has room"
         yield f"  {device.kind} {device.id} ({_model(device)}): {said}, {verdict}"
     if len(pool.devices) > LISTED:
         yield f"  and {len(pool.devices) - LISTED} more"
+
+
+def _most_bytes(share: Share) -> tuple[int, int]:
+    return share.nbytes or 0, -share.device.index
 
 
 def _model(device: Device) -> str:
@@ -341,7 +428,14 @@ def group_refusal(
         return None
     amounts = ledger.capacity.amounts
     short = {n: a for n, a in lacking.items() if a > amounts.get(n, 0)}
-    head = f"{label} asks {_list_bundles(constraints.gang)}"
+    gang = constraints.gang
+    for place, (models, nbytes) in enumerate(
+        zip(gang.models, gang.gpu_memory, strict=True)
+    ):
+        alone = DeviceConstraints(models=models, gpu_memory=nbytes)
+        if nbytes and (fault := _memory_fault(ledger, alone)):
+            return f"{label} can never be reserved: bundle {place} {fault}"
+    head = f"{label} asks {_list_bundles(gang)}"
     if short:
         there = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
@@ -351,7 +445,7 @@ def group_refusal(
     name = next(iter(lacking))
     devices = describe_devices(ledger.pools[name].devices)
     has = f"{format_named(name, amounts[name])} ({devices})"
-    strategy = constraints.gang.strategy
+    strategy = gang.strategy
     instead = _INSTEAD.get(strategy)
     advice = f"strategy={instead!r} is content with less" if instead else "Ask for less"
     return (
@@ -402,7 +496,11 @@ def member_shortage(
     for index in usable:
         free = bundles.free(index)
         left = Resources({name: free.get(name, 0) for name in asked})
-        each.append(f"bundle {index}: {left}")
+        gpus, told = bundles.leases[index].of_kind(GPU.name), ""
+        if request.constraints.gpu_memory and len(gpus) == 1:
+            share = Share(gpus[0].device, free.get(GPU.name, 0))
+            told = f" (gpu_memory={format_bytes(share.nbytes or 0)})"
+        each.append(f"bundle {index}: {left}{told}")
     there = listed(each, len(each))
     held = [
         (holder_names[id(member.lease)], mine)
@@ -412,30 +510,53 @@ def member_shortage(
         and (mine := {n: a for n, a in member.lease.amounts.items() if n in asked})
     ]
     return (
-        f"{request.label} asks {request.resources} inside {label}; free there is "
+        f"{request.label} asks {request.described} inside {label}; free there is "
         f"{there}{describe_holders(held)}"
     )
 
 
-def member_refusal(label: str, request: LeaseRequest) -> str:
+def member_refusal(label: str, request: LeaseRequest, leases: Sequence[Lease]) -> str:
     """Says why a request inside a group can never be granted.
 
     Args:
         label: How the group is called.
         request: What is requested.
+        leases: What each bundle has.
     """
     which = (
         "its bundles"
         if request.bundle_index == ANY_BUNDLE
         else f"bundle {request.bundle_index}"
     )
+    inside = leases
+    if request.bundle_index != ANY_BUNDLE:
+        inside = leases[request.bundle_index : request.bundle_index + 1]
+    shares = [share for lease in inside for share in lease.of_kind(GPU.name)]
+    is_on_gpu = GPU.name in request.resources.amounts
+    if is_on_gpu and not any(_has_room(share, request) for share in shares):
+        held = listed(
+            (f"{_part(s.device, s.units)} of GPU {s.device.id}" for s in shares),
+            len(shares),
+        )
+        return (
+            f"{request.label} asks {request.described} inside {label}, and {which} "
+            f"{'have' if request.bundle_index == ANY_BUNDLE else 'has'} "
+            f"{held or 'no GPU'}: ask for less, or make the bundle larger"
+        )
     return (
-        f"{request.label} asks {request.resources} and wishes for devices that are not "
+        f"{request.label} asks {request.described} and wishes for devices that are not "
         f"among those of {which} in {label}. Wish for others, or for none"
     )
 
 
+def _has_room(share: Share, request: LeaseRequest) -> bool:
+    """Whether a share of a bundle is enough for a request, whatever it wishes for."""
+    asked = min(request.resources.amounts.get(GPU.name, 0), UNITS)
+    nbytes = request.constraints.gpu_memory
+    return share.units >= asked and (share.nbytes or 0) >= nbytes
+
+
 def _list_bundles(gang: Gang) -> str:
-    shown = "; ".join(map(str, gang.bundles[:LISTED]))
+    shown = "; ".join(gang.described()[:LISTED])
     more = len(gang.bundles) - LISTED
     return f"[{shown}{f' and {more} more' if more > 0 else ''}]"

@@ -22,7 +22,11 @@ from actorlib._core.resources import (
 )
 from actorlib._scheduler.candidates import NONE_RESERVED
 from actorlib._scheduler.device_pool import DevicePool
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    amounts_with,
+)
 from actorlib.accelerators.base import Lease, Share
 
 if TYPE_CHECKING:
@@ -97,8 +101,9 @@ class Ledger:
             reserved: By kind, the indices of devices that are reserved for others.
 
         Returns:
-            A lease on exactly the amounts requested, the shares of a kind in index
-            order; None if it has to wait, or can never be granted.
+            A lease on exactly the amounts requested (of bytes of a GPU: on the units
+            that they come to on the one that was chosen), the shares of a kind in
+            index order; None if it has to wait, or can never be granted.
         """
         pools, free, amounts = self.pools, self._free, resources.amounts
         for name, amount in amounts.items():
@@ -118,6 +123,8 @@ class Ledger:
         for name, amount in amounts.items():
             if name not in pools:
                 free[name] -= amount
+        if constraints is not ANYWHERE and constraints.are_in_bytes:
+            amounts = amounts_with(amounts, shares)
         lease = Lease(amounts=amounts, shares=shares)
         self._leases[id(lease)] = lease
         return lease

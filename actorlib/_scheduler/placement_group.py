@@ -16,6 +16,7 @@ from actorlib._core.resources import counted
 from actorlib._core.snapshot import BundleInfo, GroupInfo
 from actorlib._scheduler.bundles import Bundles, divide_lease
 from actorlib._scheduler.explain import (
+    describe_share,
     group_refusal,
     group_shortage,
     member_refusal,
@@ -254,9 +255,10 @@ class Group:
 
     def refusal_of(self, request: LeaseRequest) -> str:
         """Says why a request can never be granted, as far as known; else is empty."""
-        if self._bundles is None or self._bundles.could_fit(request):
+        bundles = self._bundles
+        if bundles is None or bundles.could_fit(request):
             return ""
-        return member_refusal(self.spec.label, request)
+        return member_refusal(self.spec.label, request, bundles.leases)
 
     def _fail_if_never(self, pending: asyncio.Future[Lease]) -> None:
         """Fails a request that can never be granted."""
@@ -322,8 +324,7 @@ class Group:
         if self.error is not None:
             return str(self.error)
         devices = "; ".join(
-            ", ".join(f"{s.device.kind} {s.device.id}" for s in lease.shares)
-            or "no device"
+            ", ".join(map(describe_share, lease.shares)) or "no device"
             for lease in (self._bundles.leases if self._bundles else ())
         )
         return f"{label} is reserved; its bundles are on {devices}"
@@ -342,6 +343,10 @@ class Group:
                     available=counted(bundles.free(place) if bundles else {}),
                     devices={
                         share.device.id: share.units / UNITS
+                        for share in (bundles.leases[place].shares if bundles else ())
+                    },
+                    device_nbytes={
+                        share.device.id: share.nbytes
                         for share in (bundles.leases[place].shares if bundles else ())
                     },
                     actors=tuple(

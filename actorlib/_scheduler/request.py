@@ -3,6 +3,11 @@
 A request names devices and models of this machine: the catalogue has resolved what the
 user wrote, types and names and other actors, before it is made.
 
+Bytes of a GPU's memory are units of each model of their own (``units_for``), so they
+are a device constraint; the amount of GPUs beside them is the least that they come to
+on any model. Whoever grants them takes the units of the device that is chosen, and a
+lease says those.
+
 A placement group requests all its bundles as one, their sum; its constraints carry the
 *gang*, which says how that is divided and how the parts lie. So a group is granted
 whole or not at all, waits in the same queue as actors, and is given back as one.
@@ -14,14 +19,16 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.group_spec import ANY_BUNDLE
+from actorlib._core.kinds import GPU, UNITS
+from actorlib._core.resources import GPU_MEMORY, format_named
 from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from actorlib._core.group_spec import GroupSpec
     from actorlib._core.resources import Resources
-    from actorlib.accelerators.base import Device
+    from actorlib.accelerators.base import Device, Share
 
 
 class DeviceModel(NamedTuple):
@@ -57,6 +64,50 @@ def model_of(device: Device) -> DeviceModel:
     )
 
 
+def memory_by_model(devices: Iterable[Device]) -> dict[DeviceModel, int]:
+    """Returns the bytes that each of the devices of a model has at the least.
+
+    Equal cards may differ by a few bytes, as some have retired pages. Models whose
+    memory is unknown are left out.
+    """
+    least: dict[DeviceModel, int] = {}
+    for device in devices:
+        if device.memory:
+            model = model_of(device)
+            least[model] = min(device.memory, least.get(model, device.memory))
+    return least
+
+
+def units_for(units: int, nbytes: int, memory: int | None) -> int | None:
+    """Returns the units of a device that a request for units and bytes comes to.
+
+    Args:
+        units: The units that are asked for at the least; one device at the most.
+        nbytes: The bytes that are asked for; 0 for none.
+        memory: The bytes of the device, or None if unknown.
+
+    Returns:
+        None if its memory is unknown, or less than that.
+    """
+    if not nbytes:
+        return units
+    if not memory or nbytes > memory:
+        return None
+    return max(units, -(-nbytes * UNITS // memory))
+
+
+def amounts_with(amounts: Mapping[str, int], shares: Iterable[Share]) -> dict[str, int]:
+    """Returns the amounts of a request with the GPUs that were granted for it.
+
+    Args:
+        amounts: What is requested.
+        shares: What is granted.
+    """
+    name = GPU.name
+    granted = sum(share.units for share in shares if share.device.kind == name)
+    return {**amounts, name: granted} if granted else dict(amounts)
+
+
 @final
 class Gang:
     """Bundles that are reserved together; equal if they request the same.
@@ -65,30 +116,44 @@ class Gang:
         bundles: What each requests.
         strategy: How they lie on devices.
         models: By bundle, the models of the type that it requests, or None for all.
+        gpu_memory: By bundle, the bytes of one GPU's memory that it requests; None for
+            none of all.
 
     Attributes:
         bundles: As given.
         strategy: As given.
         models: As given.
+        gpu_memory: As given, with 0 for none.
     """
 
-    __slots__ = ("_key", "bundles", "models", "strategy")
+    __slots__ = ("_key", "bundles", "gpu_memory", "models", "strategy")
 
     def __init__(
         self,
         bundles: Sequence[Resources],
         strategy: str,
         models: Sequence[frozenset[DeviceModel] | None] | None = None,
+        gpu_memory: Sequence[int] | None = None,
     ) -> None:
         self.bundles = tuple(bundles)
         self.strategy = strategy
         self.models = tuple(models or [None] * len(bundles))
+        self.gpu_memory = tuple(gpu_memory or [0] * len(bundles))
         each = tuple(tuple(bundle.amounts.items()) for bundle in self.bundles)
-        self._key = (strategy, each, self.models)
+        self._key = (strategy, each, self.models, self.gpu_memory)
 
     def units(self, name: str) -> list[int]:
         """Lists what each bundle requests of one resource; 0 where that is nothing."""
         return [bundle.amounts.get(name, 0) for bundle in self.bundles]
+
+    def nbytes(self, name: str) -> Sequence[int]:
+        """Lists the bytes of one device of a kind that each bundle requests."""
+        return self.gpu_memory if name == GPU.name else [0] * len(self.bundles)
+
+    def described(self) -> list[str]:
+        """Describes what each bundle requests, for messages."""
+        each = zip(self.bundles, self.gpu_memory, strict=True)
+        return [_described(bundle, nbytes) for bundle, nbytes in each]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Gang) and self._key == other._key
@@ -97,7 +162,7 @@ class Gang:
         return hash(self._key)
 
     def __repr__(self) -> str:
-        return f"<Gang {self.strategy} of {'; '.join(map(str, self.bundles))}>"
+        return f"<Gang {self.strategy} of {'; '.join(self.described())}>"
 
 
 @final
@@ -113,6 +178,8 @@ class DeviceConstraints:
             of these, or one that is linked to one of them.
         apart: The devices of the actors that it is to be apart from.
         gang: The bundles that a group's request is made of, or None for an actor's.
+        gpu_memory: The bytes of one GPU's memory that it gets at the least; 0 for what
+            its units are. Then those are the least that they come to on any model.
     """
 
     spread: bool = False
@@ -121,9 +188,30 @@ class DeviceConstraints:
     near: frozenset[Device] | None = None
     apart: frozenset[Device] = frozenset()
     gang: Gang | None = None
+    gpu_memory: int = 0
+
+    @property
+    def are_in_bytes(self) -> bool:
+        """Whether the units that are granted depend on the device."""
+        return bool(
+            self.gpu_memory or (self.gang is not None and any(self.gang.gpu_memory))
+        )
 
 
 ANYWHERE = DeviceConstraints()
+
+
+def described(resources: Resources, constraints: DeviceConstraints = ANYWHERE) -> str:
+    """Describes how much is requested: ``GPU=0.1257 (gpu_memory=10 GiB)``."""
+    return _described(resources, constraints.gpu_memory)
+
+
+def _described(resources: Resources, nbytes: int) -> str:
+    if not nbytes or GPU.name not in resources.amounts:
+        return str(resources)
+    asked = {n: format_named(n, amount) for n, amount in resources.amounts.items()}
+    asked[GPU.name] += f" ({format_named(GPU_MEMORY, nbytes)})"
+    return ", ".join(asked.values())
 
 
 class Priority(enum.Enum):
@@ -157,3 +245,8 @@ class LeaseRequest(NamedTuple):
     group: GroupSpec | None = None
     bundle_index: int = ANY_BUNDLE
     holder: str = ""
+
+    @property
+    def described(self) -> str:
+        """What it requests, for messages."""
+        return described(self.resources, self.constraints)

@@ -62,6 +62,7 @@ def inventory(
     asked: Sequence[Accelerator] | None = None,
     mask_form: str | None = None,
     claimed: Mapping[Device, Sequence[Claimant]] | None = None,
+    device_memory: Mapping[str, int] | None = None,
 ) -> Inventory:
     """Draws up what one runtime may grant, from what was found and what was declared.
 
@@ -77,10 +78,14 @@ def inventory(
             is best for each family. Default: None.
         claimed: Devices that are left to those who have claimed them. Default: None,
             for none.
+        device_memory: Bytes of each device of a kind whose own memory is unknown,
+            logical ones included. What a device tells of itself is not changed.
+            Default: None, for none: what is unknown stays so.
 
     Raises:
         ValueError: More is declared than the owner's visibility variable names, or than
-            is left of what was found; or a mask cannot be written in that form.
+            is left of what was found; or a mask cannot be written in that form; or
+            memory is declared of what is no kind of device.
     """
     every = families() if asked is None else asked
     here = {detection.family for detection in detections if detection.devices}
@@ -93,12 +98,16 @@ def inventory(
     for family in every:
         if family.kind.name:  # one that cannot be loaded has no kind
             kinds.setdefault(family.kind.name, family.kind)
+    _check_kinds(device_memory or {}, {**kinds, **KINDS})
     devices = {
-        name: _granted(
-            [family for family in every if family.kind.name == name],
-            found,
-            declared.get(name),
-            mask_form,
+        name: _with_memory(
+            _granted(
+                [family for family in every if family.kind.name == name],
+                found,
+                declared.get(name),
+                mask_form,
+            ),
+            (device_memory or {}).get(name),
         )
         for name in kinds
     }
@@ -219,6 +228,24 @@ def _granted(
         device if device.index == index else replace(device, index=index)
         for index, device in enumerate(every[:count])
     )
+
+
+def _with_memory(devices: tuple[Device, ...], nbytes: int | None) -> tuple[Device, ...]:
+    """Gives the devices whose memory is unknown so much of it."""
+    if nbytes is None:
+        return devices
+    return tuple(
+        device if device.memory else replace(device, memory=nbytes)
+        for device in devices
+    )
+
+
+def _check_kinds(device_memory: Mapping[str, int], kinds: Mapping[str, Kind]) -> None:
+    for name in device_memory:
+        if name not in kinds:
+            raise ValueError(
+                f"device_memory[{name!r}]: the kinds of devices are {', '.join(kinds)}"
+            )
 
 
 def _check_uuids(present: Sequence[Accelerator]) -> None:

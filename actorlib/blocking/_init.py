@@ -77,13 +77,20 @@ def init(address: str | None = None, **options: Any) -> Context:
             on a cluster. Inline, nothing is started: ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above``, ``actor_history`` and ``device_memory_overuse`` do nothing,
-            and what a cluster has that runs already is what it says. Default: None,
-            which is what the variable ``ACTORLIB_ENGINE`` says, else local.
+            ``share_above``, ``actor_history``, ``device_memory`` and
+            ``device_memory_overuse`` do nothing, and what a cluster has that runs
+            already is what it says. Default: None, which is what the variable
+            ``ACTORLIB_ENGINE`` says, else local.
         num_cpus: CPUs to give out, a whole number, 0 or more. Default: None, for those
             this process may use.
         num_gpus: GPUs to give out, a whole number, 0 or more. Resources are logical:
             more may be declared than there are. Default: None, for those found.
+        device_memory: Bytes of memory of each device whose own is unknown, by kind, 1
+            or more, or words (``{"GPU": "24GiB"}``): of devices that are not there but
+            declared, and of those that do not tell. What was measured counts where a
+            device does tell, as nobody can be given bytes that a card does not have.
+            Default: None: what is unknown stays so, and ``gpu_memory`` is never given
+            of it.
         memory: Bytes to give out, 0 or more, or words (``"64GiB"``). Default: None,
             for what this process may use.
         resources: Devices of other kinds (``{"TPU": 4}``) and custom resources by name,

@@ -91,7 +91,7 @@ class Shown:
 def test_page_when_there_are_devices_then_a_row_tells_of_each(shown: Shown) -> None:
     page = shown.page(nvidia_host(*CARDS))
 
-    rows = [line.split() for line in page.splitlines() if "80 GiB" in line]
+    rows = [line.split() for line in page.splitlines() if "NVIDIA H100" in line]
     assert [(row[0], row[1], row[2]) for row in rows] == [
         ("nvidia", "GPU", number) for number in "0123"
     ]
@@ -105,8 +105,8 @@ def test_page_when_there_are_devices_then_it_says_how_to_ask(shown: Shown) -> No
     text = shown.text(nvidia_host(*CARDS))
 
     assert (
-        "GPU: 4, given as shares of one, or whole ones; accelerator_type H100; masked "
-        "by CUDA_VISIBLE_DEVICES."
+        "GPU: 4, given as shares of one, or whole ones, or by gpu_memory up to 80 GiB; "
+        "accelerator_type H100; masked by CUDA_VISIBLE_DEVICES."
     ) in text
     assert "declared" not in text
 

@@ -52,6 +52,12 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     *((check, name, "1") for check in (actor, runtime) for name in NUMBERS[:2]),
     *((check, "memory", b"1GB") for check in (actor, runtime)),
     *((check, name, True) for check in (actor, runtime) for name in NUMBERS),
+    (actor, "gpu_memory", b"1GB"),
+    (actor, "gpu_memory", True),
+    (actor, "gpu_memory", {"GPU": 1}),
+    (runtime, "device_memory", "24GiB"),
+    (runtime, "device_memory", {0: "24GiB"}),
+    (runtime, "device_memory", {"GPU": None}),
     (actor, "resources", ["lane"]),
     (actor, "resources", {1: 1}),
     (actor, "resources", {"lane": "1"}),
@@ -131,6 +137,14 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     *((check, name, -1) for check in (actor, runtime) for name in NUMBERS),
     *((check, "memory", "1") for check in (actor, runtime)),
     (runtime, "object_store_memory", "ten"),
+    *((actor, "gpu_memory", value) for value in (0, 0.5, -1, math.nan, math.inf)),
+    *((actor, "gpu_memory", words) for words in ("10GB ", "ten", "10", "0GiB", "")),
+    (actor, "resources", {"gpu_memory": 1}),
+    (runtime, "resources", {"gpu_memory": 1}),
+    (runtime, "device_memory", {"GPU": 0}),
+    (runtime, "device_memory", {"GPU": "24 gigs"}),
+    (runtime, "device_memory", {"memory": "24GiB"}),
+    (runtime, "device_memory", {"CPU": "24GiB"}),
     *((check, name, math.nan) for check in (actor, runtime) for name in NUMBERS),
     *((check, name, math.inf) for check in (actor, runtime) for name in NUMBERS),
     (actor, "num_gpus", 1.5),
@@ -191,6 +205,10 @@ GOOD: list[tuple[Check, str, object]] = [
     *((check, name, 0) for check in (actor, runtime) for name in NUMBERS),
     *((check, "memory", "2GiB") for check in (actor, runtime)),
     (runtime, "object_store_memory", "2GiB"),
+    *((actor, "gpu_memory", value) for value in (None, 1, 1e9, "500MB", "10 GiB")),
+    (runtime, "device_memory", None),
+    (runtime, "device_memory", {}),
+    (runtime, "device_memory", {"GPU": "24GiB", "TPU": 16 * 2**30}),
     (actor, "num_cpus", 0.5),
     (actor, "num_gpus", np.float32(0.5)),
     (actor, "resources", None),
@@ -634,3 +652,41 @@ def test_opt_015_exceptions_are_a_bool_or_a_list_of_classes(
 
 def test_opt_019_memory_is_rounded_down_and_names_no_other_resource() -> None:
     assert actor({"memory": 1000.9}).request.amounts == {"memory": 1000}
+
+
+def test_gpu_memory_when_asked_then_bytes_beside_the_units() -> None:
+    assert actor({"gpu_memory": "10GiB"}).request.amounts == {"gpu_memory": 10 * 2**30}
+    both = actor({"gpu_memory": 1000.9, "num_gpus": 0.5})
+    assert both.request.amounts == {"GPU": 5_000, "gpu_memory": 1000}
+    assert str(both.request) == "GPU=0.5, gpu_memory=1000 B"
+    assert both.has_device_constraints
+
+
+def test_gpu_memory_when_a_device_is_named_then_it_is_of_one() -> None:
+    assert actor({"gpu_memory": "10GiB", "device": 0}).devices == ("0",)
+    with pytest.raises(
+        ValueError, match="names 2 devices, and gpu_memory=10 GiB is on"
+    ):
+        actor({"gpu_memory": "10GiB", "device": [0, 1]})
+
+
+def test_gpu_memory_when_of_several_gpus_then_refused_with_what_to_do() -> None:
+    with pytest.raises(
+        ValueError, match=r"gpu_memory='10GiB' .*num_gpus=2 .*whole"
+    ) as e:
+        actor({"gpu_memory": "10GiB", "num_gpus": 2})
+    assert "Leave gpu_memory out" in str(e.value)
+
+
+def test_gpu_memory_when_of_another_kind_then_refused_with_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"memory of a GPU.*'TPU'.*by number alone"):
+        actor({"gpu_memory": "10GiB", "resources": {"TPU": 1}})
+
+
+def test_device_memory_when_declared_then_exact_by_kind() -> None:
+    options = RuntimeOptions(device_memory={"GPU": "24GiB"})
+
+    assert options.memory_of_devices == {"GPU": 24 * 2**30}
+    assert RuntimeOptions().memory_of_devices == {}
+    with pytest.raises(ValueError, match=r"device_memory=\{'GPU': '24GiB'\}"):
+        RuntimeOptions(resources={"gpu_memory": 4})

@@ -57,6 +57,15 @@ def test_tsk_001_a_call_holds_one_cpu_by_default() -> None:
     assert str(FunctionOptions(resources={"x": 2}).request) == "CPU=1, x=2"
 
 
+def test_request_when_memory_of_a_gpu_is_asked_then_no_cpu_and_workers_of_its_own() -> (
+    None
+):
+    few, many = (FunctionOptions(gpu_memory=words) for words in ("1GiB", "2GiB"))
+
+    assert str(few.request) == "gpu_memory=1 GiB"
+    assert few.worker_key != many.worker_key
+
+
 def test_request_when_an_accelerator_and_no_cpus_are_asked_then_no_cpu() -> None:
     assert str(FunctionOptions(num_gpus=0.25).request) == "GPU=0.25"
     assert str(FunctionOptions(resources={"TPU": 4}).request) == "TPU=4"

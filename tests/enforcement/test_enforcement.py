@@ -140,6 +140,14 @@ def test_actor_when_no_device_of_its_kind_can_have_it_then_it_is_refused() -> No
     )
 
 
+def test_actor_when_it_asks_bytes_of_a_gpu_then_refused_as_a_part_of_one() -> None:
+    options = ActorOptions(gpu_memory="10GiB", enforcement="mps")
+
+    said = opened(FOREIGN).refusal("Model", options, options.request)
+    assert said is not None
+    assert "Model asks enforcement='mps', which cannot be had" in said
+
+
 @pytest.mark.parametrize("said", [{"num_gpus": 1}, {"num_cpus": 1}])
 def test_actor_when_it_asks_for_no_part_then_nothing_is_refused(
     said: dict[str, Any],

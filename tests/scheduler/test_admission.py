@@ -238,7 +238,8 @@ async def test_waiting_when_many_wait_then_in_order_of_arrival(crowd: Crowd) -> 
     for label, asked in (("B", GPU), ("C", giant), ("D", CPU)):
         await crowd.ask(label, asked)
 
-    assert crowd.admission.waiting() == [("B", GPU), ("C", giant), ("D", CPU)]
+    each = [("B", str(GPU)), ("C", "GPU=2"), ("D", str(CPU))]
+    assert crowd.admission.waiting() == each
 
 
 async def test_explain_when_first_in_the_queue_then_what_is_lacking(

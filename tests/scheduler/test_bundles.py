@@ -215,7 +215,8 @@ def test_could_fit_when_it_may_get_other_devices_then_false() -> None:
 
     assert not bundles.could_fit(elsewhere)
     assert bundles.could_fit(waiter(num_gpus=1))
-    assert "Wish for others" in member_refusal("group 'g'", elsewhere)
+    told = member_refusal("group 'g'", elsewhere, bundles.leases)
+    assert "Wish for others" in told
 
 
 def test_check_when_a_bundle_leaked_then_raises() -> None:

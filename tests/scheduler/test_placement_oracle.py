@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
 
+from actorlib._core.actor_options import ActorOptions
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources, add, request, totals
 from actorlib._scheduler.bundles import divide_lease
+from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Gang, model_of
 from actorlib._scheduler.wait_queue import WaitQueue
@@ -25,17 +28,21 @@ from actorlib.accelerators.base import Device
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from actorlib._scheduler.request import DeviceModel
     from actorlib._scheduler.wait_queue import Waiter
     from actorlib.accelerators.base import Lease
 
 GRIDS = ([0.5, 0.25, 1], [0.3, 0.7, 0.4, 0.6, 1], [0.1, 0.9, 1 / 3, 1 / 6, 0.49], [1])
+GIB = 2**30
+MEMORY = {"A": 80 * GIB - 7, "B": 24 * GIB, "C": None}
+"""The memory of each model."""
+BYTES = (1, GIB, 7 * GIB, 12 * GIB, 20 * GIB, 24 * GIB, 40 * GIB, 80 * GIB)
+"""The last is more than any card has."""
 
 
 def some_devices(rng: random.Random) -> tuple[Device, ...]:
     """A few, of a make or two, of a vendor or two, some of them linked."""
     count = rng.choice([1, 1, 2, 3, 4])
-    models = [rng.choice("AAB") for _ in range(count)]
+    models = [rng.choice("AAABBC") for _ in range(count)]
     families = [rng.choice(["nvidia"] * 8 + ["amd"]) for _ in range(count)]
     links = [
         pair
@@ -50,6 +57,7 @@ def some_devices(rng: random.Random) -> tuple[Device, ...]:
             id=str(index),
             model=models[index],
             type=models[index],
+            memory=MEMORY[models[index]],
             peers=frozenset(str(sum(pair) - index) for pair in links if index in pair),
         )
         for index in range(count)
@@ -70,6 +78,7 @@ class Machine:
             resources={"x": has["x"]},
         )
         self.ledger = Ledger(capacity, {"GPU": self.devices})
+        self.catalogue = Catalogue({"GPU": self.devices}, ())
         self.queue = WaitQueue(self.ledger)
         self.asked: list[tuple[Resources, DeviceConstraints]] = []
         self.leases: dict[int, Lease] = {}
@@ -107,27 +116,36 @@ class Machine:
     def granted(self, number: int, lease: Lease) -> None:
         asked, constraints = self.asked[number]
         self.leases[number] = lease
-        assert lease.amounts == asked.amounts
         gang = constraints.gang
         if gang is None:
-            self.check_part(
-                asked.amounts.get("GPU", 0), lease, self.allowed(constraints)
-            )
+            self.check_part(asked, constraints, lease)
             return
         on: Counter[int] = Counter()
-        for units, models, part in zip(
-            gang.units("GPU"), gang.models, divide_lease(gang, lease), strict=True
+        parts = divide_lease(gang, lease)
+        total: dict[str, int] = {}
+        for bundle, alone, part in zip(
+            gang.bundles, bundles_of(gang), parts, strict=True
         ):
-            self.check_part(units, part, self.allowed(DeviceConstraints(models=models)))
+            self.check_part(bundle, alone, part)
             on.update(share.device.index for share in part.shares)
+            total = add(total, part.amounts)
+        assert lease.amounts == total
         if gang.strategy == "STRICT_SPREAD":
             assert max(on.values(), default=0) <= 1
 
-    def check_part(self, units: int, lease: Lease, allowed: set[int]) -> None:
+    def check_part(
+        self, asked: Resources, constraints: DeviceConstraints, lease: Lease
+    ) -> None:
+        units = asked.amounts.get("GPU", 0)
         indices = {share.device.index for share in lease.shares}
-        assert indices <= allowed
+        assert indices <= self.allowed(constraints)
         assert len(indices) == len(lease.shares) == -(-units // UNITS)
-        assert sum(share.units for share in lease.shares) == units
+        nbytes = constraints.gpu_memory
+        needs = [self.need(index, units, nbytes) for index in indices]
+        assert sum(share.units for share in lease.shares) == sum(needs)
+        assert all((share.nbytes or 0) >= nbytes for share in lease.shares)
+        granted = {"GPU": sum(needs)} if units else {}
+        assert lease.amounts == {**asked.amounts, **granted}
         assert len({share.device.family for share in lease.shares}) <= 1
 
     def check(self) -> None:
@@ -168,6 +186,7 @@ class Machine:
             for device in self.devices
             if (constraints.models is None or model_of(device) in constraints.models)
             and (constraints.only is None or device in constraints.only)
+            and (device.memory or 0) >= constraints.gpu_memory
             and (
                 constraints.near is None
                 or device in constraints.near
@@ -175,6 +194,15 @@ class Machine:
             )
             and device not in constraints.apart
         }
+
+    def need(self, index: int, units: int, nbytes: int) -> int:
+        """The units of one device that a request is there."""
+        memory = self.devices[index].memory or 1
+        units = min(units, UNITS)
+        while memory * units < nbytes * UNITS:
+            short = nbytes * UNITS - memory * units
+            units += max(1, short // memory)
+        return units
 
     def could_fit(
         self, asked: Resources, constraints: DeviceConstraints, *, is_idle: bool = False
@@ -187,25 +215,29 @@ class Machine:
         if is_idle:
             free = dict.fromkeys(free, UNITS)
         if constraints.gang is None:
-            return not units or any(self.ways(units, free, self.allowed(constraints)))
-        sizes = zip(constraints.gang.units("GPU"), constraints.gang.models, strict=True)
-        parts = sorted(((u, m) for u, m in sizes if u), key=lambda part: -part[0])
+            return not units or any(self.ways(units, free, constraints))
+        gang = constraints.gang
+        sizes = zip(gang.units("GPU"), bundles_of(gang), strict=True)
+        parts = sorted(((u, c) for u, c in sizes if u), key=lambda part: -part[0])
         return self.packs(parts, free, constraints.gang.strategy)
 
     def packs(
         self,
-        parts: list[tuple[int, frozenset[DeviceModel] | None]],
+        parts: list[tuple[int, DeviceConstraints]],
         free: Mapping[int, int],
         strategy: str,
     ) -> bool:
         if not parts:
             return True
-        (units, models), *rest = parts
-        allowed = self.allowed(DeviceConstraints(models=models))
+        (units, constraints), *rest = parts
         apart = strategy == "STRICT_SPREAD"
-        for chosen in self.ways(units, free, allowed):
+        for chosen in self.ways(units, free, constraints):
             left = {
-                index: (0 if apart else level - min(units, UNITS))
+                index: (
+                    0
+                    if apart
+                    else level - self.need(index, units, constraints.gpu_memory)
+                )
                 if index in chosen
                 else level
                 for index, level in free.items()
@@ -215,12 +247,22 @@ class Machine:
         return False
 
     def ways(
-        self, units: int, free: Mapping[int, int], allowed: set[int]
+        self, units: int, free: Mapping[int, int], constraints: DeviceConstraints
     ) -> Iterator[tuple[int, ...]]:
-        roomy = [i for i in sorted(allowed) if free[i] >= min(units, UNITS)]
+        roomy = [
+            index
+            for index in sorted(self.allowed(constraints))
+            if free[index] >= self.need(index, units, constraints.gpu_memory)
+        ]
         for chosen in combinations(roomy, -(-units // UNITS)):
             if len({self.devices[index].family for index in chosen}) == 1:
                 yield chosen
+
+
+def bundles_of(gang: Gang) -> list[DeviceConstraints]:
+    """What each bundle says of its devices."""
+    each = zip(gang.models, gang.gpu_memory, strict=True)
+    return [DeviceConstraints(models=m, gpu_memory=nbytes) for m, nbytes in each]
 
 
 def some_request(
@@ -234,6 +276,8 @@ def some_request(
         num_gpus=rng.choice([0, *shares, 2]),
         resources={"x": rng.choice([0, 0, 0.3, 0.7, 1, 2.7])},
     )
+    if asked.amounts.get("GPU", 0) <= UNITS and rng.random() < 0.3:
+        return some_bytes(rng, machine, asked)
     if not asked.amounts.get("GPU") or rng.random() < 0.65:
         return asked, ANYWHERE
     some = rng.sample(machine.devices, rng.randint(1, len(machine.devices)))
@@ -247,6 +291,25 @@ def some_request(
     return asked, rng.choice(any_constraints)
 
 
+def some_bytes(
+    rng: random.Random, machine: Machine, asked: Resources
+) -> tuple[Resources, DeviceConstraints]:
+    one = rng.choice(machine.devices)
+    wish: dict[str, object] = rng.choice(
+        [{}, {}, {"placement": "spread"}, {"device": one.id}]
+    )
+    options = ActorOptions(
+        num_gpus=asked.amounts.get("GPU", 0) / UNITS,
+        gpu_memory=rng.choice(BYTES),
+        num_cpus=asked.amounts.get("CPU", 0) / UNITS,
+        **wish,
+    )
+    resources, constraints = machine.catalogue.demand("M", options)
+    if rng.random() < 0.3:
+        constraints = replace(constraints, apart=frozenset({one}))
+    return resources, constraints
+
+
 def some_group(
     rng: random.Random, machine: Machine, shares: list[float]
 ) -> tuple[Resources, DeviceConstraints]:
@@ -257,9 +320,6 @@ def some_group(
         )
         for _ in range(rng.randint(1, 4))
     ]
-    total: dict[str, int] = {}
-    for bundle in bundles:
-        total = add(total, bundle.amounts)
     models = [
         frozenset({model_of(rng.choice(machine.devices))})
         if bundle.amounts.get("GPU") and rng.random() < 0.3
@@ -267,7 +327,20 @@ def some_group(
         for bundle in bundles
     ]
     strategy = rng.choice(["PACK", "SPREAD", "STRICT_SPREAD"])
-    return Resources.of(total), DeviceConstraints(gang=Gang(bundles, strategy, models))
+    bundles = [
+        Resources.of({**bundle.amounts, "gpu_memory": rng.choice(BYTES)})
+        if 0 < bundle.amounts.get("GPU", 0) <= UNITS and rng.random() < 0.3
+        else bundle
+        for bundle in bundles
+    ]
+    _, constraints = machine.catalogue.demand_of_group(bundles, strategy)
+    assert constraints.gang is not None
+    gang = constraints.gang
+    total: dict[str, int] = {}
+    for bundle in gang.bundles:
+        total = add(total, bundle.amounts)
+    gang = Gang(gang.bundles, strategy, models, gang.gpu_memory)
+    return Resources.of(total), DeviceConstraints(gang=gang)
 
 
 @pytest.mark.parametrize("seed", range(40))

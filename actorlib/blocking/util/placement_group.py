@@ -52,7 +52,7 @@ class PlacementGroup(actorlib.PlacementGroup):
 
 
 def placement_group(
-    bundles: Sequence[Mapping[str, float]],
+    bundles: Sequence[Mapping[str, float | str]],
     strategy: str = PACK,
     name: str = "",
     lifetime: str | None = None,
