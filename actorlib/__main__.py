@@ -64,6 +64,12 @@ def _run(asked: argparse.Namespace) -> int:
         from actorlib._cli import calls  # noqa: PLC0415  # likewise
 
         return calls.show(as_json=asked.json, word=asked.actor, pid=asked.pid)
+    elif asked.command == "stack":
+        from actorlib._cli import stack  # noqa: PLC0415  # likewise
+
+        return stack.show(
+            asked.actor, as_json=asked.json, has_all=asked.all, pid=asked.pid
+        )
     elif asked.command in ("explain", "kill"):
         return _about_an_actor(asked)
     else:
@@ -179,6 +185,22 @@ def _parser() -> argparse.ArgumentParser:
         "--restart",
         action="store_true",
         help="restart it, if its max_restarts allows one more",
+    )
+    stack = commands.add_parser(
+        "stack",
+        help="show where the threads of an actor, or of the program, stand",
+        description="Shows where the threads of an actor's process stand, also when "
+        "they are stuck in a library written in C; or those of the program itself, and "
+        "the tasks of its event loop, also when that is blocked. What is your own code "
+        "comes first.",
+        epilog="examples: actorlib stack m1; actorlib stack owner --all",
+    )
+    _about_a_runtime(stack)
+    stack.add_argument(
+        "actor", metavar="ACTOR", help=f"{_ACTOR}; 'owner' is the program itself"
+    )
+    stack.add_argument(
+        "--all", action="store_true", help="show the frames of actorlib and of Python"
     )
     return parser
 

@@ -12,6 +12,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``shared_numpy``: imports NumPy in the template once a worker has, for later ones.
 * ``huge_pages``: makes forks of a template with large preloads cheap.
 * ``os_process``: asks the kernel about processes, and ends them.
+* ``stack_file``: lets who may look see where the threads of a worker stand.
 * ``startup``: makes the environment, the class and the object of the START frame.
 * ``framework_limits``: has frameworks keep to a share of a device.
 * ``executor_threads``: starts the threads of an actor beside its main one.

@@ -20,6 +20,7 @@ from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._worker.os_process import code_of, exit_process
+from actorlib._worker.stack_file import offer_stacks
 from actorlib._worker.startup import prepare, read_start
 
 if TYPE_CHECKING:
@@ -151,5 +152,6 @@ def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None
 
 if __name__ == "__main__":
     flush_each_line()
+    offer_stacks()
     os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003  # the os API
     run_worker(socket.socket(fileno=int(sys.argv[1])), WarmWorker())

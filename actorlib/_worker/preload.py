@@ -100,8 +100,10 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
     """
     importlib.import_module("actorlib._worker.serial_executor")
     from actorlib._worker.__main__ import WarmWorker, flush_each_line, run_worker  # noqa: PLC0415  # warm now
+    from actorlib._worker.stack_file import offer_stacks  # noqa: PLC0415  # likewise
 
     flush_each_line()
+    offer_stacks()
     warm = WarmWorker()
     # Pool threads of numerical libraries survive a fork by handlers of their own. What
     # forks in a worker is the user's, and workers have these filters too.

@@ -1,0 +1,150 @@
+"""Shows where the threads and tasks of an actor or of the owner stand.
+
+It is ``actorlib stack``. ``Stacks`` is the document that ``--json`` prints: its names
+are promises.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from actorlib._cli.choosing import find_actor, title_of
+from actorlib._cli.pages import console
+from actorlib._cli.worker_stacks import worker_threads
+from actorlib._door.client import ask, ask_loop, named_process, the_runtime
+from actorlib._door.protocol import BLOCKED
+from actorlib.exceptions import RuntimeNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from actorlib._door.addresses import Address
+
+_PATIENCE = 2.0
+OWNER = "owner"
+"""The word for the program itself, in place of an actor."""
+
+
+class FrameFound(TypedDict):
+    """A frame; ``is_users`` if it is neither of actorlib nor of Python itself."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+    is_users: bool
+
+
+class ThreadFound(TypedDict):
+    """A thread; its number is the system's, its frames begin with the outermost."""
+
+    name: str
+    number: int | None
+    frames: list[FrameFound]
+
+
+class TaskFound(TypedDict):
+    """A task of the owner's loop; each frame awaits the one behind it."""
+
+    name: str
+    coroutine: str
+    frames: list[FrameFound]
+
+
+class Stacks(TypedDict):
+    """Where a process stands; ``tasks`` is empty for a worker, which tells of none."""
+
+    pid: int
+    title: str
+    threads: list[ThreadFound]
+    tasks: list[TaskFound]
+
+
+def show(
+    word: str, *, as_json: bool, has_all: bool = False, pid: int | None = None
+) -> int:
+    """Prints where a process stands.
+
+    Args:
+        word: Which actor: see ``find_actor``; ``"owner"`` for the program itself. The
+            pid of an actor will do while the program does not answer, too.
+        as_json: Whether to print one JSON document instead of text.
+        has_all: Whether the frames of actorlib and of Python are shown, too.
+        pid: The process of the runtime, if there are several.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        RuntimeNotFoundError: There is no such runtime, or no such actor.
+        RuntimeUnreachableError: It does not answer.
+    """
+    address = the_runtime(pid)
+    found = _owners(address) if word == OWNER else _workers(address, word)
+    out = console()
+    if as_json:
+        out.out(json.dumps(found, indent=2))
+    else:
+        out.print(text_of(found, has_all=has_all), soft_wrap=True)
+    return 0
+
+
+def _owners(address: Address) -> Stacks:
+    told: Any = ask(address, "stack").value
+    return {
+        "pid": told["pid"],
+        "title": named_process(address.pid),
+        "threads": told["threads"],
+        "tasks": told["tasks"],
+    }
+
+
+def _workers(address: Address, word: str) -> Stacks:
+    if word.isdecimal() and ask(address, "status").outcome == BLOCKED:
+        pid, title = int(word), f"pid {word}"
+    else:
+        told = ask_loop(address, "status", patience=_PATIENCE, dead=True)
+        row = find_actor(told["actors"], word)
+        pid, title = row["pid"], title_of(row)
+        if row["state"] == "dead":
+            raise RuntimeNotFoundError(f"{title} is dead: {row['death']}")
+        if not pid:
+            raise RuntimeNotFoundError(f"{title} has no process yet: {row['why']}")
+    threads: Any = worker_threads(pid, title)
+    return {"pid": pid, "title": title, "threads": threads, "tasks": []}
+
+
+def text_of(found: Stacks, *, has_all: bool = False) -> str:
+    """Makes a text of stacks for people.
+
+    Args:
+        found: The stacks.
+        has_all: Whether the frames of actorlib and of Python are shown, too.
+    """
+    lines = [found["title"]]
+    for thread in found["threads"]:
+        number = "" if thread["number"] is None else f" ({thread['number']})"
+        lines.append(f"\nthread {thread['name']}{number}")
+        lines += _frames(thread["frames"], has_all=has_all)
+    for task in found["tasks"]:
+        lines.append(f"\ntask {task['name']}: {task['coroutine']}")
+        lines += _frames(task["frames"], has_all=has_all)
+    return "\n".join(lines)
+
+
+def _frames(frames: Sequence[FrameFound], *, has_all: bool) -> Iterator[str]:
+    for shown, part in groupby(frames, key=lambda f: has_all or f["is_users"]):
+        some = list(part)
+        if shown or some[-1] is frames[-1]:
+            # What is called last is always shown: it says what is waited for.
+            hidden, some = ([], some) if shown else (some[:-1], some[-1:])
+        else:
+            hidden, some = some, []
+        if hidden:
+            yield f"  ... {len(hidden)} frames of actorlib and Python"
+        for frame in some:
+            yield f"  {frame['file']}:{frame['line']} in {frame['function']}"
+            if frame["code"]:
+                yield f"    {frame['code']}"

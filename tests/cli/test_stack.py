@@ -1,0 +1,221 @@
+"""What ``actorlib stack`` shows of threads: stuck, stopped, blocked, and the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.owners import Bell, Owner
+
+from actorlib._cli.stack import Stacks, text_of
+from actorlib._cli.worker_stacks import frames_in, worker_threads
+from actorlib._door.processes import usage
+from actorlib.exceptions import RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+on_linux = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"),
+]
+
+STUCK = """
+import asyncio, os, sys, threading, time
+import actorlib
+from helpers.owners import listen, ring, tell
+
+METHOD, BELL = sys.argv[1:]
+
+@actorlib.remote
+class Model:
+    def pid(self):
+        return os.getpid()
+
+    def predict(self):
+        threading.Thread(target=self.help_out, daemon=True).start()
+        self.stand_in_c()
+
+    def stand_in_c(self):
+        ring(BELL)
+        time.sleep(1000)
+
+    def help_out(self):
+        ring(BELL)
+        time.sleep(1000)
+
+def block():
+    tell("blocked")
+    listen()
+
+async def main():
+    async with actorlib.init(num_cpus=4, grace=0, start_method=METHOD):
+        model = Model.options(name="m1").remote()
+        tell(await model.pid.remote())
+        call = model.predict.remote()
+        await asyncio.to_thread(listen)
+        block()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def bell(tmp_path: Path) -> Iterator[Bell]:
+    bell = Bell(tmp_path)
+    yield bell
+    bell.close()
+
+
+def actorlib(*words: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "actorlib", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def functions(thread: Any) -> list[str]:
+    """The user's functions of a thread, the outermost first."""
+    return [frame["function"] for frame in thread["frames"] if frame["is_users"]]
+
+
+class TestWorker:
+    pytestmark = on_linux
+
+    @pytest.mark.parametrize("method", ["template", "spawn"])
+    def test_stack_when_threads_are_stuck_in_c_then_where_each_of_them_is(
+        self, tmp_path: Path, bell: Bell, method: str
+    ) -> None:
+        with Owner(STUCK, method, bell.path, folder=tmp_path) as owner:
+            pid = owner.told()
+            bell.heard()
+            bell.heard()
+            of = ("--pid", str(owner.pid))
+
+            told = actorlib("stack", "m1", "--json", *of)
+            page = actorlib("stack", "m1", *of)
+            alive = worker_threads(pid, "it")
+            owner.go_on()
+            assert owner.told() == "blocked"
+            blocked = actorlib("stack", str(pid), "--json", *of)
+            named = actorlib("stack", "m1", *of)
+            own = actorlib("stack", "owner", "--json", *of)
+            owner.go_on()
+            assert owner.end() == 0
+
+        assert (told.returncode, told.stderr) == (0, "")
+        found = json.loads(told.stdout)
+        assert found["pid"] == pid
+        main, helper = found["threads"]
+        assert functions(main) == ["predict", "stand_in_c"]
+        assert functions(helper) == ["help_out"]
+        assert main["number"] == pid
+        assert "in stand_in_c" in page.stdout
+        assert "frames of actorlib and Python" in page.stdout
+        assert [functions(thread) for thread in alive] == [
+            ["predict", "stand_in_c"],
+            ["help_out"],
+        ]
+        # Its program does not answer: the pid of the actor will do.
+        assert functions(json.loads(blocked.stdout)["threads"][0]) == [
+            "predict",
+            "stand_in_c",
+        ]
+        assert named.returncode == 4
+        assert "has been blocked for" in named.stderr
+        threads = {row["name"]: row for row in json.loads(own.stdout)["threads"]}
+        assert functions(threads["MainThread"])[-2:] == ["block", "listen"]
+        tasks = json.loads(own.stdout)["tasks"]
+        assert functions(tasks[0]) == ["main"]
+
+    def test_stack_when_the_worker_is_stopped_then_said_so(
+        self, tmp_path: Path, bell: Bell
+    ) -> None:
+        with Owner(STUCK, "template", bell.path, folder=tmp_path) as owner:
+            pid = owner.told()
+            bell.heard()
+            bell.heard()
+            os.kill(pid, signal.SIGSTOP)
+            while usage(pid).state != "T":  # the kernel stops it in its own time
+                os.sched_yield()
+
+            with pytest.raises(RuntimeUnreachableError, match="it is stopped"):
+                worker_threads(pid, "it")
+            os.kill(pid, signal.SIGCONT)
+            after = worker_threads(pid, "it")
+
+        assert functions(after[0]) == ["predict", "stand_in_c"]
+
+    def test_stack_when_a_process_has_no_such_file_then_it_gets_no_signal(self) -> None:
+        with subprocess.Popen(["sleep", "100"]) as other:
+            with pytest.raises(RuntimeUnreachableError, match="it shows no stacks"):
+                worker_threads(other.pid, "it")
+            assert other.poll() is None
+            other.kill()
+        with pytest.raises(RuntimeUnreachableError, match="it has ended"):
+            worker_threads(other.pid, "it")
+
+
+# Values.
+
+
+def test_text_when_a_thread_has_written_it_then_its_frames_outermost_first() -> None:
+    text = (
+        "Stack (most recent call first):\n"
+        '  File "/u/model.py", line 7 in predict\n'
+        '  File "/u/a, line 3 in b.py", line ??? in <module>\n'
+    )
+
+    assert [(f["file"], f["line"], f["function"]) for f in frames_in(text)] == [
+        ("/u/a, line 3 in b.py", 0, "<module>"),
+        ("/u/model.py", 7, "predict"),
+    ]
+    assert frames_in("") == []
+
+
+def frame(function: str, *, is_users: bool) -> Any:
+    return {
+        "file": "f.py",
+        "line": 1,
+        "function": function,
+        "code": "",
+        "is_users": is_users,
+    }
+
+
+def test_page_when_frames_are_others_then_counted_but_for_the_last() -> None:
+    frames = [
+        frame("run", is_users=False),
+        frame("serve", is_users=False),
+        frame("predict", is_users=True),
+        frame("wait", is_users=False),
+        frame("acquire", is_users=False),
+    ]
+    found: Stacks = {
+        "pid": 1,
+        "title": "Model (pid 1)",
+        "threads": [{"name": "main thread", "number": 1, "frames": frames}],
+        "tasks": [],
+    }
+
+    assert text_of(found).splitlines() == [
+        "Model (pid 1)",
+        "",
+        "thread main thread (1)",
+        "  ... 2 frames of actorlib and Python",
+        "  f.py:1 in predict",
+        "  ... 1 frames of actorlib and Python",
+        "  f.py:1 in acquire",
+    ]
+    assert text_of(found, has_all=True).count("f.py:1 in ") == 5
