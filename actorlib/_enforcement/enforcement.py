@@ -8,19 +8,12 @@ decided anew for each lease, as an actor may ask for something else than its run
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from actorlib._core.kinds import GPU, UNITS
 from actorlib._core.log import warn
 from actorlib._core.resources import GPU_MEMORY
 from actorlib._core.shares import ActorShare, DeviceShare
-from actorlib._enforcement.frameworks import (
-    KNOWS_OPTION,
-    NO_LIMITS,
-    Limits,
-    Packages,
-    limits,
-)
 from actorlib._enforcement.tiers import (
     OFF,
     Enforced,
@@ -34,51 +27,52 @@ from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Protocol
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.resources import Resources
+    from actorlib._enforcement.frameworks import Limits, Packages
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib.accelerators.base import Device, Lease
     from actorlib.accelerators.host import Host
     from actorlib.accelerators.inventory import Inventory
 
+    class Process(Protocol):
+        """A worker, from its start until it is gone."""
+
+        @property
+        def pid(self) -> int:
+            """The process id, or 0 while it is unknown."""
+            ...
+
+    class Tool(Protocol):
+        """Sees to the workers that hold devices while they are there."""
+
+        def entered(
+            self, process: Process, label: str, lease: Lease, options: ActorOptions
+        ) -> None:
+            """Takes a worker in that was just launched.
+
+            Args:
+                process: The worker.
+                label: What its actor is called in messages.
+                lease: What it holds.
+                options: What was asked for.
+            """
+            ...
+
+        def left(self, process: Process) -> None:
+            """Lets a worker go whose process is gone."""
+            ...
+
+        async def aclose(self) -> None:
+            """Leaves nothing running."""
+            ...
+
+
 INLINE = "inline actors are threads of this process, which has one limit for all"
 _NO_MPS = "this version starts no MPS daemon"
 _NO_CGROUP = "this version sets no limits by cgroup"
-
-
-class Process(Protocol):
-    """A worker, from its start until it is gone."""
-
-    @property
-    def pid(self) -> int:
-        """The process id, or 0 while it is unknown."""
-        ...
-
-
-class Tool(Protocol):
-    """Sees to the workers that hold devices while they are there."""
-
-    def entered(
-        self, process: Process, label: str, lease: Lease, options: ActorOptions
-    ) -> None:
-        """Takes a worker in that was just launched.
-
-        Args:
-            process: The worker.
-            label: What its actor is called in messages.
-            lease: What it holds.
-            options: What was asked for.
-        """
-        ...
-
-    def left(self, process: Process) -> None:
-        """Lets a worker go whose process is gone."""
-        ...
-
-    async def aclose(self) -> None:
-        """Leaves nothing running."""
-        ...
 
 
 class Enforcement:
@@ -87,7 +81,7 @@ class Enforcement:
     Args:
         default: What actors have that ask for nothing else, a word of ENFORCEMENTS.
         facts: What can be done here.
-        packages: What is installed.
+        packages: What is installed; None where no part of a device may be held.
         devices: Those of which a part may be held, by kind.
 
     Attributes:
@@ -101,7 +95,7 @@ class Enforcement:
         self,
         default: str,
         facts: Facts,
-        packages: Packages,
+        packages: Packages | None,
         devices: Mapping[str, Sequence[Device]],
     ) -> None:
         self.default = default
@@ -135,8 +129,8 @@ class Enforcement:
         """
         devices = divided(found)
         if not devices:
-            return cls(default, Facts(), Packages(), devices)
-        packages = Packages() if is_inline else find_packages(host, path)
+            return cls(default, Facts(), None, devices)
+        packages = None if is_inline else find_packages(host, path)
         every = [device for listed in devices.values() for device in listed]
         facts = find_facts(host, every, is_inline=is_inline)
         made = cls(default, facts, packages, devices)
@@ -239,16 +233,21 @@ class Enforcement:
 
     def limits(
         self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
-    ) -> Limits:
+    ) -> Limits | None:
         """Says what frameworks are to be told in the worker that holds a lease.
 
         Args:
             lease: What is held.
             options: What is asked.
             environ: What the worker would have otherwise, the user's own words.
+
+        Returns:
+            None if it holds no part of a device.
         """
-        if all(share.units >= UNITS for share in lease.shares):
-            return NO_LIMITS
+        if self._packages is None or all(s.units >= UNITS for s in lease.shares):
+            return None
+        from actorlib._enforcement.frameworks import limits  # noqa: PLC0415  # many share no device
+
         tiers = [enforced.tier for enforced in self.of(lease, options)]
         return limits(
             list(zip(lease.shares, tiers, strict=True)), environ, self._packages
@@ -264,7 +263,8 @@ class Enforcement:
             options: What is asked.
             environ: What the worker would have otherwise.
         """
-        remarks = self.limits(lease, options, environ).remarks
+        limits = self.limits(lease, options, environ)
+        remarks = () if limits is None else limits.remarks
         return ActorShare(
             devices=tuple(
                 DeviceShare(
@@ -369,6 +369,8 @@ def find_packages(host: Host, path: Iterable[str]) -> Packages:
         host: The machine.
         path: Folders in the order of ``sys.path``.
     """
+    from actorlib._enforcement.frameworks import KNOWS_OPTION, Packages  # noqa: PLC0415  # many share no device
+
     for folder in path:
         if not folder.startswith("/"):  # it depends on where a worker is
             continue

@@ -183,6 +183,8 @@ class LocalNode:
         if not lease.shares:
             return made, None
         limits = self.enforcement.limits(lease, options, known)
+        if limits is None:
+            return made, None
         # The user's word is among what was known, and what is put behind it is here.
         return made | limits.environment, limits.hooks or None
 

@@ -175,7 +175,9 @@ def test_actor_when_it_says_off_then_its_word_counts() -> None:
     limits = enforcement.limits(lease_of(NVIDIA), asks(enforcement="off"), {})
 
     assert limits is NO_LIMITS
-    assert enforcement.limits(lease_of(NVIDIA), PLAIN, {}).hooks
+    others = enforcement.limits(lease_of(NVIDIA), PLAIN, {})
+    assert others is not None
+    assert others.hooks
 
 
 # What is shown.
