@@ -130,7 +130,7 @@ class Inspector:
             map(describe_share, record.lease.shares if record.lease else ())
         )
         hold = "".join(
-            f"\n  {share.kind} {share.device}: {_hold(share)}"
+            f"\n  {share.units:g} of {share.kind} {share.device}: {_hold(share)}"
             for share in self.share(supervisor).devices
             if share.units < 1
         )
@@ -241,8 +241,10 @@ def _hold(share: DeviceShare) -> str:
     """Says what makes a share hold, and why nothing stronger does."""
     why = share.not_stronger_because
     if share.enforced_by == "off":
-        return f"nothing makes the share hold ({why})"
-    return f"the share is enforced by {share.enforced_by}{why and f' ({why})'}"
+        return f"not enforced, because {why}"
+    return (
+        f"enforced by {share.enforced_by}{why and f', nothing stronger because {why}'}"
+    )
 
 
 def _left(headers: Mapping[str, Any]) -> float | None:
