@@ -492,6 +492,16 @@ async def test_group_when_it_does_not_fit_yet_then_it_waits() -> None:
     await actorlib.remove_placement_group(second)
 
 
+@pytest.mark.usefixtures("runtime")
+async def test_gpu_memory_when_asked_for_then_refused_with_what_to_write() -> None:
+    refused = r"Ray counts GPUs and not their memory.*num_gpus="
+    with pytest.raises(UnsupportedOptionError, match=refused):
+        actorlib.placement_group([{"CPU": 1}, {"gpu_memory": "1GiB"}])
+    asked = Caller.options(gpu_memory="1GiB")
+    with pytest.raises(UnsupportedOptionError, match=refused):
+        asked.remote()
+
+
 # Functions.
 
 

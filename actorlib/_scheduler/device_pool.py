@@ -349,8 +349,11 @@ class DevicePool:
             count = units // UNITS
             whole = self.resolver.without_parts(count, usable, constraints)
             return self._best_set(count, [i for i in whole if free[i] == UNITS])
+        # Without bytes no device is asked for its model: a group may have thousands.
+        in_bytes = self.resolver.nbytes(constraints) > 0
         left = {
-            index: free[index] - self.units_on(index, units, constraints)
+            index: free[index]
+            - (self.units_on(index, units, constraints) if in_bytes else units)
             for index in usable
         }
         roomy = [index for index in usable if left[index] >= 0]

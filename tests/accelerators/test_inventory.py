@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 A, B = Card(uuid="GPU-aaa"), Card(uuid="GPU-bbb")
 MASK = "CUDA_VISIBLE_DEVICES"
+GIB = 2**30
 ORDER = "CUDA_DEVICE_ORDER"
 NOSET = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 
@@ -177,6 +178,24 @@ def test_inventory_when_families_share_a_kind_then_they_are_numbered_in_order() 
     assert [gpu.family for gpu in devices] == ["red", "red", "blue", "nvidia"]
     assert [gpu.index for gpu in devices] == [0, 1, 2, 3]
     assert [gpu.index for gpu in known.by_family["nvidia"]] == [3]
+
+
+def test_inventory_when_memory_is_declared_then_of_what_does_not_tell() -> None:
+    asked = [Nvidia()]
+    cards = (Card(uuid="GPU-aaa", memory=40 * GIB), Card(uuid="GPU-bbb", memory=None))
+    found = discover(nvidia_host(*cards), asked)
+
+    known = inventory(found, {"GPU": 3}, asked, device_memory={"GPU": 24 * GIB})
+
+    each = [(gpu.logical, gpu.memory) for gpu in known.devices["GPU"]]
+    assert each == [(False, 40 * GIB), (False, 24 * GIB), (True, 24 * GIB)]
+    assert known.by_family["nvidia"] == known.devices["GPU"]
+
+
+def test_inventory_when_memory_is_declared_of_no_kind_then_refused() -> None:
+    with pytest.raises(ValueError, match=r"device_memory\['CPUS'\].*GPU, TPU"):
+        inventory((), {}, [], device_memory={"CPUS": GIB})
+    assert inventory((), {}, [], device_memory={"TPU": GIB}).devices == {}
 
 
 def test_inventory_when_fewer_are_declared_then_the_first_are_granted() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+import actorlib.blocking as ray
 from actorlib.blocking import exceptions as named
 from actorlib.blocking._options import checked_init
 from actorlib.exceptions import InitError
@@ -51,6 +52,19 @@ def test_options_when_rays_then_told_apart_from_ours() -> None:
     assert told.logging_level == "WARNING"
     assert told.ignores_second
     assert told.ignored == ["_temp_dir", "dashboard_host"]
+
+
+def test_device_memory_when_declared_then_actors_are_given_bytes_of_it() -> None:
+    declared = {"GPU": "24GiB"}
+    with ray.init(num_cpus=1, num_gpus=1, device_memory=declared, engine="inline"):
+
+        @ray.remote(gpu_memory="6GiB")
+        class Model:
+            def share(self) -> object:
+                context = ray.get_runtime_context()
+                return ray.get_gpu_ids(), context.get_assigned_resources()
+
+        assert ray.get(Model.remote().share.remote()) == ([0], {"GPU": 0.25})
 
 
 @pytest.mark.parametrize(
