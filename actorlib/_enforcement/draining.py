@@ -8,14 +8,15 @@ has passed, and then somebody has to be told what is still there.
 What is waited for: the worker, what was seen to descend from it, and what is listed
 since its end and cannot be seen from here, as that may have been a child of its that
 nobody saw. What could not be seen before its end either is of another pid namespace:
-whose it is cannot be told, so it is not waited for.
+whose it is cannot be told, so it is not waited for. Likewise for memory that is in use
+though nobody is listed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._enforcement.gpu_processes import in_gib
+from actorlib._enforcement.gpu_processes import UNLISTED, in_gib
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +46,8 @@ class Holder(NamedTuple):
     def __str__(self) -> str:
         """Names it: ``pid 812 (python) still holds 3.1 GiB of GPU 0``."""
         who = f"pid {self.pid} ({self.name})" if self.name else f"pid {self.pid}"
+        if self.pid == UNLISTED:
+            who = "somebody that NVML does not list"
         return f"{who} still holds {in_gib(self.nbytes)} of {self.device}"
 
 

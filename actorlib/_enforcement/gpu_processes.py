@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from actorlib.accelerators.base import Lease
 
 
+UNLISTED = 0
+"""The process id that stands for memory in use on a device where nobody is listed."""
+
+
 class Listed(NamedTuple):
     """A process that is listed on a device.
 
     Attributes:
-        pid: Its process id.
+        pid: Its process id, or UNLISTED.
         nbytes: Bytes of the device's memory that it has; None if nobody says.
         lineage: Itself, its group, its session and its ancestors, by process id; empty
             if no such process can be seen from here.

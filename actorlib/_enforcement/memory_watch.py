@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, final
 
+from actorlib._enforcement.draining import LIMIT
+from actorlib._enforcement.gpu_processes import UNLISTED, in_gib
 from actorlib._enforcement.watchdog import (
     Watched,
     judge,
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from actorlib._enforcement.gpu_processes import Occupant, Occupants
+    from actorlib._enforcement.gpu_processes import Listed, Occupant, Occupants
     from actorlib._enforcement.nvml_session import Look, NvmlSession
     from actorlib._enforcement.watchdog import Overuse
 
@@ -28,7 +30,7 @@ PERIOD = 1.0
 """Seconds between two looks."""
 _SILENCE = 10.0
 """Seconds after which NVML is taken to hang."""
-_STRANGE = 2.0
+_STRANGE = LIMIT
 """Seconds after which a process that cannot be seen is not one that has just ended."""
 
 
@@ -136,13 +138,22 @@ class MemoryWatch:
             for process in listed:
                 since = self._occupants.unseen_since(device, process.pid)
                 if since is not None and now - since >= _STRANGE:
-                    self._lower(
-                        f"NVML lists pid {process.pid}, which cannot be seen from here "
-                        "(it may be of another pid namespace): whose memory that is "
-                        "cannot be told, and it is not waited for"
-                    )
+                    self._lower(_strange(process))
 
     def _lower(self, reason: str) -> None:
         if not self._is_lowered:
             self._is_lowered = True
             self._lowered(reason)
+
+
+def _strange(process: Listed) -> str:
+    if process.pid == UNLISTED:
+        return (
+            f"NVML lists nobody on a device of which {in_gib(process.nbytes)} are in "
+            "use, as in many containers: who has how much cannot be told"
+        )
+    return (
+        f"NVML lists pid {process.pid}, which cannot be seen from here (it may be of "
+        "another pid namespace): whose memory that is cannot be told, and it is not "
+        "waited for"
+    )

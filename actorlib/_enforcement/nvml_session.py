@@ -17,7 +17,12 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from actorlib._enforcement.gpu_processes import Listed, merged, origin_of
+from actorlib._enforcement.gpu_processes import (
+    UNLISTED,
+    Listed,
+    merged,
+    origin_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +39,8 @@ _TRIES = 8
 _PATIENCE = 1.0
 """Seconds that the end of a runtime waits for a call of NVML."""
 _MOST_ANCESTORS = 64
+_WORTH_TELLING = 2**30
+"""Bytes in use without a process from which on that is told: displays have some."""
 
 
 @final
@@ -159,7 +166,7 @@ class NvmlSession:
                 if device not in handles:
                     handles[device] = nvml.nvmlDeviceGetHandleByUUID(device)
             look = {
-                device: tuple(_described(self._host, _listed(nvml, handles[device])))
+                device: _seen_on(self._host, nvml, handles[device])
                 for device in devices
             }
             self._tell(self._answer, then, look)
@@ -168,6 +175,29 @@ class NvmlSession:
     def _tell(self, callback: Callable[..., None], *args: object) -> None:
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback, *args)
+
+
+def _seen_on(host: Host, nvml: ModuleType, handle: object) -> tuple[Listed, ...]:
+    """Lists what is on a device; a part in use though nobody is listed is UNLISTED.
+
+    In many containers NVML lists nobody, and some drivers may forget a process before
+    they have freed what it had.
+    """
+    listed = tuple(_described(host, _listed(nvml, handle)))
+    if listed:
+        return listed
+    used = _used(nvml, handle)
+    return (Listed(UNLISTED, used),) if used >= _WORTH_TELLING else ()
+
+
+def _used(nvml: ModuleType, handle: object) -> int:
+    """Returns how many bytes of a device are in use; 0 if that cannot be asked."""
+    try:
+        # The first version counts what the driver keeps for itself as used.
+        told = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    except (nvml.NVMLError, AttributeError, TypeError):
+        return 0  # not supported, or an nvidia-ml-py older than that
+    return int(told.used)
 
 
 def _listed(nvml: ModuleType, handle: object) -> dict[int, int | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._core.kinds import UNITS
-from actorlib._enforcement.gpu_processes import in_gib
+from actorlib._enforcement.gpu_processes import UNLISTED, in_gib
 from actorlib._enforcement.tiers import CONTEXT_MARGIN
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ def who_has_what(
 
 def _claim(occupants: Occupants, process: Listed) -> str:
     owner = occupants.owner_of(process)
+    if process.pid == UNLISTED:
+        return f"somebody that NVML does not list {in_gib(process.nbytes)}"
     own = f"pid {process.pid}" + (f" ({process.name})" if process.name else "")
     if owner is None:
         who = f"{own}, none of this program's workers,"

@@ -228,3 +228,28 @@ async def test_finish_when_giving_back_fails_then_who_waits_is_told_all_the_same
 
     await waiting
     assert "it is broken" in caplog.text
+
+
+async def test_left_when_nobody_is_listed_then_until_the_memory_is_back(
+    room: Room,
+) -> None:
+    room.enter(812, half(units=UNITS))
+    await room.looked()
+    room.processes.used[UUID] = 30 * GIB
+    drain = room.leave(812)
+    await asyncio.sleep(LIMIT / 2)
+    assert "somebody that NVML does not list still holds 30.0 GiB" in str(drain)
+
+    room.processes.used[UUID] = 0
+
+    assert await over(drain) < LIMIT
+
+
+async def test_left_when_unlisted_memory_was_there_before_then_it_is_not_waited_for(
+    room: Room,
+) -> None:
+    room.processes.used[UUID] = 30 * GIB
+    room.enter(812, half(units=UNITS))
+    await room.looked()
+
+    assert await over(room.leave(812)) < 1

@@ -141,7 +141,7 @@ async def test_watch_when_a_process_cannot_be_seen_then_lowered_once(
     assert room.lowered == []
 
     room.processes.put(UUID, 4242, GIB)
-    await pass_periods(5)
+    await pass_periods(13)
 
     [reason] = room.lowered
     assert "pid 4242" in reason
@@ -195,3 +195,15 @@ def test_fault_when_under_wsl_then_said() -> None:
     host = RecordedHost(devices={"/dev/dxg": True})
 
     assert "WSL" in processes_fault(host, [half().device])
+
+
+async def test_watch_when_nobody_is_listed_though_memory_is_used_then_lowered_once(
+    room: Room,
+) -> None:
+    room.enter(812)
+    room.processes.used[UUID] = 30 * GIB
+
+    await pass_periods(13)
+
+    [reason] = room.lowered
+    assert reason.startswith("NVML lists nobody on a device of which 30.0 GiB are in")

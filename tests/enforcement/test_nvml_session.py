@@ -12,6 +12,7 @@ from helpers.host import RecordedHost
 from helpers.nvml import Card, FakeNvml, Part
 from helpers.turns import in_time
 
+from actorlib._enforcement.gpu_processes import UNLISTED
 from actorlib._enforcement.nvml_session import NvmlSession
 
 if TYPE_CHECKING:
@@ -238,3 +239,17 @@ async def test_fork_when_the_thread_is_the_parents_then_nothing_is_asked(
     await forked.session.aclose()
 
     assert asker.processes.looks[A] == looks
+
+
+async def test_look_when_nobody_is_listed_then_what_is_in_use_is_told(
+    asker: Asker,
+) -> None:
+    asker.processes.used[A] = 2**30
+    assert await asker.bytes_of() == {UNLISTED: 2**30}
+
+    asker.processes.put(A, 812, 5)
+    assert await asker.bytes_of() == {812: 5}
+
+    asker.processes.drop(812)
+    asker.processes.used[A] = 2**30 - 1
+    assert await asker.bytes_of() == {}

@@ -10,7 +10,8 @@ What real drivers do, and this does when it is told to:
   and answers to the name of an older version;
 * between the question how many there are and the list more come: it is too small;
 * a card falls off the bus, and from then on every call says so;
-* a call never comes back.
+* a call never comes back;
+* in many containers nobody is listed, whatever is in use.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Processes:
     Attributes:
         looks: How often each device was asked for its first list, by UUID.
         is_older: Whether the driver is older than nvidia-ml-py.
+        used: Bytes that are in use of a device, by UUID, whoever is listed.
         unsupported: The lists that the driver does not support.
         absent: The lists that nvidia-ml-py does not know.
         asked: Set when a call begins.
@@ -47,6 +49,7 @@ class Processes:
     def __init__(self) -> None:
         self.looks: Counter[str] = Counter()
         self.is_older = False
+        self.used: dict[str, int] = {}
         self.unsupported: set[str] = set()
         self.absent: set[str] = set()
         self.asked = threading.Event()

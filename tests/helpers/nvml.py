@@ -113,7 +113,8 @@ class FakeNvml(ModuleType):
         self.nvmlDeviceGetMinorNumber = self._minor
         self.nvmlDeviceGetPciInfo = self._pci_info
         self.nvmlDeviceGetHandleByUUID = self._handle_of
-        vars(self).update((processes or Processes()).functions())
+        self._processes = processes or Processes()
+        vars(self).update(self._processes.functions())
         if not old:
             self.nvmlDeviceGetMigMode = self._mig_mode
             self.nvmlDeviceGetMaxMigDeviceCount = self._most_parts
@@ -124,7 +125,7 @@ class FakeNvml(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         # Errors and constants are the real module's own.
-        if name.startswith(("NVMLError", "NVML_")):
+        if name.startswith(("NVMLError", "NVML_", "nvmlMemory_")):
             return getattr(_real, name)
         raise AttributeError(name)
 
@@ -166,7 +167,8 @@ class FakeNvml(ModuleType):
     ) -> SimpleNamespace:
         total = _supported(self._answering(handle).memory)
         second = {} if version is None else {"version": version, "reserved": 0}
-        return SimpleNamespace(total=total, free=total, used=0, **second)
+        used = self._processes.used.get(handle.uuid or "", 0)
+        return SimpleNamespace(total=total, free=total - used, used=used, **second)
 
     def _minor(self, handle: Card) -> int:
         return _supported(self._answering(handle).minor)
