@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import os
 import resource
+import signal
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -273,9 +274,11 @@ async def test_worker_when_started_holds_no_descriptor_but_its_own(
     assert held.pop(1).startswith("pipe:")
     assert held.pop(2).startswith("pipe:")
     kinds = sorted(meaning.partition("[")[0] for meaning in held.values())
-    # One in reserve, its ends of the pipe and of the side socket, and what all
-    # processes have touched of shared memory.
-    known = ["/dev/null", "/memfd:actorlib (deleted)", "socket:", "socket:"]
+    # One in reserve, its ends of the pipe and of the side socket, what all processes
+    # have touched of shared memory, and where its threads show their stacks.
+    last = signal.SIGRTMAX - 3
+    stacks = f"/memfd:actorlib-stacks-{last} (deleted)"
+    known = ["/dev/null", "/memfd:actorlib (deleted)", stacks, "socket:", "socket:"]
     assert kinds == known, held
 
 
