@@ -46,6 +46,8 @@ _CUPY = "CUPY_GPU_MEMORY_LIMIT"
 _TORCH = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 """In the order in which PyTorch looks at them."""
 _TORCH_NAME = _TORCH[1]
+_TORCH_UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+"""Switches off the allocator that knows the fraction, whatever its value is."""
 _TORCH_OPTION = "per_process_memory_fraction"
 _OTHER_BACKEND = "mallocasync"
 _READ = (
@@ -55,6 +57,7 @@ _READ = (
     _GROWTH,
     _CUPY,
     *_TORCH,
+    _TORCH_UNCACHED,
 )
 """What the user may have said."""
 KNOWS_OPTION = (2, 13)
@@ -188,6 +191,8 @@ def _remarks(
         )
     if is_jax and said.get(_JAX_ALLOCATOR, "").lower() == "platform":
         remarks.append(f"JAX has no limit with {_JAX_ALLOCATOR}=platform")
+    if _TORCH_UNCACHED in said:
+        remarks.append(f"PyTorch has no limit with {_TORCH_UNCACHED}")
     kept = [n for n in (*_JAX_FRACTIONS, _CUPY) if is_jax and n in said]
     kept += [n for n in _TORCH if _TORCH_OPTION in said.get(n, "")]
     if kept:

@@ -185,6 +185,14 @@ def test_jax_when_its_allocator_is_the_platforms_then_it_says_there_is_no_limit(
     )
 
 
+def test_pytorch_when_nothing_is_cached_then_it_says_there_is_no_limit() -> None:
+    found = told(environ={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+
+    assert found.remarks == (
+        "PyTorch has no limit with PYTORCH_NO_CUDA_MEMORY_CACHING",
+    )
+
+
 @given(units=st.integers(1, UNITS - 1), memory=st.integers(2**20, 2**41))
 def test_limits_when_of_any_share_then_above_nothing_and_within_it(
     units: int, memory: int
