@@ -77,6 +77,7 @@ PURE = [
     "_enforcement.caps",
     "_enforcement.frameworks",
     "_enforcement.resident",
+    "_enforcement.mps",
     "_enforcement.tiers",
     "_enforcement.draining",
     "_enforcement.gpu_processes",

@@ -7,6 +7,9 @@ file here, and none of them decides who gets what:
 * ``caps``: environment variables that limit libraries to a number of threads.
 * ``tiers``: chooses what makes a share of a device hold, and why nothing stronger does.
 * ``frameworks``: what frameworks are told, so that they take no more than a share.
+* ``mps``: how shares hold under CUDA's Multi-Process Service.
+* ``mps_daemon``: the owner's side of an MPS daemon.
+* ``mps_keeper``: the process that keeps the daemon, and ends it with the owner.
 * ``enforcement``: what a runtime has of all that, found out once, and asked per lease.
 * ``resident``: judges whether a worker has more of the host's memory than it asked for.
 * ``resident_watch``: looks every few seconds at the host's memory that workers have.

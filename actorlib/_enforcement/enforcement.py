@@ -71,7 +71,6 @@ if TYPE_CHECKING:
 
 
 INLINE = "inline actors are threads of this process, which has one limit for all"
-_NO_MPS = "this version starts no MPS daemon"
 _NO_CGROUP = "this version sets no limits by cgroup"
 
 
@@ -180,6 +179,17 @@ class Enforcement:
             else:
                 return ""
         return "; ".join(why)
+
+    def mps_share(self, lease: Lease, options: ActorOptions) -> Share | None:
+        """Gives the share that is to hold by MPS, if one is.
+
+        Args:
+            lease: What is held: of NVIDIA's GPUs, at most one in part.
+            options: What is asked.
+        """
+        if (options.enforcement or self.default) != Tier.MPS.word:
+            return None
+        return next((share for share in lease.shares if share.units < UNITS), None)
 
     def refusal(
         self, label: str, options: ActorOptions, request: Resources
@@ -348,8 +358,12 @@ def find_facts(
     """
     if is_inline:
         return Facts(workers=INLINE)
+    from actorlib._enforcement.mps import mps_fault  # noqa: PLC0415  # many share no device
+
     return Facts(
-        processes=_processes_fault(host, devices), mps=_NO_MPS, device_cgroup=_NO_CGROUP
+        processes=_processes_fault(host, devices),
+        mps=mps_fault(host),
+        device_cgroup=_NO_CGROUP,
     )
 
 

@@ -54,6 +54,12 @@ BY_WORD = {tier.word: tier for tier in Tier}
 _BY_NAME = "change how programs run, and are asked for by name"
 """Why nobody gets MPS or cgroups who did not ask for them."""
 
+_WHAT_MPS_LEAVES = (
+    "it limits each process of the actor by itself, no compute unless "
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is set, and nobody on the GPU who has not asked "
+    "for it"
+)
+
 CAPPED = {
     "nvidia": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
     "amd": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
@@ -107,6 +113,8 @@ def choose(asked: str, share: Share, facts: Facts) -> Enforced:
         if why_not[tier]:
             raise EnforcementRefused(why_not[tier])
         said = "" if tier is Tier.CGROUP else f"enforcement={asked!r} was asked for"
+        if tier is Tier.MPS:
+            said = f"{said}; {_WHAT_MPS_LEAVES}"
         return Enforced(tier, said)
     best = Tier.OFF
     if not why_not[Tier.FRAMEWORKS]:
@@ -139,10 +147,11 @@ def faults(device: Device, facts: Facts) -> dict[Tier, str]:
     else:
         nvidia = ""
     part = f"{name} is a part of a card" if device.parent is not None else ""
+    nameless = "" if device.uuid else f"the UUID of {name} is unknown"
     return {
         Tier.FRAMEWORKS: frameworks,
         Tier.WATCHDOG: nvidia or facts.processes,
-        Tier.MPS: nvidia or part or facts.mps,
+        Tier.MPS: nvidia or part or facts.mps or nameless,
         Tier.CGROUP: nvidia or part or facts.device_cgroup,
     }
 

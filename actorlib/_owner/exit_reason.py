@@ -229,6 +229,8 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
     if process.error:
         cause = "lost" if evidence.was_ready else "failed to start"
         return cause, process.error
+    if process.fault:
+        return "crashed", process.fault
     if evidence.protocol:
         return "crashed", f"its process broke the protocol: {evidence.protocol}"
     when = " while idle" if evidence.under_way == () else ""

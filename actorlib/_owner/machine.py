@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from actorlib._enforcement.resident_watch import ResidentWatch
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.mps_workers import MpsGroup, MpsWorkers
     from actorlib._owner.refcount import BorrowedReferences, RefCount
     from actorlib._owner.router import CallRouter
     from actorlib._owner.shared_memory import ObjectStore
@@ -94,6 +95,7 @@ class LocalNode:
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
+        self._mps: MpsWorkers | None = None
         self._claims = claims
         self._oom_kills = _oom_kills(host)
         self._next_look = 0.0
@@ -186,7 +188,36 @@ class LocalNode:
         if limits is None:
             return made, None
         # The user's word is among what was known, and what is put behind it is here.
-        return made | limits.environment, limits.hooks or None
+        made |= limits.environment
+        share = self.enforcement.mps_share(lease, options)
+        if share is not None and self._mps is not None:
+            said = self._mps.variables(share)
+            made |= {name: said[name] for name in said.keys() - own.keys()}
+        return made, limits.hooks or None
+
+    def mps_group(self, lease: Lease, options: ActorOptions) -> MpsGroup | None:
+        """Gives those with whom a worker will share a GPU under MPS, if it does.
+
+        Raises:
+            OSError: The daemon cannot be started.
+        """
+        share = self.enforcement.mps_share(lease, options)
+        if share is None:
+            return None
+        if self._mps is None:
+            from actorlib._owner.mps_workers import MpsWorkers  # noqa: PLC0415  # few ask for it
+
+            self._mps = MpsWorkers(asyncio.get_running_loop(), self._host)
+        return self._mps.group(share)
+
+    def mps_check(
+        self, lease: Lease, options: ActorOptions
+    ) -> dict[str, str | int] | None:
+        """Says what a worker verifies of the MPS daemon that it is a client of."""
+        if self._mps is None:
+            return None
+        share = self.enforcement.mps_share(lease, options)
+        return None if share is None else self._mps.check(share)
 
     def share(self, lease: Lease, options: ActorOptions) -> ActorShare:
         """Tells what is held, and what makes it hold."""
@@ -274,12 +305,23 @@ class LocalNode:
         self._claims.release()
         self.enforcement.close_in_fork()
         self._launcher.close_in_fork()
+        if self._mps is not None:
+            self._mps.close_in_fork()
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""
         self._claims.release()
         self.enforcement.abandon()
-        return self._launcher.abandon()
+        wait, mps = self._launcher.abandon(), self._mps
+        if mps is None:
+            return wait
+        mps.abandon()
+
+        def wait_for_both() -> None:
+            wait()
+            mps.wait()
+
+        return wait_for_both
 
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
@@ -287,6 +329,8 @@ class LocalNode:
         if self._resident is not None:
             await self._resident.aclose()
         await self._launcher.aclose()
+        if self._mps is not None:
+            await self._mps.aclose()
         await self.enforcement.aclose()
 
 
@@ -350,7 +394,10 @@ class WorkerStarter:
             return self._node.launch(record.label, lease)
         enforcement, options = self._node.enforcement, record.options
         enforcement.check(record.label, lease, options)
+        group = self._node.mps_group(lease, options)
         process = self._node.launch(record.label, lease)
+        if group is not None:
+            process = group.add(process, record.label)
         if lease.shares:
             enforcement.entered(process, record.label, lease, options)
             process.exited.add_done_callback(lambda _: enforcement.left(process))
@@ -469,6 +516,7 @@ class WorkerStarter:
             grace=self.grace,
             environment=environment,
             framework_limits=framework_limits,
+            mps=node.mps_check(lease, options),
             path=_path(directory),
             directory=directory,
             threads=int(threads) if threads.isdecimal() else None,

@@ -39,7 +39,8 @@ class Fault(Enum):
     OWN = "own"
     """The actor's, or whoever killed it."""
     LOST = "lost"
-    """It was lost with the process that watches over all, which comes back."""
+    """It was lost with what it shares with others, and that comes back: the process
+    that watches over all, or a GPU on which one of them had a fault under MPS."""
     UNLAUNCHED = "unlaunched"
     """There could be no process."""
 

@@ -26,7 +26,9 @@ class ProcessExit:
         signal: The signal, or None.
         peak: The most memory it had, in bytes; 0 if unknown.
         error: What went wrong if it never started, or was lost with its parent.
-        is_lost: Whether it was lost with its parent, which comes back.
+        is_lost: Whether it was lost with what others have, too, and that comes back:
+            its parent, or the GPU that it shared with them under MPS.
+        fault: What it did besides that ended it, for people; or the empty string.
         what: What it was, for sentences about it.
     """
 
@@ -35,6 +37,7 @@ class ProcessExit:
     peak: int = 0
     error: str = ""
     is_lost: bool = False
+    fault: str = ""
     what: str = "process"
 
 

@@ -42,6 +42,8 @@ class ActorConfig:
         threads: CPU threads for libraries that are imported already, or None.
         framework_limits: What frameworks are told of its share of a device, or None.
             ``framework_limits`` of the worker says what.
+        mps: What it is to verify of the MPS daemon that it is a client of, or None.
+            ``mps_check`` of the worker says what.
         runtime_env: The runtime environment that was asked for, with what it inherited.
         resources: What it holds, by resource name, as the user wrote it.
         accelerator_ids: Ids of the devices it was given, by kind.
@@ -68,6 +70,7 @@ class ActorConfig:
     directory: str | None = None
     threads: int | None = None
     framework_limits: Mapping[str, float] | None = None
+    mps: Mapping[str, str | int] | None = None
     runtime_env: Mapping[str, Any]
     resources: Mapping[str, float]
     accelerator_ids: Mapping[str, Sequence[int | str]]

@@ -15,6 +15,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``stack_file``: lets who may look see where the threads of a worker stand.
 * ``startup``: makes the environment, the class and the object of the START frame.
 * ``framework_limits``: has frameworks keep to a share of a device.
+* ``mps_check``: verifies that a limit of memory by MPS holds.
 * ``executor_threads``: starts the threads of an actor beside its main one.
 * ``invoke``: runs one call: decodes, calls the method, encodes the answer.
 * ``method_timing``: knows which methods are quick: the only ones that an answer may

@@ -126,6 +126,13 @@ def _run_actor(pipe: BlockingChannel) -> None:
     if list(start.config.path) != sys.path:
         import_parts()
     prepare(start)
+    if start.config.mps is not None:
+        from actorlib._worker.mps_check import failure_of_mps  # noqa: PLC0415  # few ask for it
+
+        failure = failure_of_mps(start.config.mps, f"{start.label}()")
+        if failure is not None:
+            pipe.send(failure)
+            raise SystemExit(1)
     serve(start, pipe)
 
 

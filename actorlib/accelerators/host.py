@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path, PurePosixPath
@@ -121,6 +122,14 @@ class Host:
         except (OSError, subprocess.SubprocessError):
             return None
         return ended.stdout
+
+    def program(self, name: str) -> str | None:
+        """Returns where a program is on ``PATH``; None if it is not there.
+
+        Args:
+            name: The program, for example ``"nvidia-smi"``.
+        """
+        return shutil.which(name, path=self.environ.get("PATH", os.defpath))
 
     def sdk(self, name: str) -> ModuleType:
         """Imports a vendor's module, at the time it is asked for and not before.

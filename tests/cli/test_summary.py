@@ -92,7 +92,10 @@ def test_device_when_found_then_all_that_is_known_of_it_is_told() -> None:
         "shares": {
             "tiers": ["frameworks", "watchdog"],
             "why_not": {
-                "mps": "this version starts no MPS daemon",
+                "mps": (
+                    "there is no nvidia-cuda-mps-control on PATH: it comes with "
+                    "NVIDIA's driver"
+                ),
                 "cgroup": "this version sets no limits by cgroup",
             },
         },

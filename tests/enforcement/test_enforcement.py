@@ -60,8 +60,8 @@ def asks(**options: Any) -> ActorOptions:
 def test_start_when_no_device_can_have_the_default_then_it_is_refused() -> None:
     with pytest.raises(
         EnforcementRefused,
-        match=r"init\(enforcement='mps'\): no device here can have that. this version "
-        "starts no MPS daemon. Leave it out",
+        match=r"init\(enforcement='mps'\): no device here can have that. there is no "
+        "nvidia-cuda-mps-control on PATH: it comes with NVIDIA's driver. Leave it out",
     ):
         opened(NVIDIA, default="mps")
 
@@ -135,8 +135,9 @@ def test_actor_when_no_device_of_its_kind_can_have_it_then_it_is_refused() -> No
     enforcement, options = opened(NVIDIA, FOREIGN), asks(enforcement="mps")
 
     assert enforcement.refusal("Model", options, options.request) == (
-        "Model asks enforcement='mps', which cannot be had: this version starts no MPS "
-        "daemon; GPU 1 is no NVIDIA device. enforcement='auto' takes what can be had"
+        "Model asks enforcement='mps', which cannot be had: there is no "
+        "nvidia-cuda-mps-control on PATH: it comes with NVIDIA's driver; "
+        "GPU 1 is no NVIDIA device. enforcement='auto' takes what can be had"
     )
 
 
@@ -196,8 +197,9 @@ def test_share_when_shown_then_it_says_what_holds_and_why_nothing_stronger() -> 
                 nbytes=40 * GIB,
                 enforced_by="frameworks",
                 not_stronger_because=(
-                    "watchdog: NVML has found no device here; mps: this version "
-                    "starts no MPS daemon; cgroup: this version sets no limits by "
+                    "watchdog: NVML has found no device here; mps: there is no "
+                    "nvidia-cuda-mps-control on PATH: it comes with NVIDIA's driver; "
+                    "cgroup: this version sets no limits by "
                     "cgroup; JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform"
                 ),
             ),

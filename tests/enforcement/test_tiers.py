@@ -33,7 +33,7 @@ def gpu(
         index=0,
         id="0",
         memory=memory,
-        **said,  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as a test says
+        **{"uuid": "GPU-0", **said},  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as a test says
     )
 
 
@@ -159,3 +159,15 @@ def test_choice_when_made_then_it_can_be_had_and_says_why_nothing_stronger(
     assert tier is Tier.OFF or not why_not[tier]
     assert tier <= Tier.WATCHDOG or tier.word == asked
     assert bool(because) == (tier is not Tier.CGROUP)
+
+
+def test_mps_when_the_uuid_is_unknown_then_it_is_refused() -> None:
+    with pytest.raises(EnforcementRefused, match="UUID of GPU 0 is unknown"):
+        choose("mps", half(gpu(uuid=None)), EVERYTHING)
+
+
+def test_mps_when_chosen_then_it_says_what_it_does_not_limit() -> None:
+    said = choose("mps", half(), EVERYTHING).not_stronger_because
+
+    assert "each process of the actor by itself" in said
+    assert "nobody on the GPU who has not asked for it" in said

@@ -6,6 +6,7 @@ import re
 import tomllib
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, final
 
 from actorlib.accelerators.held_names import LockedFiles
@@ -58,9 +59,11 @@ class RecordedHost(Host):
     Attributes:
         shared: Where the programs that share the machine hold names; they are processes
             of this one. None unless it is set: then it is all alone.
+        programs: Where programs are that are on ``PATH``, by name; they are real.
     """
 
     shared: Path | None = None
+    programs: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self,
@@ -167,6 +170,10 @@ class RecordedHost(Host):
     def output(self, *command: str, limit: float = 2.0) -> str | None:  # noqa: ARG002
         """What was recorded for the command, or None."""
         return self._commands.get(" ".join(command))
+
+    def program(self, name: str) -> str | None:
+        """Where it was said to be, or None."""
+        return self.programs.get(name)
 
     def sdk(self, name: str) -> ModuleType:
         """The recorded module."""

@@ -1,0 +1,106 @@
+"""Decides how shares of a GPU hold under CUDA's Multi-Process Service.
+
+Each GPU has a control daemon of its own (``mps_daemon``), so that those who share one
+are those whom a fault of it ends. Devices are named by UUID on both sides: a number
+would be counted anew behind the daemon's own mask. A limit names the one GPU that a
+client holds: if it names one that the client does not see, CUDA drops all limits.
+
+https://docs.nvidia.com/deploy/mps/
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from actorlib.accelerators.base import Share
+    from actorlib.accelerators.host import Host
+
+CONTROL = "nvidia-cuda-mps-control"
+"""NVIDIA's program that is the daemon, and that speaks to it."""
+
+PIPES, LOGS, READY = "pipe", "log", "ready"
+"""In a daemon's folder: its sockets, its logs, and a file that is there once it is."""
+
+_MIB = 2**20
+_FAULT = re.compile(r"\bFAULT\b")
+_BAD_NEWS = re.compile(r"fault|fatal|exception", re.IGNORECASE)
+
+
+def mps_fault(host: Host) -> str:
+    """Says why no private daemon can be run here; empty if one can.
+
+    Args:
+        host: The machine.
+    """
+    if host.system != "linux":
+        return "MPS is there on Linux alone"
+    if host.program(CONTROL) is None:
+        return f"there is no {CONTROL} on PATH: it comes with NVIDIA's driver"
+    return ""
+
+
+def limit_of(share: Share) -> int:
+    """Returns the bytes that a share may pin: whole MiB, as the variable takes them.
+
+    Args:
+        share: Of a device whose memory is known.
+    """
+    return max(1, (share.nbytes or 0) // _MIB) * _MIB
+
+
+def client_variables(folder: str, share: Share) -> dict[str, str]:
+    """Makes the variables of a process that is to be a client.
+
+    Args:
+        folder: That of the daemon.
+        share: What the process holds of the daemon's GPU.
+    """
+    uuid = share.device.uuid or share.device.id
+    return {
+        "CUDA_MPS_PIPE_DIRECTORY": f"{folder}/{PIPES}",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{uuid}={limit_of(share) // _MIB}M",
+        "CUDA_VISIBLE_DEVICES": uuid,
+    }
+
+
+def is_faulty(status: str) -> bool:
+    """Whether a server is in the state in which it refuses clients after a fault.
+
+    Args:
+        status: What ``get_server_status`` printed. A control program that is too old
+            for that prints an error, which says nothing.
+    """
+    return _FAULT.search(status) is not None
+
+
+def named_in(log: str) -> tuple[int, ...]:
+    """Returns the numbers in a log's lines that tell of a fault, in order.
+
+    A fault goes to all clients and names nobody, but for the log, which has the process
+    id of those that the driver can tell. What else is a number is nobody's process.
+
+    Args:
+        log: What the daemon and its servers wrote.
+    """
+    lines = [line for line in log.splitlines() if _BAD_NEWS.search(line)]
+    # Each begins with a time in brackets, and the number of the server.
+    texts = [line.rpartition("]")[2] for line in lines]
+    return tuple(int(word) for text in texts for word in re.findall(r"\d+", text))
+
+
+def to_blame(members: Mapping[int, bool], named: Collection[int]) -> set[int]:
+    """Says against whom the end of all that share a GPU counts.
+
+    Those whom the log names, if it names any of them. Otherwise those whose processes
+    had ended by themselves before the others were ended for them; maybe nobody.
+
+    Args:
+        members: By process id, whether the process ended by itself.
+        named: Numbers in the log; see ``named_in``.
+    """
+    found = set(named) & members.keys()
+    return found or {pid for pid, has_ended in members.items() if has_ended}

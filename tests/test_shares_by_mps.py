@@ -1,0 +1,383 @@
+"""Actors that share a GPU under MPS, with a control program and a driver that are fake.
+
+Everything else is real: processes, sockets, folders, and who outlives whom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+from helpers import mps
+from helpers.machines import looking
+from helpers.mps import ask
+from helpers.owners import PATHS, Watched
+
+import actorlib
+from actorlib.exceptions import ActorDiedError, ActorError, ActorUnschedulableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from helpers.machines import Pretend
+
+pytestmark = pytest.mark.process
+
+UUID = "GPU-10cc0000-1111-2222-3333-444455556666"
+FAULTY = 719
+
+
+class Make(Protocol):
+    """Makes the machine; see ``make_machine``."""
+
+    def __call__(self, **moods: object) -> Path:
+        """Gives its folder."""
+        ...
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, pretend: Pretend) -> Iterator[Make]:
+    """What makes a machine; nothing of its daemons may be left of it."""
+    folder = Path(tempfile.mkdtemp(prefix="m", dir="/tmp"))
+
+    def make(**moods: object) -> Path:
+        mps.make_machine(folder, monkeypatch, pretend, **moods)
+        return folder
+
+    yield make
+    left = [path.name for path in folder.glob("actorlib-mps-*")]
+    shutil.rmtree(folder)
+    assert not left
+
+
+def sharing(**options: Any) -> Any:
+    """The handle of an actor with half of the first GPU under MPS."""
+    return looking(
+        **{"num_gpus": 0.5, "enforcement": "mps", "device": "0", **options}
+    ).remote()
+
+
+def parent_of(pid: int) -> int:
+    """The process id of a process's parent."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+async def test_half_when_held_then_the_actor_is_a_client_with_that_limit(
+    machine: Make,
+) -> None:
+    machine(late=3, busy=2)
+    async with actorlib.init():
+        actor = sharing()
+        environ = await actor.environ.remote()
+
+        assert environ["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == f"{UUID}=8080M"
+        assert environ["CUDA_VISIBLE_DEVICES"] == UUID
+        assert await actor.run.remote(ask, "idle") == 0
+        assert actor.share.enforced_by == "mps"
+        assert "each process of the actor by itself" in (
+            actor.share.not_stronger_because
+        )
+        folder = Path(environ["CUDA_MPS_PIPE_DIRECTORY"])
+        modes = [path.stat().st_mode & 0o777 for path in (folder, folder.parent)]
+        assert modes == [0o700, 0o700]
+
+
+async def test_neighbours_when_they_share_a_gpu_then_they_share_its_daemon(
+    machine: Make,
+) -> None:
+    machine()
+    async with actorlib.init():
+        first, second, other = sharing(), sharing(), sharing(device="1")
+        every = await asyncio.gather(
+            *(actor.environ.remote() for actor in (first, second, other))
+        )
+
+        pipes = [environ["CUDA_MPS_PIPE_DIRECTORY"] for environ in every]
+        assert pipes[0] == pipes[1] != pipes[2]
+
+
+async def test_whole_gpu_when_held_then_no_daemon_is_started(machine: Make) -> None:
+    folder = machine()
+    async with actorlib.init(enforcement="mps"):
+        actor = await looking(num_gpus=1).remote()
+
+        assert "CUDA_MPS_PIPE_DIRECTORY" not in await actor.environ.remote()
+        assert not list(folder.glob("actorlib-mps-*"))
+
+
+async def test_function_when_it_holds_a_half_then_its_worker_is_a_client(
+    machine: Make,
+) -> None:
+    machine()
+
+    @actorlib.remote(num_gpus=0.5, enforcement="mps")
+    def limited() -> tuple[str, int]:
+        return os.environ["CUDA_VISIBLE_DEVICES"], ask("idle")
+
+    async with actorlib.init():
+        assert await limited.remote() == (UUID, 0)
+
+
+# What does not hold is refused.
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"FAKE_CUDA_DEAF": "1"}, "runs without MPS"),
+        (
+            {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{UUID}=1M,GPU-none=1M"},
+            "the limit of memory is not in force",
+        ),
+        (
+            {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50", "FAKE_CUDA_ALL_SMS": "1"},
+            "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 is not in force",
+        ),
+    ],
+)
+async def test_limit_when_it_is_not_in_force_then_the_actor_is_not_made(
+    machine: Make, variables: dict[str, str], why: str
+) -> None:
+    machine()
+    async with actorlib.init():
+        actor = sharing(runtime_env={"env_vars": variables}, max_restarts=3)
+
+        with pytest.raises(ActorDiedError, match=why):
+            await actor
+
+
+async def test_percentage_when_the_user_sets_it_then_it_is_in_force(
+    machine: Make,
+) -> None:
+    machine()
+    variables = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}
+    async with actorlib.init():
+        actor = sharing(runtime_env={"env_vars": variables})
+
+        assert await actor.run.remote(ask, "idle") == 0
+
+
+async def test_function_when_its_limit_is_not_in_force_then_it_is_refused(
+    machine: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine()
+    monkeypatch.setenv("FAKE_CUDA_DEAF", "1")
+
+    @actorlib.remote(num_gpus=0.5, enforcement="mps")
+    def limited() -> None: ...
+
+    async with actorlib.init():
+        with pytest.raises(actorlib.exceptions.WorkerCrashedError, match="without MPS"):
+            await limited.remote()
+
+
+async def test_daemon_when_it_dies_at_once_then_the_error_has_its_log(
+    machine: Make,
+) -> None:
+    machine(dies=True)
+    async with actorlib.init():
+        with pytest.raises(ActorDiedError, match="no MPS on this machine, says the"):
+            await sharing(max_restarts=2)
+
+
+async def test_control_program_when_there_is_none_then_the_actor_is_refused(
+    pretend: Pretend,
+) -> None:
+    pretend("nvidia_v100x2")
+    async with actorlib.init():
+        with pytest.raises(ActorUnschedulableError, match="nvidia-cuda-mps-control"):
+            await sharing()
+
+
+# Endings.
+
+
+async def test_kill_when_work_is_on_the_gpu_then_the_neighbour_works_on(
+    machine: Make,
+) -> None:
+    machine()
+    async with actorlib.init():
+        victim, neighbour = sharing(), sharing()
+        assert await victim.run.remote(ask, "work") == 0
+        assert await neighbour.run.remote(ask, "idle") == 0
+
+        await actorlib.kill(victim)
+        with pytest.raises(ActorError):
+            await victim
+
+        assert await neighbour.run.remote(ask, "idle") == 0
+
+
+async def test_kill_when_the_client_cannot_be_terminated_then_it_is_killed(
+    machine: Make,
+) -> None:
+    machine(refuses=True)
+    async with actorlib.init():
+        victim, neighbour = sharing(), sharing()
+        assert await victim.run.remote(ask, "work") == 0
+        assert await neighbour.run.remote(ask, "idle") == 0
+
+        await actorlib.kill(victim)
+        with pytest.raises(ActorError):
+            await victim
+
+        # What the other tests show can be seen: here the neighbour was harmed.
+        assert await neighbour.run.remote(ask, "idle") == FAULTY
+
+
+async def test_kill_when_the_control_program_hangs_then_it_ends_all_the_same(
+    machine: Make,
+) -> None:
+    folder = machine()
+    async with actorlib.init():
+        victim = await sharing()
+        (folder / "hangs").touch()
+
+        await actorlib.kill(victim)
+        with pytest.raises(ActorError):
+            await victim
+
+
+# Shared fate.
+
+
+async def test_fault_when_the_log_names_one_then_all_restart_and_it_counts_for_one(
+    machine: Make,
+) -> None:
+    machine()
+    async with actorlib.init() as runtime:
+        culprit, neighbour = (
+            sharing(max_restarts=1, max_task_retries=5),
+            sharing(max_restarts=1, max_task_retries=5),
+        )
+        before = await neighbour.environ.remote()
+        pid = await neighbour.run.remote(os.getpid)
+        assert await culprit.run.remote(ask, "fault") == FAULTY
+
+        with Watched([pid]) as watched:
+            assert not await asyncio.to_thread(watched.left)
+        after = await neighbour.environ.remote()
+
+        assert before["CUDA_MPS_PIPE_DIRECTORY"] != after["CUDA_MPS_PIPE_DIRECTORY"]
+        assert await neighbour.run.remote(ask, "idle") == 0
+        assert await culprit.run.remote(ask, "idle") == 0
+        infos = runtime.snapshot().actors
+        deaths = [info.earlier_deaths for info in infos]
+        assert len(deaths) == 2
+        assert all("had a fatal fault under MPS" in death for (death,) in deaths)
+        assert sorted(info.restarts for info in infos) == [0, 1]
+
+
+async def test_fault_when_nobody_is_named_then_it_counts_for_nobody(
+    machine: Make,
+) -> None:
+    machine()
+    async with actorlib.init() as runtime:
+        actors = [sharing(max_restarts=1, max_task_retries=5) for _ in range(2)]
+        for actor in actors:
+            await actor
+        assert await actors[0].run.remote(ask, "fault-of-nobody") == FAULTY
+        pids = [info.pid for info in runtime.snapshot().actors]
+        with Watched(pids) as watched:
+            assert not await asyncio.to_thread(watched.left)
+
+        for actor in actors:
+            assert await actor.run.remote(ask, "idle") == 0
+        assert [info.restarts for info in runtime.snapshot().actors] == [0, 0]
+
+
+@pytest.mark.parametrize("moods", [{}, {"old": True}])
+async def test_crash_when_no_fault_is_known_then_it_is_the_actors_own(
+    machine: Make, moods: dict[str, bool]
+) -> None:
+    machine(**moods)
+    async with actorlib.init():
+        actor, neighbour = sharing(), await sharing()
+        pid = await neighbour.run.remote(os.getpid)
+
+        with pytest.raises(ActorError, match="SIGKILL"):
+            await actor.run.remote(os.kill, await actor.run.remote(os.getpid), 9)
+
+        assert await neighbour.run.remote(os.getpid) == pid
+
+
+async def test_daemon_when_it_is_killed_then_its_actors_are_restarted(
+    machine: Make,
+) -> None:
+    folder = machine()
+    async with actorlib.init():
+        actor = sharing(max_restarts=1, max_task_retries=5)
+        pid = await actor.run.remote(os.getpid)
+        with Watched([pid]) as watched:
+            os.kill(int((folder / "daemon").read_text()), signal.SIGKILL)
+            assert not await asyncio.to_thread(watched.left)
+
+        assert await actor.run.remote(ask, "idle") == 0
+
+
+OWNER = """
+import asyncio, os, sys
+import actorlib, actorlib._owner.machine as machine
+from helpers.machines import looking
+from helpers.nvml import nvidia_machine
+
+host = nvidia_machine("nvidia_v100x2", environ={"TMPDIR": sys.argv[1]})
+host.programs = {"nvidia-cuda-mps-control": sys.argv[1] + "/nvidia-cuda-mps-control"}
+machine.Host = lambda: host
+
+async def main():
+    async with actorlib.init():
+        actor = looking(num_gpus=0.5, enforcement="mps").remote()
+        print(await actor.run.remote(os.getpid), flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_owner_when_it_is_killed_then_no_daemon_and_no_folder_is_left(
+    machine: Make,
+) -> None:
+    folder = machine()
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        OWNER,
+        str(folder),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": PATHS},
+    )
+    assert owner.stdout is not None
+    worker = int(await owner.stdout.readline())
+    daemon = int((folder / "daemon").read_text())
+    keeper = parent_of(daemon)
+    assert len(list(folder.glob("actorlib-mps-*"))) == 1
+    with Watched([worker, daemon, keeper]) as watched:
+        owner.kill()
+        await owner.wait()
+
+        assert not await asyncio.to_thread(watched.left)
+    assert not list(folder.glob("actorlib-mps-*"))
+
+
+async def test_keeper_when_it_is_killed_then_the_daemon_goes_and_another_is_started(
+    machine: Make,
+) -> None:
+    folder = machine()
+    async with actorlib.init():
+        actor = sharing(max_restarts=1, max_task_retries=5)
+        pid = await actor.run.remote(os.getpid)
+        daemon = int((folder / "daemon").read_text())
+        with Watched([pid, daemon]) as watched:
+            os.kill(parent_of(daemon), signal.SIGKILL)
+            assert not await asyncio.to_thread(watched.left)
+
+        assert await actor.run.remote(ask, "idle") == 0
