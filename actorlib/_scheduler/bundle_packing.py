@@ -16,8 +16,9 @@ it was met. Where even a search without a step back would take too long, each bu
 first put where it fits best.
 
 Bytes of memory are more units of a small device than of a large one. Then a class of
-devices has units of its own for each size; what bounds the search counts the least, so
-that it never rules out what there is, and no size stands for another.
+devices has units of its own for each size, and no size stands for another. What bounds
+the search counts in the least units of each size, and what is free on a device in as
+many of those as it can come to, so that it never rules out what there is.
 """
 
 from __future__ import annotations
@@ -113,11 +114,19 @@ class _EqualDevices(NamedTuple):
         free: What is free.
         sizes: The sizes that they may take.
         units: How much each of all sizes is there.
+        gain: How much a unit there counts at the most where the least units of sizes
+            are summed up, as a numerator and a denominator.
     """
 
     free: int
     sizes: tuple[int, ...]
     units: tuple[int, ...]
+    gain: tuple[int, int]
+
+    def least(self, units: int) -> int:
+        """Returns the most that bundles which take so much may be in least units."""
+        numerator, denominator = self.gain
+        return units * numerator // denominator
 
 
 Filling = tuple[int, tuple[tuple[int, int], ...]]
@@ -156,15 +165,16 @@ class Packing:
             size = _BundleSize(units, part.allowed, part.on_device)
             self._parts.setdefault(size, []).append(part.number)
         self._sizes = list(self._parts)
-        self._are_alike = len({size.allowed for size in self._sizes}) == 1 and not any(
-            size.on_device for size in self._sizes
-        )
+        self._are_uniform = not any(size.on_device for size in self._sizes)
+        scopes = {size.allowed for size in self._sizes}
+        self._are_alike = self._are_uniform and len(scopes) == 1
         self._devices: dict[_EqualDevices, list[int]] = {}
         sizes_of, units_of = self._sizes_by_scope(), self._units_by_device()
+        gain_of = self._gains()
         for index in sorted(free, key=lambda index: (free[index], index)):
-            device_class = _EqualDevices(
-                free[index] // self._unit, sizes_of(index), units_of(index)
-            )
+            sizes, units = sizes_of(index), units_of(index)
+            gain = gain_of(sizes, units)
+            device_class = _EqualDevices(free[index] // self._unit, sizes, units, gain)
             self._devices.setdefault(device_class, []).append(index)
         self._free = free
         self._device_classes = list(self._devices)
@@ -198,7 +208,7 @@ class Packing:
     def _units_by_device(self) -> Callable[[int], tuple[int, ...]]:
         """Returns what tells how much each size is on a device."""
         usual = tuple(size.units for size in self._sizes)
-        if not any(size.on_device for size in self._sizes):
+        if self._are_uniform:
             return lambda _: usual
 
         def units(index: int) -> tuple[int, ...]:
@@ -211,12 +221,36 @@ class Packing:
 
         return units
 
+    def _gains(
+        self,
+    ) -> Callable[[tuple[int, ...], tuple[int, ...]], tuple[int, int]]:
+        """Returns what tells how much units of a device count; see _EqualDevices."""
+        known: dict[object, tuple[int, int]] = {}
+
+        def gain(sizes: tuple[int, ...], units: tuple[int, ...]) -> tuple[int, int]:
+            if self._are_uniform or not sizes:
+                return 1, 1
+            if (sizes, units) not in known:
+                most = 0, 1
+                for size in sizes:
+                    least, there = self._sizes[size].units, units[size]
+                    if least * most[1] > most[0] * there:
+                        most = least, there
+                known[sizes, units] = most
+            return known[sizes, units]
+
+        return gain
+
     @property
     def fewest(self) -> int:
         """A number of devices below which they cannot be packed."""
         asked = sum(self._total())
-        frees = (self._free[index] // self._unit for index in self._free)
-        taken = accumulate(sorted(frees, reverse=True))
+        rooms = (
+            device_class.least(device_class.free)
+            for device_class, indices in self._devices.items()
+            for _ in indices
+        )
+        taken = accumulate(sorted(rooms, reverse=True))
         return 1 + sum(1 for _ in takewhile(lambda units: units < asked, taken))
 
     def run(self, opens: int | None = None) -> dict[int, list[int]] | None:
@@ -311,7 +345,7 @@ class Packing:
             if alike not in sums:
                 sums[alike] = self._sums(*alike)[0]
             fitting = sums[alike] & ((2 << device_class.free) - 1)
-            best = fitting.bit_length() - 1
+            best = device_class.least(fitting.bit_length() - 1)
             fills.append((best, self._left[number]))
             scopes = {self._sizes[size].allowed for size in device_class.sizes}
             of_scope.update(dict.fromkeys(scopes, best * self._left[number]))
@@ -340,12 +374,15 @@ class Packing:
     def _fillings(self) -> Iterator[Filling]:
         """Yields what the device of the largest bundle may take, the best first."""
         first = next(size for size, count in enumerate(self._bundles) if count)
-        frees = [device_class.free for device_class in self._device_classes]
-        room = _most_room(zip(frees[::-1], self._left[::-1], strict=True), self._opens)
-        spare = room - sum(self._total())
+        rooms = [each.least(each.free) for each in self._device_classes]
+        most = sorted(zip(rooms, self._left, strict=True), reverse=True)
+        spare = _most_room(most, self._opens) - sum(self._total())
+        smallest = _smallest(most, self._opens)
         for number, device_class in enumerate(self._device_classes):
             if not self._left[number] or device_class.free < device_class.units[first]:
                 continue
+            if smallest - rooms[number] > spare:
+                continue  # in the place of a larger one it leaves too little
             if first in device_class.sizes:
                 for sizes in self._fills(device_class, first, spare):
                     yield number, sizes
@@ -362,9 +399,12 @@ class Packing:
         there = list(self._bundles)
         self._bundles[first] += 1
         left = device_class.free - device_class.units[first]
+        room = device_class.least(device_class.free)
         open_sums = sums[0] & ((2 << left) - 1)
-        while open_sums and left + 1 - open_sums.bit_length() <= spare:
+        while open_sums:
             units = open_sums.bit_length() - 1
+            if room - device_class.least(device_class.free - left + units) > spare:
+                return
             open_sums ^= 1 << units
             for more in self._subsets(sizes, device_class.units, sums, there, units):
                 if self._is_full(sizes, device_class.units, there, more, left - units):
@@ -455,6 +495,15 @@ def _fullest(devices: Sequence[tuple[int, int]], part: BundleShare) -> int | Non
         if part.may_be_on(index) and free >= part.units_on(index):
             return at
     return None
+
+
+def _smallest(frees: Iterable[tuple[int, int]], opens: int) -> int:
+    """Returns what the last of so many devices has; 0 if there are fewer."""
+    for free, count in frees:
+        opens -= min(opens, count)
+        if not opens:
+            return free
+    return 0
 
 
 def _most_room(frees: Iterable[tuple[int, int]], opens: int) -> int:
