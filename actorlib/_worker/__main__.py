@@ -19,7 +19,7 @@ from actorlib._shm.memory import SharedMemory
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
-from actorlib._worker.os_process import code_of, exit_process
+from actorlib._worker.os_process import ProcessTitle, code_of, exit_process
 from actorlib._worker.stack_file import offer_stacks
 from actorlib._worker.startup import prepare, read_start
 
@@ -57,9 +57,14 @@ def import_parts() -> None:
 
 
 class WarmWorker:
-    """Holds what a worker begins with; the template makes one, for all its forks."""
+    """Holds what a worker begins with; the template makes one, for all its forks.
 
-    def __init__(self) -> None:
+    Args:
+        title: Shows what the process is; None where it is another's, as in rehearsals.
+    """
+
+    def __init__(self, title: ProcessTitle | None = None) -> None:
+        self.title = title
         self.sharing = SegmentSharing(SharedMemory())
         self.decoder = FrameDecoder(self.sharing)
 
@@ -114,18 +119,20 @@ def serve(sock: socket.socket, warm: WarmWorker) -> None:
         BaseException: What ended it; EOFError if that was the owner's end.
     """
     try:
-        _run_actor(BlockingChannel(sock, warm.sharing, warm.decoder))
+        _run_actor(BlockingChannel(sock, warm.sharing, warm.decoder), warm.title)
     finally:
         warm.sharing.close()
 
 
-def _run_actor(pipe: BlockingChannel) -> None:
+def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
     start = read_start(pipe.receive_first()[0])
     # Ours is imported first: the actor's ``sys.path`` may have files of the same names.
     serve = _executor_of(start.config)
     if list(start.config.path) != sys.path:
         import_parts()
     prepare(start)
+    if title is not None:
+        title.show(f"actorlib: {start.label}")
     if start.config.mps is not None:
         from actorlib._worker.mps_check import failure_of_mps  # noqa: PLC0415  # few ask for it
 
@@ -161,4 +168,4 @@ if __name__ == "__main__":
     flush_each_line()
     offer_stacks()
     os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003  # the os API
-    run_worker(socket.socket(fileno=int(sys.argv[1])), WarmWorker())
+    run_worker(socket.socket(fileno=int(sys.argv[1])), WarmWorker(ProcessTitle()))

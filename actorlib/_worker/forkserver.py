@@ -52,6 +52,7 @@ from actorlib._worker.__main__ import PARTS
 from actorlib._worker.os_process import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
+    ProcessTitle,
     children,
     find_mark,
     has_children,
@@ -205,6 +206,8 @@ class Template:
         signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         name_process("actorlib")
+        title = ProcessTitle()
+        title.show(f"actorlib: workers of pid {self._owner}")
         # A preload may take for ever, and nobody serves requests meanwhile: the kernel
         # ends this process with the owner until it can look for itself.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -216,7 +219,7 @@ class Template:
         else:
             if self._numpy is not None:
                 self._numpy.install()
-            self._run_worker = warm_up()
+            self._run_worker = warm_up(title)
             if self._preload:  # that takes its time anyway
                 from actorlib._worker.huge_pages import collapse_heap  # noqa: PLC0415  # few have preloads
 

@@ -162,6 +162,46 @@ def write_mark(there: ctypes.Array[ctypes.c_char] | None, mark: str) -> None:
     os.environ[MARK_VARIABLE] = mark
 
 
+class ProcessTitle:
+    """Writes the words that ``ps`` and ``top -c`` show for a process, where it can.
+
+    The kernel shows the words that a process was started with as they lie in its
+    memory, and says where that is (``arg_start`` in proc_pid_stat(5)): what is written
+    there is shown instead. It is written only where the memory has what the kernel
+    shows, and never beyond it. Forks find theirs at the same place.
+    """
+
+    def __init__(self) -> None:
+        self._words = _find_words()
+
+    def show(self, title: str) -> None:
+        """Shows a title, or as much of it as there is room for."""
+        if self._words is not None:
+            size = len(self._words)
+            # The last byte stays empty: the kernel reads on where it is not.
+            words = title.encode("utf-8", "replace")[: size - 1]
+            self._words.raw = words.ljust(size, b"\0")  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003  # of arrays of c_char
+
+
+def _find_words() -> ctypes.Array[ctypes.c_char] | None:
+    """Finds the memory of the words that this process was started with, if any."""
+    try:
+        with open("/proc/self/stat", "rb") as stat:  # noqa: PTH123  # no pathlib in the template
+            # The name of the program is in brackets, and may have anything in it.
+            fields = stat.read().rpartition(b")")[2].split()
+        with open("/proc/self/cmdline", "rb") as shown:  # noqa: PTH123
+            words = shown.read()
+        start, end = int(fields[45]), int(fields[46])
+    except (OSError, IndexError, ValueError):
+        return None
+    size = end - start
+    if not start or size < 1 or size != len(words):
+        return None
+    if ctypes.string_at(start, size) != words:
+        return None
+    return (ctypes.c_char * size).from_address(start)
+
+
 def name_process(name: str) -> None:
     """Gives the process a name for ``top`` and ``ps``, where the system has a way."""
     prctl(PR_SET_NAME, name.encode()[:15])

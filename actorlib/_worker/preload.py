@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
+    from actorlib._worker.os_process import ProcessTitle
+
 
 def preload(names: Sequence[str], begins: Callable[[str], None]) -> tuple[str, str]:
     """Imports modules; says what failed, and which one took an accelerator.
@@ -89,11 +91,14 @@ def _open_files() -> list[str]:
     return found
 
 
-def warm_up() -> Callable[[socket.socket], NoReturn]:
+def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
     """Imports what every worker needs, and keeps collectors from copying it.
 
     What is frozen is not written to by the collector of a child, and is not copied. The
     garbage that is frozen with it is collected in idle time: see ``rest``.
+
+    Args:
+        title: Shows what a fork is.
 
     Returns:
         Serves an actor by the worker's end of its pipe, in a fork of this process.
@@ -104,7 +109,7 @@ def warm_up() -> Callable[[socket.socket], NoReturn]:
 
     flush_each_line()
     offer_stacks()
-    warm = WarmWorker()
+    warm = WarmWorker(title)
     # Pool threads of numerical libraries survive a fork by handlers of their own. What
     # forks in a worker is the user's, and workers have these filters too.
     warnings.filterwarnings(
