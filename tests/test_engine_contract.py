@@ -916,7 +916,10 @@ async def test_actor_when_placed_then_it_knows_its_share(
     if engine == "ray":  # it tells nobody else which devices, nor why
         assert (infos[actor].name, infos[actor].state) == ("placed", "alive")
         assert "is alive on the machine" in runtime.explain(caller)
+        with pytest.raises(RuntimeError, match="on the local and the inline engine"):
+            _ = caller.share
         return
+    assert (caller.share.units, whole.share.units) == (0.5, 1)
     assert infos[actor].devices == {"0": 0.5}
     assert runtime.available_resources()["GPU"] == 0
     placed, _, holds = runtime.explain(caller).partition("\n")

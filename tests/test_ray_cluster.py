@@ -18,7 +18,11 @@ from helpers.calls import raised
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY
 
 import actorlib
-from actorlib.exceptions import ActorDiedError, ClusterError
+from actorlib.exceptions import (
+    ActorDiedError,
+    ClusterError,
+    UnsupportedOptionError,
+)
 
 pytestmark = [pytest.mark.process, pytest.mark.ray, NEEDS_RAY]
 
@@ -96,6 +100,11 @@ async def test_address_when_nobody_answers_then_the_error_says_what_to_write(
 ) -> None:
     with pytest.raises(ClusterError, match=re.escape(says)):
         await actorlib.init(engine="ray", address=address)
+
+
+async def test_start_when_shares_are_to_hold_then_it_is_refused() -> None:
+    with pytest.raises(UnsupportedOptionError, match=r"enforcement='mps'.*makes none"):
+        await actorlib.init(engine="ray", enforcement="mps")
 
 
 @NEEDS_CLIENT
