@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.kinds import GPU, UNITS
 from actorlib._core.log import warn
-from actorlib._core.resources import GPU_MEMORY
+from actorlib._core.resources import CPU, GPU_MEMORY, MEMORY
 from actorlib._core.shares import ActorShare, DeviceShare
 from actorlib._enforcement.tiers import (
+    CGROUP,
     OFF,
     Enforced,
     Facts,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from actorlib._core.resources import Resources
     from actorlib._enforcement.frameworks import Limits, Packages
     from actorlib._enforcement.gpu_watch import GpuWatch
+    from actorlib._enforcement.host_cgroups import HostCgroups
     from actorlib.accelerators.base import Device, Lease
     from actorlib.accelerators.host import Host
     from actorlib.accelerators.inventory import Inventory
@@ -71,7 +73,9 @@ if TYPE_CHECKING:
 
 
 INLINE = "inline actors are threads of this process, which has one limit for all"
-_NO_CGROUP = "this version sets no limits by cgroup"
+_NO_CGROUP = (
+    "this version limits the host's memory and CPUs by cgroup, not those of devices"
+)
 
 
 class Enforcement:
@@ -82,12 +86,15 @@ class Enforcement:
         facts: What can be done here.
         packages: What is installed; None where no part of a device may be held.
         devices: Those of which a part may be held, by kind.
+        host: The machine, if workers are processes there. Default: None, if not.
 
     Attributes:
         default: As given.
         facts: As given.
         tools: What sees to workers while they are there.
         gpus: Sees to those on devices that NVML knows; None where there are none.
+        cgroups: The cgroups that hold workers to what they ask of the host, once
+            somebody has asked for them; else None.
     """
 
     def __init__(
@@ -96,6 +103,7 @@ class Enforcement:
         facts: Facts,
         packages: Packages | None,
         devices: Mapping[str, Sequence[Device]],
+        host: Host | None = None,
     ) -> None:
         self.default = default
         self.facts = facts
@@ -103,6 +111,8 @@ class Enforcement:
         self._devices = devices
         self.tools: list[Tool] = []
         self.gpus: GpuWatch | None = None
+        self.cgroups: HostCgroups | None = None
+        self._host = host
 
     @classmethod
     def open(
@@ -124,22 +134,68 @@ class Enforcement:
             is_inline: Whether they live in this process.
 
         Raises:
-            EnforcementRefused: The default names a tier that no device here can have.
+            EnforcementRefused: The default names a tier that no device here can have;
+                nor, if that is cgroups, the host's memory or CPUs.
         """
         devices = divided(found)
+        workers = None if is_inline else host
         if not devices:
-            return cls(default, Facts(), None, devices)
+            made = cls(default, Facts(), None, devices, workers)
+            if default == CGROUP:
+                made.require_cgroups("")
+            return made
         packages = None if is_inline else find_packages(host, path)
         every = [device for listed in devices.values() for device in listed]
         facts = find_facts(host, every, is_inline=is_inline)
-        made = cls(default, facts, packages, devices)
+        made = cls(default, facts, packages, devices, workers)
         why = made.fault(default, every)
-        if why:
+        if why and default == CGROUP:
+            made.require_cgroups(why)
+        elif why:
             raise EnforcementRefused(
                 f"init(enforcement={default!r}): no device here can have that. {why}. "
                 "Leave it out for what can be had"
             )
         return made
+
+    def require_cgroups(self, why: str) -> None:
+        """Has the host's memory and CPUs held by cgroups, if that can be; blocks.
+
+        Args:
+            why: Why no device can be; empty if there are none.
+
+        Raises:
+            EnforcementRefused: Neither memory nor CPUs can be.
+        """
+        faults = [self.host_fault({name: 1}) for name in (MEMORY, CPU)]
+        if not all(faults):
+            self.host_cgroups().open()
+            return
+        whys = [f"devices: {why}"] if why else []
+        whys.append(f"the host's memory and CPUs: {faults[0]}")
+        raise EnforcementRefused(
+            f"init(enforcement='cgroup') cannot be had here: {'; '.join(whys)}. Leave "
+            "it out for what can be had"
+        )
+
+    def host_cgroups(self) -> HostCgroups:
+        """Returns the cgroups of workers that are processes here."""
+        if self.cgroups is None:
+            from actorlib._enforcement.host_cgroups import HostCgroups  # noqa: PLC0415  # few ask for it
+
+            assert self._host is not None  # what is inline was refused
+            self.cgroups = HostCgroups(self._host)
+        return self.cgroups
+
+    def host_fault(self, amounts: Mapping[str, int]) -> str:
+        """Says why cgroups cannot hold a worker to what it asks of the host.
+
+        Args:
+            amounts: What it asks for; empty is always had.
+        """
+        if not (amounts.get(MEMORY) or amounts.get(CPU)):
+            return ""
+        return INLINE if self._host is None else self.host_cgroups().fault(amounts)
 
     def watch(self, loop: asyncio.AbstractEventLoop, host: Host) -> None:
         """Has workers on devices that NVML knows seen to, if there are any here.
@@ -207,6 +263,8 @@ class Enforcement:
             devices = self._devices.get(kind)
             if devices and units < UNITS and (why := self.fault(asked, devices)):
                 return _refused(label, asked, why)
+        if asked == CGROUP and (why := self.host_fault(request.amounts)):
+            return _refused(label, asked, f"the host's memory and CPUs: {why}")
         return None
 
     def check(self, label: str, lease: Lease, options: ActorOptions) -> None:
@@ -218,9 +276,17 @@ class Enforcement:
             options: What is asked.
 
         Raises:
-            ActorUnschedulableError: Its device cannot have that, though others can.
+            ActorUnschedulableError: Its device cannot have that, though others can; or
+                the kernel refuses cgroups.
         """
         asked = options.enforcement or self.default
+        if asked == CGROUP and self._host is not None:
+            try:
+                self.host_cgroups().open()
+            except EnforcementRefused as error:
+                raise ActorUnschedulableError(
+                    _refused(label, asked, str(error))
+                ) from None
         for share in lease.shares:
             try:
                 choose(asked, share, self.facts)
@@ -336,6 +402,8 @@ class Enforcement:
         """Leaves nothing running."""
         if self.gpus is not None:
             await self.gpus.aclose()
+        if self.cgroups is not None:
+            await self.cgroups.aclose()
         for tool in self.tools:
             await tool.aclose()
 

@@ -31,6 +31,7 @@ to 700 MiB): it has not been measured by us.
 
 AUTO = "auto"
 OFF = "off"
+CGROUP = "cgroup"
 NEVER_REFUSED = (AUTO, OFF)
 """What anybody can have: the others are tiers, asked for by their names."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actorlib._core.resources import format_bytes
 from actorlib._core.value import dataclass
 from actorlib._owner.restart_policy import Fault
 from actorlib._processes.log_tail import FATAL
@@ -47,6 +48,8 @@ class ExitEvidence:
         pid: Its process id, or 0.
         is_memory_short: Whether the kernel has killed for lack of memory meanwhile.
         on_devices: Who had how much of its devices, or the empty string if unknown.
+        exceeded: Bytes of memory that its cgroup had, if the kernel has killed there
+            for lack of more; else 0.
     """
 
     process: ProcessExit
@@ -62,6 +65,7 @@ class ExitEvidence:
     pid: int = 0
     is_memory_short: bool = False
     on_devices: str = ""
+    exceeded: int = 0
 
 
 def exit_of(evidence: ExitEvidence) -> Exit:
@@ -235,6 +239,12 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
         return "crashed", f"its process broke the protocol: {evidence.protocol}"
     when = " while idle" if evidence.under_way == () else ""
     when = when if evidence.was_ready else " before it was ready"
+    if process.signal == _SIGKILL and evidence.exceeded:
+        return (
+            "out of memory",
+            f"it used more than its memory={format_bytes(evidence.exceeded)!r}, and "
+            f"the kernel killed its process{when}",
+        )
     if process.signal == _SIGKILL and evidence.is_memory_short:
         return (
             "out of memory",

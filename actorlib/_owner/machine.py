@@ -19,7 +19,7 @@ from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
-from actorlib._enforcement.tiers import OFF
+from actorlib._enforcement.tiers import CGROUP, OFF
 from actorlib._owner.exit_reason import is_out_of_memory
 from actorlib._owner.teardown import Cleanup
 from actorlib._owner.worker_session import WorkerSession
@@ -225,10 +225,24 @@ class LocalNode:
         own = variables_of(options.runtime_env, environ)
         return self.enforcement.shown(lease, options, {**environ, **own})
 
-    def watch_memory(self, process: WorkerProcess, label: str, asked: int) -> None:
-        """Watches the host's memory that a worker has, which asked for so many bytes.
+    def cgroup(
+        self, number: int, lease: Lease, options: ActorOptions
+    ) -> dict[str, str] | None:
+        """Says what a worker writes to join a cgroup; None if it has none."""
+        enforcement = self.enforcement
+        if (options.enforcement or enforcement.default) != CGROUP or self.is_shared:
+            return None
+        return enforcement.host_cgroups().plan(number, lease.amounts)
 
-        See ``_enforcement/resident_watch``.
+    def watch_memory(
+        self, process: WorkerProcess, label: str, asked: int | None
+    ) -> None:
+        """Watches the host's memory that a worker has.
+
+        Args:
+            process: The worker.
+            label: What its actor is called in messages.
+            asked: Bytes that it asked for; None if it cannot have more.
         """
         if self.is_shared:
             return
@@ -390,9 +404,10 @@ class WorkerStarter:
             OSError: This process is out of descriptors.
         """
         asked = lease.amounts.get(MEMORY)
-        if not (lease.shares or asked):
-            return self._node.launch(record.label, lease)
         enforcement, options = self._node.enforcement, record.options
+        how = options.enforcement or enforcement.default
+        if not (lease.shares or asked) and how != CGROUP:
+            return self._node.launch(record.label, lease)
         enforcement.check(record.label, lease, options)
         group = self._node.mps_group(lease, options)
         process = self._node.launch(record.label, lease)
@@ -401,9 +416,9 @@ class WorkerStarter:
         if lease.shares:
             enforcement.entered(process, record.label, lease, options)
             process.exited.add_done_callback(lambda _: enforcement.left(process))
-        is_off = (options.enforcement or enforcement.default) == OFF
-        if asked and record.is_actor and not is_off:
-            self._node.watch_memory(process, record.label, asked)
+        if asked and record.is_actor and how != OFF:
+            most = None if how == CGROUP else asked
+            self._node.watch_memory(process, record.label, most)
         return process
 
     def open_session(
@@ -447,7 +462,19 @@ class WorkerStarter:
 
     def close_session(self, session: WorkerSession) -> None:
         """Has everything let go that was kept for a worker."""
+        cgroups = self._node.enforcement.cgroups
+        if cgroups is not None:
+            cgroups.left(session.number)
         session.cleanup.run(session)
+
+    def exceeded_memory(self, session: WorkerSession) -> int:
+        """Says which ``memory`` a worker was killed for, once its session is closed.
+
+        Returns:
+            Bytes; 0 if it was not killed for that.
+        """
+        cgroups = self._node.enforcement.cgroups
+        return 0 if cgroups is None else cgroups.exceeded(session.number)
 
     def start_frame(
         self,
@@ -472,9 +499,7 @@ class WorkerStarter:
         payload, borrowed = arguments
         if borrowed:
             self._references.arrived(borrowed, session.number)  # it may be needed again
-        config = self._config(
-            record, definition, session.prefix, lease, was_reconstructed
-        )
+        config = self._config(record, definition, session, lease, was_reconstructed)
         made_of = definition.definition
         if made_of is None:
             return (START, vars(config), b"", borrowed, payload)
@@ -487,7 +512,7 @@ class WorkerStarter:
         self,
         record: ActorRecord,
         definition: ActorDefinition,
-        prefix: bytes,
+        session: WorkerSession,
         lease: Lease,
         was_reconstructed: bool,  # noqa: FBT001  # a field
     ) -> ActorConfig:
@@ -505,7 +530,7 @@ class WorkerStarter:
             class_name=record.called.class_name,
             name=options.name,
             namespace=self._namespace,
-            prefix=prefix,
+            prefix=session.prefix,
             node_id=node.id,
             runs_functions=definition.runs is not None,
             is_inline=node.is_shared,
@@ -517,6 +542,7 @@ class WorkerStarter:
             environment=environment,
             framework_limits=framework_limits,
             mps=node.mps_check(lease, options),
+            cgroup=node.cgroup(session.number, lease, options),
             path=_path(directory),
             directory=directory,
             threads=int(threads) if threads.isdecimal() else None,

@@ -450,6 +450,7 @@ class ActorSupervisor:
             pid=process.pid,
             is_memory_short=is_memory_short,
             on_devices=self.placement.who_has_what(),
+            exceeded=starter.exceeded_memory(session),
         )
         self._fault = fault_of(evidence)
         return exit_of(evidence)

@@ -44,6 +44,8 @@ class ActorConfig:
             ``framework_limits`` of the worker says what.
         mps: What it is to verify of the MPS daemon that it is a client of, or None.
             ``mps_check`` of the worker says what.
+        cgroup: What the worker writes to join a cgroup that limits it, by the path of
+            the file, in order; or None.
         runtime_env: The runtime environment that was asked for, with what it inherited.
         resources: What it holds, by resource name, as the user wrote it.
         accelerator_ids: Ids of the devices it was given, by kind.
@@ -71,6 +73,7 @@ class ActorConfig:
     threads: int | None = None
     framework_limits: Mapping[str, float] | None = None
     mps: Mapping[str, str | int] | None = None
+    cgroup: Mapping[str, str] | None = None
     runtime_env: Mapping[str, Any]
     resources: Mapping[str, float]
     accelerator_ids: Mapping[str, Sequence[int | str]]

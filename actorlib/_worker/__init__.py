@@ -14,6 +14,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``os_process``: asks the kernel about processes, and ends them.
 * ``stack_file``: lets who may look see where the threads of a worker stand.
 * ``startup``: makes the environment, the class and the object of the START frame.
+* ``cgroup``: has a worker join the cgroup that holds it to what its actor asked for.
 * ``framework_limits``: has frameworks keep to a share of a device.
 * ``mps_check``: verifies that a limit of memory by MPS holds.
 * ``executor_threads``: starts the threads of an actor beside its main one.

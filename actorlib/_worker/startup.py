@@ -195,7 +195,15 @@ def prepare(start: Start) -> None:
 
 
 def enter_directory(start: Start) -> None:
-    """Enters the directory that the process works in."""
+    """Enters the cgroup that limits the process, and the directory it works in.
+
+    Raises:
+        EnforcementRefused: The kernel refuses the cgroup.
+    """
+    if start.config.cgroup:
+        from actorlib._worker.cgroup import join_cgroup  # noqa: PLC0415  # few have one
+
+        join_cgroup(start.config.cgroup)
     if start.config.directory is not None:
         os.chdir(start.config.directory)
 

@@ -74,7 +74,15 @@ def test_start_when_one_device_can_have_the_default_then_it_goes_on() -> None:
 def test_start_when_nothing_can_be_shared_then_nothing_is_refused(
     devices: tuple[Device, ...],
 ) -> None:
-    assert opened(*devices, default="cgroup").facts == Facts()
+    assert opened(*devices, default="mps").facts == Facts()
+
+
+@pytest.mark.parametrize("devices", [(), (NVIDIA,)])
+def test_start_when_cgroups_cannot_be_had_then_it_says_so_of_the_host_too(
+    devices: tuple[Device, ...],
+) -> None:
+    with pytest.raises(EnforcementRefused, match=r"host's memory.*v2 is not mounted"):
+        opened(*devices, default="cgroup")
 
 
 def test_start_when_inline_then_a_named_tier_is_refused() -> None:
@@ -199,8 +207,9 @@ def test_share_when_shown_then_it_says_what_holds_and_why_nothing_stronger() -> 
                 not_stronger_because=(
                     "watchdog: NVML has found no device here; mps: there is no "
                     "nvidia-cuda-mps-control on PATH: it comes with NVIDIA's driver; "
-                    "cgroup: this version sets no limits by "
-                    "cgroup; JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform"
+                    "cgroup: this version limits the host's "
+                    "memory and CPUs by cgroup, not those of devices; "
+                    "JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform"
                 ),
             ),
         )

@@ -1,6 +1,7 @@
 """What tests of several rooms share: fakes that behave, and no mocks.
 
 * ``host``: a recorded machine.
+* ``cgroups``: a kernel with cgroups that is not here, and its quirks.
 * ``nvml``: NVML as it answers there.
 * ``engine``: an engine without processes.
 * ``deadlines``: actors that work until their time is over.

@@ -1,0 +1,322 @@
+"""Has the kernel hold workers to the host's memory and CPUs that they asked for.
+
+Each worker of an actor or function with ``enforcement="cgroup"`` gets a leaf cgroup of
+its own, below the cgroup that the owner is in: so what limits the program as a whole
+goes on limiting it, and nothing outside of what was delegated to it is touched.
+``delegation`` finds out whether that can be.
+
+A cgroup whose children have limits may hold no processes itself. So the program makes
+room first, once: the owner, its template and all that comes of them move to a leaf
+beside those of the workers, which has no limits. They stay there until they end, as
+nobody could move back while another runtime of the program still has leaves.
+
+A worker makes its leaf and joins it before any of the user's code is imported
+(``_worker/cgroup``), so whatever it starts is in there, too. When it is gone its leaf
+is emptied and removed. Leaves of owners that were killed are removed by the next
+runtime there: their names say whose they are.
+
+A process of the same user can write these files as we do: they hold mistakes, not
+attacks.
+
+https://docs.kernel.org/admin-guide/cgroup-v2.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import select
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from actorlib._core.resources import CPU, MEMORY
+from actorlib._enforcement.delegation import (
+    CONTROLLERS,
+    LEAF,
+    Delegation,
+    find_delegation,
+    ours,
+    own_origin,
+)
+from actorlib.exceptions import EnforcementRefused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actorlib.accelerators.host import Host
+
+_PERIOD = 100_000
+"""Microseconds in which a share of the CPUs counts: the kernel's default."""
+_LEAST_QUOTA = 1_000
+"""Microseconds of it that the kernel takes at the least."""
+_ROUNDS = 8
+"""How often processes are moved, as one may fork while the others are."""
+_PATIENCE = 2.0
+"""Seconds that a leaf may take to be empty after what was in it was killed."""
+_log = logging.getLogger("actorlib")
+
+
+def limits_of(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Says what is written into which file of a leaf.
+
+    Args:
+        amounts: What a worker holds: bytes of memory, units of CPUs.
+    """
+    limits: dict[str, str] = {}
+    if memory := amounts.get(MEMORY):
+        limits["memory.max"] = str(memory)
+        # A worker without one of its processes is no worker: all go, or none.
+        limits["memory.oom.group"] = "1"
+    if units := amounts.get(CPU):
+        quota = units * _PERIOD // 10_000
+        limits["cpu.max"] = f"{max(_LEAST_QUOTA, quota)} {_PERIOD}"
+    return limits
+
+
+class CgroupFiles:
+    """Acts on the files of cgroups; tests act on others."""
+
+    def make(self, path: str) -> None:
+        """Makes a cgroup, if it is not there.
+
+        Raises:
+            OSError: It may not be made.
+        """
+        Path(path).mkdir(exist_ok=True)
+
+    def write(self, path: str, text: str) -> None:
+        """Writes a file that is there.
+
+        Raises:
+            OSError: The kernel refuses it.
+        """
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+    def remove(self, path: str) -> None:
+        """Removes a cgroup.
+
+        Raises:
+            OSError: It is not there, or has processes or children.
+        """
+        Path(path).rmdir()
+
+    def wait_for_change(self, path: str, limit: float) -> None:
+        """Waits until the kernel says that a file of events has changed.
+
+        Args:
+            path: The file.
+            limit: Seconds after which it waits no more.
+        """
+        with suppress(OSError), Path(path).open("rb") as events:
+            poller = select.poll()
+            poller.register(events, select.POLLPRI | select.POLLERR)
+            events.read()
+            poller.poll(limit * 1000)
+
+
+@final
+class HostCgroups:
+    """The leaf cgroups of one runtime's workers.
+
+    Args:
+        host: The machine.
+        files: Acts on it.
+    """
+
+    def __init__(self, host: Host, files: CgroupFiles | None = None) -> None:
+        self._host = host
+        self._files = files or CgroupFiles()
+        self._delegation: Delegation | None = None
+        self._is_open = False
+        self._owner = self._name = ""
+        self._leaves: dict[int, str] = {}
+        self._memory: dict[int, int] = {}
+        self._exceeded: dict[int, int] = {}
+        self._removing: set[asyncio.Future[None]] = set()
+
+    @property
+    def delegation(self) -> Delegation:
+        """What was delegated to this program, found out once."""
+        if self._delegation is None:
+            self._delegation = find_delegation(self._host)
+        return self._delegation
+
+    def fault(self, amounts: Mapping[str, int]) -> str:
+        """Says why these amounts cannot be held, or nothing.
+
+        Args:
+            amounts: What a worker asks for.
+        """
+        faults = (
+            self.delegation.faults.get(controller, "")
+            for name, controller in ((MEMORY, "memory"), (CPU, "cpu"))
+            if amounts.get(name)
+        )
+        return next(filter(None, faults), "")
+
+    def open(self) -> None:
+        """Makes room for leaves, once; blocks for some milliseconds.
+
+        Raises:
+            EnforcementRefused: The kernel refuses it.
+        """
+        if self._is_open or all(self.delegation.faults.values()):
+            return  # whoever asks for what cannot be had was refused
+        base = self.delegation.base
+        pid, began = own_origin(self._host)
+        self._owner = f"{base}/{LEAF}{pid}-{began}-owner"
+        # One process may have one runtime after another, which number from 1 alike.
+        self._name = f"{base}/{LEAF}{pid}-{began}-{os.urandom(3).hex()}"
+        try:
+            self._remove_leftovers(base)
+            self._enable(base, pid)
+        except OSError as error:
+            raise EnforcementRefused(
+                f"the kernel refuses cgroups below {base}: {error}"
+            ) from error
+        self._is_open = True
+
+    def plan(self, number: int, amounts: Mapping[str, int]) -> dict[str, str] | None:
+        """Says what a worker writes to join a leaf of its own; None if it needs none.
+
+        Args:
+            number: That of its session.
+            amounts: What it holds.
+
+        Returns:
+            Texts by the path of the file, in order. Their folder is made first.
+        """
+        limits = limits_of(amounts)
+        if not limits:
+            return None
+        leaf = self._leaves[number] = f"{self._name}-{number}"
+        self._memory[number] = amounts.get(MEMORY, 0)
+        # "0" is whoever writes it.
+        written = {**limits, "cgroup.procs": "0"}
+        return {f"{leaf}/{name}": text for name, text in written.items()}
+
+    def left(self, number: int) -> None:
+        """Removes the leaf of a worker that is gone, if it has one.
+
+        Args:
+            number: That of its session.
+        """
+        leaf = self._leaves.pop(number, None)
+        if leaf is None:
+            return
+        memory = self._memory.pop(number)
+        if oom_kills(self._host.read_text(f"{leaf}/memory.events") or ""):
+            self._exceeded[number] = memory
+        loop = asyncio.get_running_loop()
+        removing = loop.run_in_executor(None, self._end, leaf)
+        self._removing.add(removing)
+        removing.add_done_callback(self._removing.discard)
+
+    def exceeded(self, number: int) -> int:
+        """Says how much memory a worker had that was killed for more; 0 if it was not.
+
+        Args:
+            number: That of its session, whose leaf was removed.
+        """
+        return self._exceeded.pop(number, 0)
+
+    async def aclose(self) -> None:
+        """Waits until the leaves are gone."""
+        for number in list(self._leaves):
+            self.left(number)
+        if self._removing:
+            await asyncio.wait(set(self._removing), timeout=_PATIENCE * 2)
+
+    def _enable(self, base: str, pid: int) -> None:
+        """Has the children of a cgroup have limits.
+
+        Raises:
+            OSError: The kernel refuses it.
+        """
+        missing = [
+            name
+            for name in CONTROLLERS
+            if not self.delegation.faults.get(name)
+            and name not in (self._read(f"{base}/cgroup.subtree_control").split())
+        ]
+        if not missing:
+            return
+        wanted = " ".join(f"+{name}" for name in missing)
+        for rounds_left in reversed(range(_ROUNDS)):
+            if not self.delegation.is_root:
+                self._move_ours(base, pid)
+            try:
+                self._files.write(f"{base}/cgroup.subtree_control", wanted)
+            except OSError:
+                if not rounds_left:
+                    raise
+            else:
+                return
+
+    def _move_ours(self, base: str, pid: int) -> None:
+        """Moves all that comes of this process out of a cgroup.
+
+        Raises:
+            OSError: It may not be moved.
+        """
+        leaf = self._owner
+        self._files.make(leaf)
+        mine, _ = ours(self._host, base, pid)
+        # The owner first: what is forked from then on is in the leaf already.
+        for each in sorted(mine, key=lambda one: one != pid):
+            with suppress(ProcessLookupError):
+                self._files.write(f"{leaf}/cgroup.procs", str(each))
+
+    def _remove_leftovers(self, base: str) -> None:
+        """Removes what owners left that were killed; what is in use stays."""
+        for path in self._host.glob(f"{base}/{LEAF}*"):
+            owner = re.fullmatch(rf"{LEAF}(\d+)-(\d+)-[\w-]+", path.rpartition("/")[2])
+            if owner is None or own_origin(self._host, owner[1]) == (
+                int(owner[1]),
+                int(owner[2]),
+            ):
+                continue
+            with suppress(OSError):
+                self._remove(path)
+
+    def _end(self, leaf: str) -> None:
+        """Kills what is left in a leaf, and removes it; in a thread."""
+        with suppress(OSError):  # older than Linux 5.14
+            self._files.write(f"{leaf}/cgroup.kill", "1")
+        for _ in range(_ROUNDS):
+            try:
+                self._remove(leaf)
+            except FileNotFoundError:
+                return  # its worker never came so far
+            except OSError:
+                limit = _PATIENCE / _ROUNDS
+                self._files.wait_for_change(f"{leaf}/cgroup.events", limit)
+            else:
+                return
+        _log.debug("the cgroup %s is not empty, and stays", leaf)
+
+    def _remove(self, path: str) -> None:
+        """Removes a cgroup with those that were made in it.
+
+        Raises:
+            OSError: One of them is in use, or not there.
+        """
+        for child in self._host.glob(f"{path}/*/cgroup.procs"):
+            self._remove(child.rpartition("/")[0])
+        self._files.remove(path)
+
+    def _read(self, path: str) -> str:
+        return self._host.read_text(path) or ""
+
+
+def oom_kills(events: str) -> int:
+    """Reads of ``memory.events`` how many processes were killed for lack of memory."""
+    found = re.search(r"^oom_kill (\d+)$", events, re.MULTILINE)
+    return int(found[1]) if found else 0
