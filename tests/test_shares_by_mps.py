@@ -276,10 +276,11 @@ async def test_fault_when_the_log_names_one_then_all_restart_and_it_counts_for_o
         assert sorted(info.restarts for info in infos) == [0, 1]
 
 
+@pytest.mark.parametrize("moods", [{}, {"exits": True}])
 async def test_fault_when_nobody_is_named_then_it_counts_for_nobody(
-    machine: Make,
+    machine: Make, moods: dict[str, bool]
 ) -> None:
-    machine()
+    machine(**moods)
     async with actorlib.init() as runtime:
         actors = [sharing(max_restarts=1, max_task_retries=5) for _ in range(2)]
         for actor in actors:

@@ -80,6 +80,7 @@ class Keeper:
         self._hangs = False
         self._asked = b""
         self._log_size = 0
+        self._servers: set[int] = set()
         self._is_faulty = False
         self._poller = select.poll()
         self._poller.register(sock, select.POLLIN)
@@ -96,6 +97,7 @@ class Keeper:
                 self._say(f"failed {why}")
                 self._wait_for_owner()
             else:
+                self._start_server()
                 (self._folder / READY).touch()
                 self._say("ready")
                 self._serve()
@@ -129,6 +131,15 @@ class Keeper:
             if self._poller.poll(_PAUSE * 1000) and not self._read():
                 return "the owner is gone"
         return f"the MPS daemon did not answer for {READY_LIMIT:g} s{self._log_tail()}"
+
+    def _start_server(self) -> None:
+        """Has a server there before its first client, so that its end is noticed.
+
+        Where that fails, or takes long, the first client has it started.
+        """
+        self._control(f"start_server -uid {os.getuid()}")
+        self._hangs = False
+        self._has_lost_server()
 
     def _wait_for_owner(self) -> None:
         while self._read():
@@ -172,8 +183,8 @@ class Keeper:
 
     def _terminate(self, pid: int) -> None:
         """Takes the clients that are a worker or its children off the GPU."""
-        for server in self._numbers("get_server_list"):
-            for client in self._numbers(f"get_client_list {server}"):
+        for server in self._numbers("get_server_list") or ():
+            for client in self._numbers(f"get_client_list {server}") or ():
                 with suppress(OSError):  # it has ended
                     # A worker leads a session; its children are in it.
                     if os.getsid(client) == pid:
@@ -189,16 +200,23 @@ class Keeper:
     def _tell_fault(self) -> bool:
         """Tells the owner if a server is faulty, once."""
         if not self._is_faulty:
-            servers = self._numbers("get_server_list")
-            states = [
-                self._control(f"get_server_status {one}") or "" for one in servers
-            ]
-            self._is_faulty = any(map(is_faulty, states))
+            self._is_faulty = self._has_lost_server() or any(
+                is_faulty(self._control(f"get_server_status {server}") or "")
+                for server in self._servers
+            )
             if self._is_faulty:
                 log = "".join(map(_text_of, self._logs()))
                 named = dict.fromkeys(named_in(log))
                 self._say(" ".join(("fault", *map(str, [*named][-_NUMBERS:]))))
         return self._is_faulty
+
+    def _has_lost_server(self) -> bool:
+        """Whether a server is gone: one of the only user here ends by a fault alone."""
+        listed = self._numbers("get_server_list")
+        if listed is None:
+            return False  # which says nothing of servers
+        before, self._servers = self._servers, set(listed)
+        return not before <= self._servers
 
     # The control program.
 
@@ -223,9 +241,13 @@ class Keeper:
             return None
         return ended.stdout.decode(errors="replace")
 
-    def _numbers(self, command: str) -> list[int]:
-        lines = (self._control(command) or "").split()
-        return [int(word) for word in lines if word.isdecimal()]
+    def _numbers(self, command: str) -> list[int] | None:
+        """Reads a list of processes, one a line; None if there was no answer."""
+        said = self._control(command)
+        if said is None:
+            return None
+        lines = [line.strip() for line in said.splitlines()]
+        return [int(line) for line in lines if line.isdecimal()]
 
     def _logs(self) -> list[Path]:
         return sorted((self._folder / LOGS).glob("*.log"))

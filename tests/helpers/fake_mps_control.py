@@ -8,7 +8,8 @@ comes on its standard input. Clients are processes with the fake driver beside t
 A folder says how this one misbehaves, by the files that are in it: ``dies`` (its daemon
 ends at once), ``hangs`` (at whatever it is told but ``get_server_list``), ``refuses``
 (``terminate_client`` fails), ``late`` and ``busy`` (how often it does not answer yet,
-and its server is not ready), ``old`` (it does not know ``get_server_status``).
+and its server is not ready), ``old`` (it does not know ``get_server_status``),
+``exits`` (its server ends by a fault, and there is another).
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Daemon:
         self._selector.register(self._listening, selectors.EVENT_READ)
         self._clients: dict[socket.socket, Client] = {}
         self._is_faulty = self._is_undefined = self._is_over = False
+        self._server = 0
         self._write("Control", "Starting")
 
     def run(self) -> None:
@@ -91,6 +93,8 @@ class Daemon:
             if self._take("busy") or self._is_faulty:
                 return str(NOT_READY)
             self._clients[sock] = Client(int(rest[0]))
+            self._server = self._server or SERVER  # which stays when it is idle
+            self._write("Server", f"Received new client request from {rest[0]}")
             return "0"
         if client is not None:
             return str(self._serve(client, verb))
@@ -107,6 +111,8 @@ class Daemon:
             self._is_faulty = True
             who = f"Client {client.pid}" if verb == "fault" else "A client"
             self._write("Server", f"{who} has a fatal fault")
+            if (self._mood / "exits").exists():
+                self._server += 1  # the daemon starts another
         return FAULTY if self._is_faulty or self._is_undefined else 0
 
     def _do(self, verb: str, rest: list[str]) -> str:
@@ -114,12 +120,16 @@ class Daemon:
             case "quit":
                 self._is_over = True
                 said = ""
+            case "start_server":
+                self._server = self._server or SERVER
+                said = ""
             case "get_server_list":
-                said = str(SERVER) if self._clients else ""
+                said = str(self._server) if self._server else ""
             case "get_client_list":
                 said = "\n".join(str(client.pid) for client in self._clients.values())
             case "get_server_status" if not (self._mood / "old").exists():
-                said = "FAULT" if self._is_faulty else "ACTIVE"
+                is_it = self._is_faulty and self._server == SERVER
+                said = "FAULT" if is_it else "ACTIVE"
             case "terminate_client":
                 said = self._terminate(int(rest[1]))
             case _:
