@@ -11,6 +11,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
   may still fork then.
 * ``shared_numpy``: imports NumPy in the template once a worker has, for later ones.
 * ``huge_pages``: makes forks of a template with large preloads cheap.
+* ``immortal``: has forks copy less, as they count no references to what they share.
 * ``os_process``: asks the kernel about processes, and ends them.
 * ``stack_file``: lets who may look see where the threads of a worker stand.
 * ``startup``: makes the environment, the class and the object of the START frame.

@@ -77,7 +77,7 @@ from actorlib._worker.preload import collect_garbage, preload, rest, warm_up
 from actorlib._worker.shared_numpy import SharedNumpy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 _int = array.array("i").itemsize
@@ -192,6 +192,9 @@ class Template:
         self._owner_is_there = True
         self._preforked = PreforkedChildren(room_for_children)
         self._rest = [] if spawn else [*_parts(), *rest(), self._rehearse]
+        self._spare_time: Iterator[None] | None = None
+        if not spawn and not preload and sys.version_info >= (3, 12):
+            self._rest.append(self._plan_immortality)
         self._has_forked = False
         self._warm_up_frames: list[bytes] = []
         self._run_worker: Callable[[socket.socket], NoReturn]
@@ -259,11 +262,16 @@ class Template:
             # A program that places one actor and ends does so soon, and needs none.
             delay = IDLE_DELAY if self._has_forked else _FIRST_FORK_DELAY
             return 0.0 if is_idle else delay
+        if self._spare_time is not None:
+            return 0.0 if is_idle else IDLE_DELAY
         return self._preforked.pause(time.monotonic())
 
     def _use_idle_time(self) -> None:
         if self._rest:
             self._rest.pop(0)()
+        elif self._spare_time is not None:
+            if next(self._spare_time, self) is self:
+                self._spare_time = None
         else:
             self._prefork()
 
@@ -289,6 +297,16 @@ class Template:
                 run_warm_up(self._frames())
         gc.collect()
         gc.freeze()
+
+    def _plan_immortality(self) -> None:
+        """Has what lives now made immortal, when nobody waits for a fork.
+
+        All forks together gain from it; the next alone would come sooner without.
+        """
+        from actorlib._worker.immortal import immortal_steps, is_known  # noqa: PLC0415  # not everywhere
+
+        if is_known():
+            self._spare_time = immortal_steps()
 
     def _frames(self) -> list[bytes]:
         self._warm_up_frames = self._warm_up_frames or warm_up_frames()
