@@ -75,7 +75,7 @@ def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> i
     if as_json:
         out.out(json.dumps(found, indent=2))
     else:
-        out.print(draw(found))
+        out.print(draw(found), crop=False)
     return 0
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import RenderableType
-    from rich.table import Table
 
     from actorlib._door.addresses import Address
 
@@ -138,7 +137,7 @@ def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> in
     if as_json:
         out.out(json.dumps(listing, indent=2))
     else:
-        out.print(draw(listing))
+        out.print(draw(listing), crop=False)
     return 4 if any(found["error"] for found in listing["runtimes"]) else 0
 
 
@@ -292,7 +291,7 @@ def _amount(name: str, amount: float) -> str:
     return in_bytes(int(amount)) if name == "memory" else f"{amount:g}"
 
 
-def _actors(actors: Sequence[ActorFound]) -> Table:
+def _actors(actors: Sequence[ActorFound]) -> RenderableType:
     is_fair = any(actor["pss"] is not None for actor in actors)
     endings = id_endings([actor["id"] for actor in actors])
     rows = [
@@ -323,7 +322,7 @@ def _actors(actors: Sequence[ActorFound]) -> Table:
     )
 
 
-def _functions(groups: Sequence[FunctionsFound]) -> Table:
+def _functions(groups: Sequence[FunctionsFound]) -> RenderableType:
     rows = [
         (
             group["resources"] or "nothing",

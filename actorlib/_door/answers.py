@@ -10,7 +10,7 @@ import os
 import sys
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, is_dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._core.snapshot import CallInfo, Snapshot
+    from actorlib._core.snapshot import (
+        ActorInfo,
+        CallInfo,
+        Snapshot,
+        WorkerGroupInfo,
+    )
 
 MOST_CALLS: Final = 10_000
 """How many calls are looked at: more would hold the owner's loop up."""
@@ -102,10 +107,10 @@ def _described(look: _Look, *, has_dead: bool) -> Row:
             "warm": snapshot.object_store.warm,
             "limit": snapshot.object_store.limit,
         },
-        "functions": [asdict(group) for group in snapshot.worker_groups],
+        "functions": [_row(group) for group in snapshot.worker_groups],
         "actors": [
             {
-                **asdict(actor),
+                **_row(actor),
                 "running_calls": None if running is None else running[actor.actor_id],
                 "why": reasons.get(actor.actor_id, ""),
             }
@@ -198,6 +203,15 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
     "status": _status,
 }
 """What can be asked: each is given the runtime, its loop's thread, and the options."""
+
+
+def _row(info: ActorInfo | WorkerGroupInfo) -> Row:
+    """The columns of a row; ``asdict`` of all of it takes ten times as long."""
+    row: Row = {field.name: getattr(info, field.name) for field in fields(info)}
+    for name, value in row.items():
+        if is_dataclass(value) and not isinstance(value, type):
+            row[name] = asdict(value)
+    return row
 
 
 def _flag(options: Options, name: str) -> bool:

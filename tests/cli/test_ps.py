@@ -108,7 +108,7 @@ def listing(*actors: Any, **said: Any) -> Listing:
 def text(found: Listing, width: int = 200) -> str:
     console = Console(width=width, markup=False, emoji=False, highlight=False)
     with console.capture() as capture:
-        console.print(draw(found))
+        console.print(draw(found), crop=False)
     return capture.get()
 
 
@@ -129,6 +129,15 @@ def test_page_when_an_actor_lives_then_a_row_tells_of_it() -> None:
         "pid 800, 'python train.py', actorlib 0.1.0, 3 % CPU, 1.0 GiB, 3 of 4 CPU "
         "free, 0.5 of 1 GPU free, 16 GiB of 16 GiB memory free"
     ]
+
+
+def test_page_when_there_are_many_actors_then_each_has_one_line_at_any_width() -> None:
+    many = [actor(id=f"{number:032x}", pid=number) for number in range(1, 301)]
+
+    lines = lines_with(text(listing(*many), width=40), "m1")
+
+    assert len(lines) == 300
+    assert lines[-1] == "00012c Model 'm1' 300 alive 0 (0.5) 12 20 MiB 1 2 0 1m 1s"
 
 
 def test_page_when_memory_is_not_divided_then_its_column_says_so() -> None:
