@@ -47,30 +47,6 @@ if TYPE_CHECKING:
             """The process id, or 0 while it is unknown."""
             ...
 
-    class Tool(Protocol):
-        """Sees to the workers that hold devices while they are there."""
-
-        def entered(
-            self, process: Process, label: str, lease: Lease, options: ActorOptions
-        ) -> None:
-            """Takes a worker in that was just launched.
-
-            Args:
-                process: The worker.
-                label: What its actor is called in messages.
-                lease: What it holds.
-                options: What was asked for.
-            """
-            ...
-
-        def left(self, process: Process) -> None:
-            """Lets a worker go whose process is gone."""
-            ...
-
-        async def aclose(self) -> None:
-            """Leaves nothing running."""
-            ...
-
 
 INLINE = "inline actors are threads of this process, which has one limit for all"
 _NO_CGROUP = (
@@ -91,7 +67,6 @@ class Enforcement:
     Attributes:
         default: As given.
         facts: As given.
-        tools: What sees to workers while they are there.
         gpus: Sees to those on devices that NVML knows; None where there are none.
         cgroups: The cgroups that hold workers to what they ask of the host, once
             somebody has asked for them; else None.
@@ -109,7 +84,6 @@ class Enforcement:
         self.facts = facts
         self._packages = packages
         self._devices = devices
-        self.tools: list[Tool] = []
         self.gpus: GpuWatch | None = None
         self.cgroups: HostCgroups | None = None
         self._host = host
@@ -368,20 +342,16 @@ class Enforcement:
     def entered(
         self, process: Process, label: str, lease: Lease, options: ActorOptions
     ) -> None:
-        """Takes a worker in that holds devices; see Tool."""
+        """Takes a worker in that was just launched and holds devices."""
         if self.gpus is not None and (options.enforcement or self.default) != OFF:
             tiers = [enforced.tier for enforced in self.of(lease, options)]
             is_watched = max(tiers, default=Tier.OFF) >= Tier.WATCHDOG
             self.gpus.enter(process, label, lease, is_watched=is_watched)
-        for tool in self.tools:
-            tool.entered(process, label, lease, options)
 
     def left(self, process: Process) -> None:
-        """Lets a worker go whose process is gone; see Tool."""
+        """Lets a worker go whose process is gone."""
         if self.gpus is not None:
             self.gpus.left(process)
-        for tool in self.tools:
-            tool.left(process)
 
     def stop(self) -> None:
         """Waits for nothing any more that was on a device: the runtime ends."""
@@ -404,8 +374,6 @@ class Enforcement:
             await self.gpus.aclose()
         if self.cgroups is not None:
             await self.cgroups.aclose()
-        for tool in self.tools:
-            await tool.aclose()
 
     def _chosen(self, asked: str, share: Share) -> Enforced:
         try:
