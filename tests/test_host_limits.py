@@ -16,6 +16,7 @@ from helpers.scripted import scripted
 
 import actorlib
 from actorlib._enforcement import host_cgroups
+from actorlib._enforcement.delegation import Delegation
 from actorlib._enforcement.host_cgroups import HostCgroups
 from actorlib._owner import machine
 from actorlib._processes.launcher import ProcessExit
@@ -269,6 +270,65 @@ async def _leave(leaf: Path) -> None:
     cgroups._leaves[1], cgroups._memory[1] = str(leaf), 0
     cgroups.left(1)
     await cgroups.aclose()
+
+
+@actorlib.remote
+class Where:
+    def cgroup(self) -> str:
+        return Path("/proc/self/cgroup").read_text(encoding="utf-8")
+
+
+@actorlib.remote
+def where() -> str:
+    return Path("/proc/self/cgroup").read_text(encoding="utf-8")
+
+
+def _inside(folder: Path) -> list[str]:
+    """Lists the cgroups in a cgroup."""
+    return sorted(path.parent.name for path in folder.glob("*/cgroup.procs"))
+
+
+@pytest.fixture
+def delegated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """That cgroup, as if controllers were there: its limit is one that always is."""
+    there = Delegation(str(folder), {"memory": "", "cpu": ""}, is_root=True)
+    monkeypatch.setattr(host_cgroups, "find_delegation", lambda _: there)
+    monkeypatch.setattr(HostCgroups, "_enable", lambda *_: None)
+    limits = {"cgroup.max.depth": "3"}
+    monkeypatch.setattr(
+        host_cgroups, "limits_of", lambda amounts: limits if amounts else {}
+    )
+    return folder
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("method", ["template", "spawn"])
+async def test_worker_when_it_begins_then_it_is_in_its_leaf_until_it_ends(
+    delegated: Path, method: Any
+) -> None:
+    async with actorlib.init(num_cpus=4, start_method=method):
+        holding = Where.options(num_cpus=1, enforcement="cgroup")
+        first, second = await holding.remote(), await holding.remote()
+        lines = [await actor.cgroup.remote() for actor in (first, second)]
+        lines.append(await where.options(enforcement="cgroup").remote())
+        found = sorted(line.split("0::")[1].split()[0][1:] for line in lines)
+        assert found == [f"{delegated.name}/{leaf}" for leaf in _inside(delegated)]
+        assert len({*found}) == 3
+        await actorlib.kill(first)
+        plain = await Where.remote()
+        assert delegated.name not in await plain.cgroup.remote()
+    assert not _inside(delegated)
+
+
+@pytest.mark.process
+async def test_worker_when_the_kernel_refuses_its_limit_then_it_says_which(
+    delegated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_cgroups, "limits_of", lambda _: {"memory.max": "1"})
+    async with actorlib.init(num_cpus=4):
+        with pytest.raises(ActorDiedError, match=r"memory\.max cannot be written"):
+            await Where.options(num_cpus=1, enforcement="cgroup").remote()
+    assert not _inside(delegated)
 
 
 def _is_zombie(pid: int) -> bool:
