@@ -172,9 +172,9 @@ class Packing:
         sizes_of, units_of = self._sizes_by_scope(), self._units_by_device()
         gain_of = self._gains()
         for index in sorted(free, key=lambda index: (free[index], index)):
-            sizes, units = sizes_of(index), units_of(index)
-            gain = gain_of(sizes, units)
-            device_class = _EqualDevices(free[index] // self._unit, sizes, units, gain)
+            sizes, counts = sizes_of(index), units_of(index)
+            gain = gain_of(sizes, counts)
+            device_class = _EqualDevices(free[index] // self._unit, sizes, counts, gain)
             self._devices.setdefault(device_class, []).append(index)
         self._free = free
         self._device_classes = list(self._devices)
