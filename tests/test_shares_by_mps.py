@@ -9,6 +9,7 @@ import asyncio
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -344,28 +345,54 @@ asyncio.run(main())
 """
 
 
-async def test_owner_when_it_is_killed_then_no_daemon_and_no_folder_is_left(
+FORKS = """if os.fork() == 0:
+            print(os.getpid(), flush=True)
+        __import__("time").sleep(600)
+"""
+
+
+def start_owner(folder: Path, code: str) -> subprocess.Popen[str]:
+    """Starts a program with an actor under MPS, which prints process ids."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PATHS},
+    )
+
+
+def read_pid(owner: subprocess.Popen[str]) -> int:
+    assert owner.stdout is not None
+    return int(owner.stdout.readline())
+
+
+def test_owner_when_it_is_killed_then_no_daemon_and_no_folder_is_left(
     machine: Make,
 ) -> None:
     folder = machine()
-    owner = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        OWNER,
-        str(folder),
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": PATHS},
-    )
-    assert owner.stdout is not None
-    worker = int(await owner.stdout.readline())
-    daemon = int((folder / "daemon").read_text())
-    keeper = parent_of(daemon)
-    assert len(list(folder.glob("actorlib-mps-*"))) == 1
-    with Watched([worker, daemon, keeper]) as watched:
-        owner.kill()
-        await owner.wait()
+    with start_owner(folder, OWNER) as owner:
+        worker = read_pid(owner)
+        daemon = int((folder / "daemon").read_text())
+        assert len(list(folder.glob("actorlib-mps-*"))) == 1
+        with Watched([worker, daemon, parent_of(daemon)]) as watched:
+            owner.kill()
 
-        assert not await asyncio.to_thread(watched.left)
+            assert not watched.left()
+    assert not list(folder.glob("actorlib-mps-*"))
+
+
+def test_owner_when_a_fork_of_it_lives_on_then_the_daemon_is_gone_all_the_same(
+    machine: Make,
+) -> None:
+    folder = machine()
+    with start_owner(folder, OWNER.replace("await asyncio.sleep(600)", FORKS)) as owner:
+        read_pid(owner)
+        fork = read_pid(owner)
+        daemon = int((folder / "daemon").read_text())
+        with Watched([fork]), Watched([daemon, parent_of(daemon)]) as watched:
+            owner.kill()
+
+            assert not watched.left()
     assert not list(folder.glob("actorlib-mps-*"))
 
 

@@ -26,7 +26,7 @@ _BOOTSTRAP = (
 _LONGEST = 36
 """Letters of a folder in which sockets still have short enough names: they may have 107
 in all, and NVIDIA's names lie two levels below."""
-_PATIENCE = 3.0
+_PATIENCE = 5.0
 """Seconds after which nobody waits for an answer any more."""
 _LEAVE = 20.0
 _NOT_THEIRS = ("CUDA_", "ACTORLIB_WORKER")
