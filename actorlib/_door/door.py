@@ -11,6 +11,7 @@ import os
 import socket
 import threading
 import time
+from _thread import start_new_thread
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
@@ -65,11 +66,12 @@ class Door:
         self._is_closed = False
         self._service: Service | None = None
         self._listener, self._place, self._forget = doors().listen()
-        self._thread = threading.Thread(
-            target=self._wait, name="actorlib-door", daemon=True
-        )
+        self._works = threading.Lock()
+        self._works.acquire()
         try:
-            self._thread.start()
+            # threading.Thread waits until the thread runs, which may take milliseconds
+            # where many processes do.
+            start_new_thread(self._wait, ())
         except BaseException:
             self._listener.close()
             self._forget()
@@ -89,23 +91,29 @@ class Door:
         with suppress(OSError):  # on Linux that wakes who sleeps in accept
             self._listener.shutdown(socket.SHUT_RDWR)
         self._knock()
-        self._thread.join(_PATIENCE)
+        self._works.acquire(timeout=_PATIENCE)  # the thread's last act is to release it
         self._listener.close()
         self._forget()
 
     def _wait(self) -> None:
         """Sleeps until somebody knocks, and serves then; runs in the door's thread."""
-        while not self._is_closed:
-            try:
-                knocking, _ = self._listener.accept()
-            except OSError:  # it is being closed, or descriptors are short
-                if not self._is_closed:
-                    time.sleep(_PAUSE)
-                continue
-            if self._is_closed:
-                knocking.close()
-            else:
-                self._serve(knocking)
+        try:
+            while not self._is_closed:
+                self._let_in()
+        finally:
+            self._works.release()
+
+    def _let_in(self) -> None:
+        try:
+            knocking, _ = self._listener.accept()
+        except OSError:  # it is being closed, or descriptors are short
+            if not self._is_closed:
+                time.sleep(_PAUSE)
+            return
+        if self._is_closed:
+            knocking.close()
+        else:
+            self._serve(knocking)
 
     def _serve(self, knocking: socket.socket) -> None:
         if self._service is None:
