@@ -8,9 +8,9 @@ it a loader that goes on with ours. If an import fails it is there for the next 
 finder that somebody puts in front of it, and that finds a framework without asking
 those behind, goes past it.
 
-Being told costs no device: PyTorch keeps the call until CUDA comes up, and runs it
-Being told costs no device: PyTorch keeps the call until CUDA comes up, and makes it
-uses a device never initialises it, and can still fork. What the program itself has said
+Being told costs no device: PyTorch keeps the call until CUDA comes up, and TensorFlow
+is told when its context does. A worker that never uses a device never initialises it,
+and can still fork. What the program itself has said
 by then counts, and what it says later, too.
 
 A framework that does not take its limit works on without one, and the log says so.

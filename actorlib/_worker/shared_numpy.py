@@ -13,9 +13,9 @@ What a worker finds is what it would have imported itself:
   the one that was put aside is forgotten.
 * As many threads of the BLAS. NumPy's wheels bring an OpenBLAS, which starts one for
   each CPU when it is loaded, unless a variable says otherwise. In the template it is
-  loaded with one thread, the main one: a fork takes no other along. A worker has it
-  read its variables anew when it imports NumPy, as the line before may have set them,
-  and starts its threads then.
+  loaded with one thread, the main one: a fork takes no other along. When a worker
+  imports NumPy, its variables are read anew, as the line before may have set them, and
+  its threads are started.
 * Random numbers of its own.
 
 Where the BLAS is another one, or not where the wheels have it, nothing is imported.
@@ -31,6 +31,7 @@ import importlib
 import itertools
 import mmap
 import os
+import re
 import signal
 import sys
 import warnings
@@ -39,13 +40,19 @@ from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
 _NAME = "numpy"
 _RANDOM = "numpy.random"
 _THREADS = ("OPENBLAS_NUM_THREADS", "OPENBLAS_DEFAULT_NUM_THREADS")
+_SAYING_THREADS = (_THREADS, ("GOTO_NUM_THREADS",), ("OMP_NUM_THREADS",))
+"""The variables that an OpenBLAS reads: of each group the first that is set counts, and
+of the groups the first that says a number above 0 (``driver/others/openblas_env.c`` and
+``memory.c`` in its sources). It has functions that read them, but those of NumPy 2.5
+are not to be seen from outside.
+"""
 _READ_ONCE = ("NPY_", "NUMPY_", "OPENBLAS_CORETYPE")
 _OPENMP = 2
 
@@ -54,24 +61,38 @@ class OpenBlas(NamedTuple):
     """Holds the functions of an OpenBLAS.
 
     Attributes:
-        read_variables: Has it read its variables anew.
-        said: What they say of threads; the first that is not 0 counts.
         processors: Says how many threads there are at most.
         set_threads: Has it use so many, and start them.
     """
 
-    read_variables: Callable[[], object]
-    said: tuple[Callable[[], int], ...]
     processors: Callable[[], int]
     set_threads: Callable[[int], object]
 
-    def start_threads(self) -> None:
-        """Starts as many threads as there would be if it were loaded now."""
-        self.read_variables()
-        said = [number for ask in self.said if (number := ask()) > 0]
-        number = min(*said[:1], self.processors(), sys.maxsize)
+    def start_threads(self, environ: Mapping[str, str]) -> None:
+        """Starts as many threads as there would be if it were loaded now.
+
+        Args:
+            environ: The variables of this process.
+        """
+        at_most = self.processors()
+        number = min(threads_said(environ) or at_most, at_most)
         if number > 1:
             self.set_threads(number)
+
+
+def threads_said(environ: Mapping[str, str]) -> int:
+    """Reads how many threads an OpenBLAS is to have; 0 if nothing says so.
+
+    Args:
+        environ: The variables of a process.
+    """
+    for names in _SAYING_THREADS:
+        text = next((environ[name] for name in names if name in environ), "")
+        # As C reads a number: what follows it, as in "4,2", does not count.
+        number = re.match(r"\s*\+?(\d+)", text, re.ASCII)
+        if number is not None and int(number[1]) > 0:
+            return int(number[1])
+    return 0
 
 
 def openblas_of(library: Any) -> OpenBlas | None:
@@ -91,12 +112,6 @@ def openblas_of(library: Any) -> OpenBlas | None:
             if getattr(library, f"{before}openblas_get_parallel{behind}")() == _OPENMP:
                 return None
             return OpenBlas(
-                library.openblas_read_env,
-                (
-                    library.openblas_num_threads_env,
-                    library.openblas_goto_num_threads_env,
-                    library.openblas_omp_num_threads_env,
-                ),
                 getattr(library, f"{before}openblas_get_num_procs{behind}"),
                 getattr(library, f"{before}openblas_set_num_threads{behind}"),
             )
@@ -214,7 +229,7 @@ class SharedNumpy:
     def _leave(self) -> None:
         self._uninstall()
         if self._blas is not None:
-            self._blas.start_threads()
+            self._blas.start_threads(os.environ)
 
     def _uninstall(self) -> None:
         with suppress(ValueError):  # two threads may look for it at once

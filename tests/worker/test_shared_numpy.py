@@ -13,34 +13,19 @@ class Library:
     """Has the functions of an OpenBLAS under some names.
 
     Args:
-        before: What is put before those that are for everybody.
+        before: What is put before them.
         behind: What is put behind them.
         parallel: Whose threads it has: 1 for its own, 2 for those of OpenMP.
-        said: What its variables say, by the order in which they count.
     """
 
-    def __init__(
-        self,
-        before: str = "",
-        behind: str = "",
-        parallel: int = 1,
-        said: tuple[int, int, int] = (0, 0, 0),
-    ) -> None:
+    def __init__(self, before: str = "", behind: str = "", parallel: int = 1) -> None:
         self.threads = 1
-        self.has_read = False
         own: dict[str, Any] = {
-            "openblas_read_env": self._read,
-            "openblas_num_threads_env": lambda: said[0] * self.has_read,
-            "openblas_goto_num_threads_env": lambda: said[1] * self.has_read,
-            "openblas_omp_num_threads_env": lambda: said[2] * self.has_read,
             f"{before}openblas_get_parallel{behind}": lambda: parallel,
             f"{before}openblas_get_num_procs{behind}": lambda: 8,
             f"{before}openblas_set_num_threads{behind}": self._start,
         }
         self.__dict__.update(own)
-
-    def _read(self) -> None:
-        self.has_read = True
 
     def _start(self, number: int) -> None:
         self.threads = number
@@ -55,7 +40,7 @@ def test_openblas_when_its_names_are_longer_then_it_is_known(
     blas = openblas_of(library)
 
     assert blas is not None
-    blas.start_threads()
+    blas.start_threads({})
     assert library.threads == 8
 
 
@@ -67,30 +52,34 @@ def test_openblas_when_its_threads_are_those_of_openmp_then_there_is_none() -> N
     assert openblas_of(Library(parallel=2)) is None
 
 
-def test_openblas_when_it_cannot_read_anew_then_there_is_none() -> None:
-    library = Library()
-    del library.__dict__["openblas_read_env"]
-    assert openblas_of(library) is None
+OWN, DEFAULT = "OPENBLAS_NUM_THREADS", "OPENBLAS_DEFAULT_NUM_THREADS"
+GOTO, OPENMP = "GOTO_NUM_THREADS", "OMP_NUM_THREADS"
 
 
 @pytest.mark.parametrize(
-    ("said", "threads"),
+    ("environ", "threads"),
     [
-        ((0, 0, 0), 8),
-        ((2, 3, 4), 2),
-        ((0, 3, 4), 3),
-        ((0, 0, 4), 4),
-        ((0, -1, 4), 4),
-        ((1, 0, 4), 1),
-        ((99, 0, 0), 8),
+        ({}, 8),
+        ({OWN: "2", GOTO: "3", OPENMP: "4"}, 2),
+        ({DEFAULT: "5", GOTO: "3"}, 5),
+        ({OWN: "2", DEFAULT: "5"}, 2),
+        ({OWN: "", DEFAULT: "5", GOTO: "3"}, 3),
+        ({GOTO: "3", OPENMP: "4"}, 3),
+        ({OPENMP: "4"}, 4),
+        ({OPENMP: "4,2"}, 4),
+        ({OPENMP: " +4 "}, 4),
+        ({GOTO: "-1", OPENMP: "4"}, 4),
+        ({OWN: "all"}, 8),
+        ({OWN: "1", OPENMP: "4"}, 1),
+        ({OWN: "99"}, 8),
     ],
 )
 def test_threads_when_variables_speak_then_the_first_counts(
-    said: tuple[int, int, int], threads: int
+    environ: dict[str, str], threads: int
 ) -> None:
-    library = Library(said=said)
+    library = Library()
     blas = openblas_of(library)
 
     assert blas is not None
-    blas.start_threads()
+    blas.start_threads(environ)
     assert library.threads == threads
