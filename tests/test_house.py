@@ -12,6 +12,7 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -397,3 +398,13 @@ def named_in(package: str) -> set[str]:
     # A line of the map begins with the rooms that it is about: * ``a``, ``b``: ...
     entries = [part.split(":", 1)[0] for part in text.split("\n* ")[1:]]
     return {name for entry in entries for name in entry.split("``")[1::2]}
+
+
+# Tests.
+
+
+def test_files_of_tests_when_in_several_folders_then_no_two_have_one_name() -> None:
+    # The folders are no packages, so pytest imports each by its name alone.
+    names = Counter(path.name for path in Path(__file__).parent.rglob("test_*.py"))
+
+    assert [name for name, count in names.items() if count > 1] == []

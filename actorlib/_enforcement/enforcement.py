@@ -370,10 +370,12 @@ class Enforcement:
 
     async def aclose(self) -> None:
         """Leaves nothing running."""
-        if self.gpus is not None:
-            await self.gpus.aclose()
-        if self.cgroups is not None:
-            await self.cgroups.aclose()
+        try:
+            if self.gpus is not None:
+                await self.gpus.aclose()
+        finally:
+            if self.cgroups is not None:
+                await self.cgroups.aclose()
 
     def _chosen(self, asked: str, share: Share) -> Enforced:
         try:

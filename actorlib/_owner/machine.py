@@ -9,6 +9,7 @@ import platform
 import re
 import sys
 import time
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, final
@@ -340,12 +341,14 @@ class LocalNode:
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         self._claims.release()
-        if self._resident is not None:
-            await self._resident.aclose()
-        await self._launcher.aclose()
-        if self._mps is not None:
-            await self._mps.aclose()
-        await self.enforcement.aclose()
+        # The last one first, and each whatever the others raise.
+        async with AsyncExitStack() as steps:
+            steps.push_async_callback(self.enforcement.aclose)
+            if self._mps is not None:
+                steps.push_async_callback(self._mps.aclose)
+            steps.push_async_callback(self._launcher.aclose)
+            if self._resident is not None:
+                steps.push_async_callback(self._resident.aclose)
 
 
 @final

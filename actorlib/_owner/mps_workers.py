@@ -229,12 +229,10 @@ class MpsGroup:
             blamed = to_blame(by_pid, named)
             who = [worker for worker in ends if worker.pid in blamed]
             labels = ", ".join(f"{worker.label} (pid {worker.pid})" for worker in who)
+            whose = f"{labels} is to blame" if labels else "nothing says whose"
             what = (
                 f"GPU {self.device} had a fatal fault under MPS, which ends all that "
-                f"share it; {labels or 'nothing says who'} is to blame"
-                if labels
-                else f"GPU {self.device} had a fatal fault under MPS, which ends all "
-                "that share it; nothing says whose"
+                f"share it; {whose}"
             )
             warn("%s", what)
         return {
