@@ -134,6 +134,26 @@ def test_sleep_when_a_process_was_started_then_the_clock_does_not_jump() -> None
         child.communicate(b"\n")
 
 
+def test_jump_when_a_worker_wakes_by_itself_then_it_is_no_further_than_its_timer() -> (
+    None
+):
+    loop, worker = JumpingLoop(), JumpingLoop(is_of_test=False)
+    try:
+        begun = loop.time()
+        worker.rests_until = begun + HOUR
+
+        def poll(seconds: float | None) -> list[str]:
+            if seconds == 0:  # everybody was found asleep: it wakes, and rests no more
+                worker.rests_until = None
+            return ["it has spoken"] if loop.time() >= begun + HOUR else []
+
+        assert loop.rest(poll, begun + 20 * HOUR) == ["it has spoken"]
+        assert loop.time() < begun + 2 * HOUR
+    finally:
+        worker.close()
+        loop.close()
+
+
 def test_loop_when_the_last_one_is_closed_then_time_is_what_it_was() -> None:
     real = time.monotonic
     with asyncio.Runner(loop_factory=JumpingLoop) as runner:

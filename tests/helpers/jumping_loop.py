@@ -116,16 +116,16 @@ class JumpingLoop(asyncio.SelectorEventLoop):
             left = None if due is None else due - now()
             if left is not None and left <= 0:
                 return poll(0)
-            next_due = self._next_due(due)
-            if next_due is None:
+            if self._next_due(due) is None:
                 # A worker's loop may come to rest later, until some time.
                 if found := poll(_LAST_LOOK):
                     return found
                 continue
-            if self._is_everybody_at_rest():
+            next_due = self._due_if_all_rest(due)
+            if next_due is not None:
                 if found := poll(0):
                     return found
-                _jump_to(self._next_due(due) or next_due)
+                _jump_to(next_due)
                 continue
             if found := poll(look if left is None else min(look, left)):
                 return found
@@ -135,21 +135,26 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         dues = [due, *(loop.rests_until for loop in list(_loops) if loop is not self)]
         return min((when for when in dues if when is not None), default=None)
 
-    def _is_everybody_at_rest(self) -> bool:
+    def _due_if_all_rest(self, due: float | None) -> float | None:
+        """When the first of all wakes if all are at rest; None if one is at work."""
         before = self._sleepers()
+        # Read between two looks that find it asleep: who wakes takes its own time away,
+        # and what is left may be the end of the test.
+        next_due = self._next_due(due)
         if before is None or before != self._sleepers():
-            return False
+            return None
         me, frames = threading.get_ident(), sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # what it is for
         # This one's own frame holds them: all of them, and what workers have let go,
         # would live until garbage is collected.
         frames.pop(me, None)
-        return all(
+        are_at_rest = all(
             _is_at_rest(frames.get(thread.ident or 0))
             for thread in threading.enumerate()
             if thread.ident != me
             and thread not in (self._strangers or ())
             and thread not in _left_alone
         ) and not any(map(_has_children, before))
+        return next_due if are_at_rest else None
 
     @staticmethod
     def _sleepers() -> dict[str, bytes] | None:
