@@ -51,8 +51,9 @@ class Folder:
             path.write_text(text + "\n", encoding="utf-8")
 
     def draw(self, outcome: Outcome) -> None:
-        """Draws the plot of one benchmark, if matplotlib is there."""
-        if is_installed("matplotlib"):
+        """Draws the plot of one benchmark that has one, if matplotlib is there."""
+        has_plot = outcome.plan.panels or outcome.plan.curves
+        if has_plot and is_installed("matplotlib"):
             from benchmarks._plot import draw  # it may be missing
 
             draw(outcome.plan, outcome.samples, self.path, str(self.machine))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -24,7 +25,11 @@ from benchmarks._cases import (
     Unit,
 )
 from benchmarks._command import conduct_all, parser
+from benchmarks._folder import Folder
+from benchmarks._jobs import Samples
+from benchmarks._machine import this_machine
 from benchmarks._peers import COLUMNS_OF, asked, peers_of
+from benchmarks._run import Outcome
 from benchmarks._subject import at_once
 
 FOLDER = Path(benchmarks.__file__).parent
@@ -169,3 +174,15 @@ def test_calls_at_once_count_only_if_all_came_back_in_order() -> None:
     assert at_once([0, 1, 2], 3, 0.5) == 6.0
     with pytest.raises(RuntimeError, match="3 calls gave 2 answers"):
         at_once([0, 1], 3, 0.5)
+
+
+def test_plan_when_nothing_of_it_is_drawn_then_there_is_no_plot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks._folder.is_installed", lambda _: True)
+    folder = Folder(path=tmp_path, machine=this_machine(), is_quick=True, rounds=1)
+    plan = replace(small_plan(), panels=[])
+
+    folder.draw(Outcome(plan=plan, samples=Samples()))
+
+    assert list(tmp_path.iterdir()) == []
