@@ -30,9 +30,9 @@ on_linux = [
 STUCK = """
 import asyncio, os, sys, threading, time
 import actorlib
-from helpers.owners import listen, ring, tell
+from helpers.owners import listen, tell
 
-METHOD, BELL = sys.argv[1:]
+METHOD, PATH = sys.argv[1:]
 
 @actorlib.remote
 class Model:
@@ -40,15 +40,17 @@ class Model:
         return os.getpid()
 
     def predict(self):
+        self.bell = os.open(PATH, os.O_WRONLY)
         threading.Thread(target=self.help_out, daemon=True).start()
         self.stand_in_c()
 
+    # Rung in C and in the frame that stays: whoever hears it sees no other.
     def stand_in_c(self):
-        ring(BELL)
+        os.write(self.bell, b"0\\n")
         time.sleep(1000)
 
     def help_out(self):
-        ring(BELL)
+        os.write(self.bell, b"0\\n")
         time.sleep(1000)
 
 def block():
