@@ -13,6 +13,7 @@ file here, and none of them decides who gets what:
 * ``enforcement``: what a runtime has of all that, found out once, and asked per lease.
 * ``delegation``: finds out whether this program may limit its processes by cgroup.
 * ``host_cgroups``: has the kernel hold workers to their memory and CPUs of the host.
+* ``process_stat``: reads what the kernel says of a process.
 * ``resident``: judges whether a worker has more of the host's memory than it asked for.
 * ``resident_watch``: looks every few seconds at the host's memory that workers have.
 * ``gpu_watch``: sees to the workers on NVIDIA's devices: what they have there, and what

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from actorlib._enforcement.process_stat import read_stat
+
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
 
@@ -79,12 +81,8 @@ def own_origin(host: Host, process: str = "self") -> tuple[int, int]:
         process: Its id. Default: this process.
     """
     stat = host.read_text(f"/proc/{process}/stat") or ""
-    # The name is in brackets, and may hold brackets and blanks itself.
-    head, _, tail = stat.rpartition(")")
-    numbers = [head.partition(" ")[0], *tail.split()[19:20]]
-    if len(numbers) < 2 or not all(number.isdecimal() for number in numbers):
-        return 0, 0
-    return int(numbers[0]), int(numbers[1])
+    found = read_stat(stat)
+    return (0, 0) if found is None else (found.pid, found.began)
 
 
 def ours(host: Host, base: str, owner: int) -> tuple[list[int], list[int]]:
@@ -160,6 +158,6 @@ def _comes_of(host: Host, pid: int, owner: int) -> bool:
         stat = host.read_text(f"/proc/{pid}/stat")
         if stat is None:
             return True  # it is gone, and in nobody's way
-        fields = stat.rpartition(")")[2].split()
-        pid = int(fields[1]) if len(fields) > 1 and fields[1].isdecimal() else 0
+        found = read_stat(stat)
+        pid = 0 if found is None else found.parent
     return pid == owner

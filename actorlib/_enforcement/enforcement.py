@@ -28,25 +28,16 @@ from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Protocol
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.resources import Resources
     from actorlib._enforcement.frameworks import Limits, Packages
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._enforcement.host_cgroups import HostCgroups
+    from actorlib._enforcement.process_stat import HasPid
     from actorlib.accelerators.base import Device, Lease
     from actorlib.accelerators.host import Host
     from actorlib.accelerators.inventory import Inventory
-
-    class Process(Protocol):
-        """A worker, from its start until it is gone."""
-
-        @property
-        def pid(self) -> int:
-            """The process id, or 0 while it is unknown."""
-            ...
-
 
 INLINE = "inline actors are threads of this process, which has one limit for all"
 _NO_CGROUP = (
@@ -340,7 +331,7 @@ class Enforcement:
         )
 
     def entered(
-        self, process: Process, label: str, lease: Lease, options: ActorOptions
+        self, process: HasPid, label: str, lease: Lease, options: ActorOptions
     ) -> None:
         """Takes a worker in that was just launched and holds devices."""
         if self.gpus is not None and (options.enforcement or self.default) != OFF:
@@ -348,7 +339,7 @@ class Enforcement:
             is_watched = max(tiers, default=Tier.OFF) >= Tier.WATCHDOG
             self.gpus.enter(process, label, lease, is_watched=is_watched)
 
-    def left(self, process: Process) -> None:
+    def left(self, process: HasPid) -> None:
         """Lets a worker go whose process is gone."""
         if self.gpus is not None:
             self.gpus.left(process)

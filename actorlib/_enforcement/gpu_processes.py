@@ -12,11 +12,12 @@ or one that has just ended and whose memory is not back yet.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from actorlib._enforcement.process_stat import HasPid
     from actorlib.accelerators.base import Lease
 
 
@@ -43,36 +44,6 @@ class Listed(NamedTuple):
     name: str = ""
 
 
-class Origin(NamedTuple):
-    """What the kernel says of a process.
-
-    Attributes:
-        name: What its program is called.
-        parent: Its parent's process id.
-        group: Its process group.
-        session: Its session.
-        began: When it began, in ticks of the kernel's clock.
-    """
-
-    name: str
-    parent: int
-    group: int
-    session: int
-    began: int
-
-
-def origin_of(stat: str) -> Origin | None:
-    """Reads ``/proc/<pid>/stat``; None if it makes no sense. See proc_pid_stat(5)."""
-    # The name is in brackets, and may hold brackets and blanks itself.
-    head, _, tail = stat.rpartition(")")
-    fields = tail.split()
-    numbers = [*fields[1:4], *fields[19:20]]
-    if len(numbers) < 4 or not all(number.isdecimal() for number in numbers):
-        return None
-    parent, group, session, began = map(int, numbers)
-    return Origin(head.partition("(")[2], parent, group, session, began)
-
-
 def merged(
     lists: Iterable[Iterable[tuple[int, int | None]]],
 ) -> dict[int, int | None]:
@@ -92,15 +63,6 @@ def merged(
 def in_gib(nbytes: int | None) -> str:
     """Says how much memory something is: ``3.1 GiB``."""
     return "an unknown amount" if nbytes is None else f"{nbytes / 2**30:.1f} GiB"
-
-
-class HasPid(Protocol):
-    """A worker, whose process id may be known later than itself."""
-
-    @property
-    def pid(self) -> int:
-        """The process id, or 0 while it is unknown."""
-        ...
 
 
 def nvml_devices(lease: Lease) -> dict[str, str]:

@@ -17,18 +17,14 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
-from actorlib._enforcement.gpu_processes import (
-    UNLISTED,
-    Listed,
-    merged,
-    origin_of,
-)
+from actorlib._enforcement.gpu_processes import UNLISTED, Listed, merged
+from actorlib._enforcement.process_stat import read_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from actorlib._enforcement.gpu_processes import Origin
+    from actorlib._enforcement.process_stat import ProcessStat
     from actorlib.accelerators.host import Host
 
 Look: TypeAlias = "Mapping[str, tuple[Listed, ...]]"
@@ -255,12 +251,12 @@ def _insist(
 
 def _described(host: Host, listed: Mapping[int, int | None]) -> Iterator[Listed]:
     """Adds where processes come from, as far as that can be seen."""
-    known: dict[int, Origin | None] = {}
+    known: dict[int, ProcessStat | None] = {}
 
-    def origin(pid: int) -> Origin | None:
+    def origin(pid: int) -> ProcessStat | None:
         if pid not in known:
             stat = host.read_text(f"/proc/{pid}/stat")
-            known[pid] = None if stat is None else origin_of(stat)
+            known[pid] = None if stat is None else read_stat(stat)
         return known[pid]
 
     for pid, nbytes in listed.items():
@@ -269,7 +265,7 @@ def _described(host: Host, listed: Mapping[int, int | None]) -> Iterator[Listed]
             yield Listed(pid, nbytes)
             continue
         lineage = {pid, own.group, own.session}
-        ancestor: Origin | None = own
+        ancestor: ProcessStat | None = own
         for _ in range(_MOST_ANCESTORS):
             if ancestor is None or ancestor.parent <= 1:
                 break

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from actorlib._enforcement.process_stat import read_stat
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
@@ -61,20 +63,16 @@ class Watched(NamedTuple):
 
 
 def memory_of(stat: str, page: int) -> ProcessMemory | None:
-    """Reads ``/proc/<pid>/stat``; None if it makes no sense. See proc_pid_stat(5).
+    """Reads ``/proc/<pid>/stat``; None if it makes no sense.
 
     Args:
         stat: What the file says.
         page: Bytes of a page of memory.
     """
-    # The name is in brackets, and may hold brackets and blanks itself.
-    head, _, tail = stat.rpartition(")")
-    fields = tail.split(maxsplit=22)
-    numbers = [head.partition(" ")[0], *fields[1:4:2], *fields[21:22]]
-    if len(numbers) < 4 or not all(number.isdecimal() for number in numbers):
+    found = read_stat(stat)
+    if found is None:
         return None
-    pid, parent, session, pages = map(int, numbers)
-    return ProcessMemory(pid, parent, session, pages * page)
+    return ProcessMemory(found.pid, found.parent, found.session, found.pages * page)
 
 
 def tallied(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, final
 
 from actorlib._core.log import warn
 from actorlib._core.resources import format_bytes
@@ -26,21 +26,13 @@ from actorlib._enforcement.resident import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from actorlib._enforcement.process_stat import HasPid
     from actorlib._enforcement.resident import Resident
     from actorlib.accelerators.host import Host
 
 PERIOD = 5.0
 """Seconds between two looks."""
 _log = logging.getLogger("actorlib")
-
-
-class Worker(Protocol):
-    """A worker, whose process id may be known later than itself."""
-
-    @property
-    def pid(self) -> int:
-        """The process id, or 0 while it is unknown."""
-        ...
 
 
 class _Entry:
@@ -65,11 +57,11 @@ class ResidentWatch:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._entries: dict[Worker, _Entry] = {}
+        self._entries: dict[HasPid, _Entry] = {}
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def entered(self, worker: Worker, label: str, asked: int | None) -> None:
+    def entered(self, worker: HasPid, label: str, asked: int | None) -> None:
         """Looks at a worker from now on.
 
         Args:
@@ -84,11 +76,11 @@ class ResidentWatch:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def left(self, worker: Worker) -> None:
+    def left(self, worker: HasPid) -> None:
         """Looks no more at a worker, whose process is gone."""
         self._entries.pop(worker, None)
 
-    def used(self, worker: Worker | None) -> int | None:
+    def used(self, worker: HasPid | None) -> int | None:
         """Says how many bytes a worker had at the last look; None before that."""
         entry = self._entries.get(worker) if worker is not None else None
         return None if entry is None else entry.used

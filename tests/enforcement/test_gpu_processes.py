@@ -10,22 +10,7 @@ from actorlib._enforcement.gpu_processes import (
     Occupants,
     in_gib,
     merged,
-    origin_of,
 )
-
-STAT = "812 (py (th) on) S 7 812 811 0 -1 4194304 9 0 0 0 1 2 3 4 20 0 1 0 99887 1 2"
-
-
-def test_origin_when_the_name_has_brackets_then_all_is_read() -> None:
-    found = origin_of(STAT)
-
-    assert found is not None
-    assert found == ("py (th) on", 7, 812, 811, 99887)
-
-
-@pytest.mark.parametrize("stat", ["", "812", "812 (python) S", STAT.replace("7", "x")])
-def test_origin_when_it_makes_no_sense_then_none(stat: str) -> None:
-    assert origin_of(stat) is None
 
 
 def test_merged_when_a_process_is_in_two_lists_then_once_with_the_most() -> None:

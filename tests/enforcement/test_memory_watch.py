@@ -33,7 +33,7 @@ class Room:
         self.told: list[tuple[object, Overuse]] = []
         self.lowered: list[str] = []
         nvml = FakeNvml(Card(uuid=UUID), processes=self.processes)
-        stat = f"78 (other) S 1 78 78 {' '.join('0' * 15)} 5 0"
+        stat = f"78 (other) S 1 78 78 {' '.join('0' * 15)} 5 0 9"
         host = RecordedHost(files={"/proc/78/stat": stat}, sdks={"pynvml": nvml})
         loop = asyncio.get_running_loop()
         self.gpus = GpuWatch(loop, host, self.lowered.append)

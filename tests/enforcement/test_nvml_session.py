@@ -25,7 +25,7 @@ MIG = "MIG-cccc"
 
 
 def stat(pid: int, parent: int, session: int) -> str:
-    fields = ["S", parent, pid, session, *[0] * 15, 4000 + pid, 0]
+    fields = ["S", parent, pid, session, *[0] * 15, 4000 + pid, 0, 9]
     return f"{pid} (python) {' '.join(map(str, fields))}"
 
 
