@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,15 +40,26 @@ def make_control(folder: Path, **moods: object) -> str:
 
 def make_driver(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Has workers find the fake driver; skips where nothing can make it."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
+    driver = _compiled_driver()
+    if driver is None:
         pytest.skip("there is no compiler for the fake driver")
-    library = folder / "libcuda.so.1"
-    command = [compiler, "-shared", "-fPIC", "-o", library, HERE / "fake_cuda.c"]
-    subprocess.run(command, check=True)
+    (folder / "libcuda.so.1").write_bytes(driver)
     before = os.environ.get("LD_LIBRARY_PATH")
     paths = f"{folder}:{before}" if before else str(folder)
     monkeypatch.setenv("LD_LIBRARY_PATH", paths)
+
+
+@lru_cache
+def _compiled_driver() -> bytes | None:
+    """Compiles the fake driver, once; None where there is no compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "driver.so"
+        command = [compiler, "-shared", "-fPIC", "-o", made, HERE / "fake_cuda.c"]
+        subprocess.run(command, check=True)
+        return made.read_bytes()
 
 
 def make_machine(
