@@ -178,6 +178,23 @@ async def test_obs_007_what_can_never_be_is_marked() -> None:
         await actorlib.kill(actor)
 
 
+async def test_snapshot_when_some_of_a_device_is_held_then_it_tells_of_each() -> None:
+    async with running(num_gpus=2, device_memory={"GPU": 2**30}) as runtime:
+        held = Target.options(num_gpus=0.25).remote()
+        for _ in range(3):
+            await held.ping.remote()
+
+        devices = runtime.snapshot().devices
+        (info,) = runtime.snapshot().actors
+
+    assert [(one.kind, one.available, one.nbytes) for one in devices] == [
+        ("GPU", 0.75, 2**30),
+        ("GPU", 1.0, 2**30),
+    ]
+    assert info.devices == {devices[0].device: 0.25}
+    assert info.made_calls == 3
+
+
 def stop_with_id(place: Any) -> str | None:
     """Stops in a call, and then gives its id."""
     place.stop_here()

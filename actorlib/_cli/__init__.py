@@ -9,7 +9,6 @@ In reading order:
 * ``calls``: shows the calls under way in one of them.
 * ``one_actor``: explains where an actor is, or ends it.
 * ``stack``: shows where the threads of an actor, or of the program, stand.
-* ``worker_stacks``: asks the threads of an actor's process for that.
 * ``choosing``: finds out which actor is meant.
 * ``pages``: makes tables, times and sizes for all these.
 """

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from actorlib._cli.choosing import find_actor, title_of
 from actorlib._cli.pages import console
-from actorlib._cli.worker_stacks import worker_threads
 from actorlib._door.client import ask, ask_loop, named_process, the_runtime
 from actorlib._door.protocol import BLOCKED
+from actorlib._door.worker_stacks import worker_threads
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:

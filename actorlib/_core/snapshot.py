@@ -27,6 +27,9 @@ class ActorInfo:
         mask: What its visibility variable says; None if it holds no device.
         restarts: How often it was started anew.
         pending_calls: How many of its calls have no answer yet.
+        made_calls: How many calls of it were sent, or wait for it to be ready, since it
+            was created; one that was sent again counts again. Those that went straight
+            from another worker are not among them. 0 on Ray.
         death: How it ended; empty while it lives.
         earlier_deaths: Why it was started anew each time, in a line each, oldest first;
             the latest 10 at the most.
@@ -71,6 +74,29 @@ class ActorInfo:
     share: ActorShare = field(default_factory=ActorShare)
     host_memory: int | None = None
     device_memory: dict[str, int] = field(default_factory=dict[str, int])
+    made_calls: int = 0
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceInfo:
+    """What is known of one device that a runtime may grant.
+
+    Attributes:
+        device: Its id, as ``ActorInfo.devices`` says it.
+        kind: The resource that it counts as, for example ``"GPU"``.
+        model: The product name, or None if unknown.
+        nbytes: Bytes of its memory, or None if unknown.
+        available: The part of it that nobody holds, from 0 to 1.
+        is_logical: Whether it was declared, and not found.
+    """
+
+    device: str
+    kind: str
+    model: str | None
+    nbytes: int | None
+    available: float
+    is_logical: bool
 
 
 @public("actorlib")
@@ -245,6 +271,8 @@ class Snapshot:
         draining: Shares of devices whose worker has ended, and that nobody may have
             before the driver has taken apart what was there: which, and who still
             holds what.
+        devices: Every device that may be granted, by kind and in index order; () on
+            Ray.
     """
 
     total: dict[str, float]
@@ -256,6 +284,7 @@ class Snapshot:
     demands: tuple[DemandInfo, ...] = ()
     worker_groups: tuple[WorkerGroupInfo, ...] = ()
     draining: tuple[str, ...] = ()
+    devices: tuple[DeviceInfo, ...] = ()
 
 
 Filter: TypeAlias = tuple[str, str, object]

@@ -8,6 +8,7 @@ In reading order:
 * ``service``: serves those who ask, also while the owner's loop is blocked.
 * ``answers``: what can be asked, and what is answered.
 * ``stacks``: where the threads and the tasks of the owner stand.
+* ``worker_stacks``: asks the threads of an actor's process where they stand.
 * ``client``: asks, from another process.
 * ``processes``: what the system says of processes: state, time, memory, words.
 """

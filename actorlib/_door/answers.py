@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import (
         ActorInfo,
         CallInfo,
+        DeviceInfo,
         Snapshot,
         WorkerGroupInfo,
     )
@@ -107,6 +108,7 @@ def _described(look: _Look, *, has_dead: bool) -> Row:
             "warm": snapshot.object_store.warm,
             "limit": snapshot.object_store.limit,
         },
+        "devices": [_row(device) for device in snapshot.devices],
         "functions": [_row(group) for group in snapshot.worker_groups],
         "actors": [
             {
@@ -205,7 +207,7 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
 """What can be asked: each is given the runtime, its loop's thread, and the options."""
 
 
-def _row(info: ActorInfo | WorkerGroupInfo) -> Row:
+def _row(info: ActorInfo | DeviceInfo | WorkerGroupInfo) -> Row:
     """The columns of a row; ``asdict`` of all of it takes ten times as long."""
     row: Row = {field.name: getattr(info, field.name) for field in fields(info)}
     for name, value in row.items():

@@ -73,6 +73,11 @@ class CallTable(Generic[R, W]):
         """How many calls there are."""
         return len(self.deferred) + len(self.posted)
 
+    @property
+    def made(self) -> int:
+        """How many calls were posted so far, again those that went once more."""
+        return self._next - 1
+
     # Calls that wait for their arguments.
 
     def defer(self, target: R, method: str, now: float) -> int:

@@ -437,6 +437,7 @@ class LocalEngine(ABC):
             demands=tuple(scheduler.demands()),
             worker_groups=self.actor_table.pool.workers.info(),
             draining=tuple(map(str, self.actor_table.placer.draining)),
+            devices=tuple(scheduler.devices()),
         )
 
     def calls(self) -> list[CallInfo]:

@@ -170,6 +170,7 @@ class Inspector:
             mask=mask,
             restarts=supervisor.restarts.count,
             pending_calls=supervisor.router.pending,
+            made_calls=supervisor.router.made,
             death=str(record.exit or ""),
             name=options.name,
             namespace=self._names.namespace_of(options),

@@ -140,6 +140,11 @@ class CallRouter:
         return len(self._calls)
 
     @property
+    def made(self) -> int:
+        """How many calls were posted so far, again those that went once more."""
+        return self._calls.made
+
+    @property
     def session(self) -> int:
         """The number of the session that calls are sent to; 0 while there is none."""
         return 0 if self.channel is None else self._session

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from actorlib._core.kinds import UNITS
 from actorlib._core.resources import counted
-from actorlib._core.snapshot import DemandInfo
+from actorlib._core.snapshot import DemandInfo, DeviceInfo
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.explain import refusal
@@ -175,6 +176,21 @@ class Scheduler:
             return group.preview(request)
         unknown = self.catalogue.refusal(label, resources)
         return unknown or self.admission.preview(label, resources, constraints)
+
+    def devices(self) -> list[DeviceInfo]:
+        """Lists the devices that may be granted, by kind, in index order."""
+        return [
+            DeviceInfo(
+                device=device.id,
+                kind=device.kind,
+                model=device.model,
+                nbytes=device.memory,
+                available=pool.free(device) / UNITS,
+                is_logical=device.logical,
+            )
+            for pool in self.ledger.pools.values()
+            for device in pool.devices
+        ]
 
     def demands(self) -> list[DemandInfo]:
         """Lists what is waited for, equal requests together."""

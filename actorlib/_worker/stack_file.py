@@ -3,7 +3,7 @@
 A thread that gets the signal writes its stack into a file in memory, also when it is
 stuck in a library written in C, and goes on. The file's name says which signal that is.
 It is one of those that only programs use that know them, and each thread writes about
-itself alone (``_cli/worker_stacks.py``).
+itself alone (``_door/worker_stacks.py``).
 
 Forks share the file, so the template offers it once for all workers.
 """

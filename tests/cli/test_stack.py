@@ -13,8 +13,8 @@ import pytest
 from helpers.owners import Bell, Owner
 
 from actorlib._cli.stack import Stacks, text_of
-from actorlib._cli.worker_stacks import frames_in, worker_threads
 from actorlib._door.processes import usage
+from actorlib._door.worker_stacks import frames_in, worker_threads
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
