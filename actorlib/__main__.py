@@ -70,6 +70,12 @@ def _run(asked: argparse.Namespace) -> int:
         return stack.show(
             asked.actor, as_json=asked.json, has_all=asked.all, pid=asked.pid
         )
+    elif asked.command == "objects":
+        from actorlib._cli import objects  # noqa: PLC0415  # likewise
+
+        return objects.show(
+            as_json=asked.json, sort=asked.sort, limit=asked.n, pid=asked.pid
+        )
     elif asked.command in ("explain", "kill"):
         return _about_an_actor(asked)
     else:
@@ -162,6 +168,30 @@ def _parser() -> argparse.ArgumentParser:
     _about_a_runtime(calls)
     calls.add_argument(
         "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
+    )
+    objects = commands.add_parser(
+        "objects",
+        help="list what the object store holds, by whom, since when",
+        description="Lists the values that lie in shared memory, those that refs stand "
+        "for that were sent inside of values, and the memory that is kept warm for the "
+        "next value: who made each, who holds it and by how many references, which "
+        "calls that wait have it among their arguments, and for how long it is there. "
+        "Small values travel with their calls and are not stored.",
+        epilog="example: actorlib objects --sort age -n 10",
+    )
+    _about_a_runtime(objects)
+    objects.add_argument(
+        "--sort",
+        choices=("size", "age"),
+        default="size",
+        help="the largest first, or those that are there longest (default: size)",
+    )
+    objects.add_argument(
+        "-n",
+        type=_count,
+        default=50,
+        metavar="N",
+        help="how many are shown, 10,000 at the most (default: 50)",
     )
     explain = commands.add_parser(
         "explain",

@@ -26,7 +26,12 @@ from actorlib._core.runtime_env import refuse_env, resolved_env
 from actorlib._core.runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._core.validation import check_bool, check_one_of, checked_options
+from actorlib._core.validation import (
+    check_bool,
+    check_one_of,
+    check_rows,
+    checked_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.engine import RuntimeEngine
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.snapshot import CallInfo, Snapshot
+    from actorlib._core.snapshot import CallInfo, ObjectInfo, ObjectOrder, Snapshot
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.machine import LocalNode
 
@@ -230,6 +235,39 @@ class Runtime:
             []
         """
         return self._running().calls()
+
+    def objects(
+        self, *, sort: ObjectOrder = "size", limit: int | None = None
+    ) -> list[ObjectInfo]:
+        """What the object store keeps, and who holds it.
+
+        These are the values in shared memory, those that refs stand for that were sent
+        inside of values, and the memory that is kept warm for the next value, one row
+        for each process. Small values are not there: they travel with their calls.
+        ``snapshot().object_store`` has the totals.
+
+        Args:
+            sort: ``"size"``: the largest first; ``"age"``: those first that have been
+                there longest, and behind them those of which that is unknown. Default:
+                ``"size"``.
+            limit: The most to be told of, 1 or more; None for all. Default: None.
+
+        Raises:
+            RuntimeError: It is not running.
+            UnsupportedOptionError: The engine is Ray's, whose store is not ours.
+            TypeError: The limit is no whole number.
+            ValueError: There is no such order, or the limit is below 1.
+
+        Example:
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+            ...         return runtime.objects(sort="age", limit=10)
+            >>> actorlib.run(main())
+            []
+        """
+        check_one_of("sort", sort, ("size", "age"))
+        check_rows(limit)
+        return self._running().objects(sort, limit)
 
     def available_resources(self) -> dict[str, float]:
         """What nobody holds, by resource name; memory in bytes.

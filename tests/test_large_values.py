@@ -18,6 +18,7 @@ from helpers.memory import descriptors, in_blocks, numbers, settled, stores
 
 import actorlib
 from actorlib._core.engine import find_engine
+from actorlib._door.client import ask_loop, find_runtimes
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -482,3 +483,52 @@ def fork_with(array: np.ndarray[Any, Any], echo: Any) -> tuple[int, float]:
         os._exit(code)
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status), array.sum()
+
+
+# What is told of them.
+
+
+async def test_objects_when_asked_then_who_made_and_who_holds_each(
+    runtime: Runtime,
+) -> None:
+    keeper, maker = (
+        Keeper.options(name="k", num_cpus=1).remote(),
+        Echo.options(name="m").remote(),
+    )
+    keeper_is = f"Keeper 'k' (pid {await keeper.pid.remote()})"
+    maker_is = f"Echo 'm' (pid {await maker.pid.remote()})"
+    mine = actorlib.put(numbers(5 * MIB))
+    await keeper.keep.remote(mine)
+    theirs = await maker.echo.remote(numbers(3 * MIB))
+    # This one never comes to be, as the keeper has a CPU.
+    cpus = runtime.cluster_resources()["CPU"]
+    late = Keeper.options(name="late", num_cpus=int(cpus)).remote([mine])
+    call = late.keep.remote(mine)
+    await settled(keeper, maker)
+
+    rows = runtime.objects()
+    first, second = [row for row in rows if row.state == "live"][:2]
+    (kept,) = [row for row in rows if row.kind == "ref"]
+    (door,) = find_runtimes(os.getpid())
+    told = await asyncio.to_thread(ask_loop, door, "objects", sort="age", limit=1)
+
+    assert (first.nbytes or 0) >= 5 * MIB > (second.nbytes or 0) >= 3 * MIB
+    assert (first.maker, second.maker) == ("the program", maker_is)
+    assert first.holders.keys() == {"the program", keeper_is}
+    assert second.holders.keys() == {"the program"}
+    assert (first.arguments_of, second.arguments_of) == (("Keeper.keep of 'late'",), ())
+    assert (kept.state, kept.block) == ("live", first.object_id)
+    assert kept.arguments_of == ("Keeper 'late', as it is made",)
+    assert (first.age or 0) >= (second.age or 0) > 0
+    assert {row.maker for row in rows} <= {"the program", maker_is, keeper_is}
+    # Blocks begin at pages, which nobody counts as theirs.
+    used = runtime.snapshot().object_store.used
+    assert used - 2 * 4096 <= sum(row.nbytes or 0 for row in rows) <= used
+    assert [row.object_id for row in runtime.objects(limit=1)] == [first.object_id]
+    assert [row["object_id"] for row in told["objects"]] == [first.object_id]
+    assert (told["has_more"], told["pid"]) == (True, os.getpid())
+    assert told["object_store"]["live"] >= 8 * MIB
+    actorlib.kill(late)
+    with pytest.raises(ActorDiedError):
+        await call
+    del theirs

@@ -7,6 +7,7 @@ In reading order:
 * ``devices``: shows every accelerator of this machine, and why not more.
 * ``ps``: shows the runtimes of this user and what goes on in them.
 * ``calls``: shows the calls under way in one of them.
+* ``objects``: shows what the object store of one of them holds, and who that is for.
 * ``one_actor``: explains where an actor is, or ends it.
 * ``stack``: shows where the threads of an actor, or of the program, stand.
 * ``choosing``: finds out which actor is meant.

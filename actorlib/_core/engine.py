@@ -38,7 +38,14 @@ if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.shares import ActorShare
-    from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
+    from actorlib._core.snapshot import (
+        ActorInfo,
+        CallInfo,
+        GroupInfo,
+        ObjectInfo,
+        ObjectOrder,
+        Snapshot,
+    )
     from actorlib._core.stream_reader import StreamReader
 
 
@@ -423,6 +430,20 @@ class RuntimeEngine(Engine, Protocol):
 
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet."""
+        ...
+
+    def objects(
+        self, sort: ObjectOrder = "size", limit: int | None = None
+    ) -> list[ObjectInfo]:
+        """Lists what the object store keeps.
+
+        Args:
+            sort: Which come first.
+            limit: The most to be told of; None for all.
+
+        Raises:
+            UnsupportedOptionError: The engine does not know.
+        """
         ...
 
     def explain(self, actor: ActorId) -> str:

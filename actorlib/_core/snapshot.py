@@ -6,6 +6,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 from actorlib._core.public import public
 from actorlib._core.shares import ActorShare
+from actorlib._core.validation import check_rows
 from actorlib._core.value import dataclass
 
 
@@ -216,6 +217,45 @@ class ObjectStoreInfo:
         return self.live + self.warm
 
 
+ObjectOrder: TypeAlias = Literal["size", "age"]
+"""Which objects come first: the largest, or those that have been there longest."""
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectInfo:
+    """What is known of one thing that the object store keeps.
+
+    Attributes:
+        kind: ``"block"``: a value in shared memory, or memory there that a process
+            keeps for the next value. ``"ref"``: what a ref stands for that was sent
+            inside of a value, kept for as long as anybody has the ref.
+        state: ``"live"``: somebody holds it. ``"pending"``: a ref without a value yet.
+            ``"warm"``: memory that nobody holds a value in.
+        object_id: Its id in hex; empty for warm memory.
+        nbytes: Bytes of memory of a block; of a ref those that lie outside of shared
+            memory. None where nobody knows, as of the program's own objects.
+        maker: Who made it: ``"the program"``, or ``"Model 'm1' (pid 812)"``.
+        holders: Who holds it, and by how many references: views of its memory, refs,
+            and calls and answers that have it inside. The program holds what waits for
+            an actor.
+        arguments_of: The calls that wait in the program with it among their arguments,
+            or that may be sent again with it; the 10 oldest at the most.
+        block: Of a ref, the id in hex of the block that its value lies in, or empty.
+        age: Seconds since the program came to know of the block; None of all else.
+    """
+
+    kind: Literal["block", "ref"]
+    state: Literal["live", "pending", "warm"]
+    object_id: str
+    nbytes: int | None
+    maker: str
+    holders: dict[str, int] = field(default_factory=dict[str, int])
+    arguments_of: tuple[str, ...] = ()
+    block: str = ""
+    age: float | None = None
+
+
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandInfo:
@@ -325,14 +365,7 @@ def checked_filters(
         TypeError: A filter or the limit has the wrong type.
         ValueError: A filter names no column or no state, or the limit is below 1.
     """
-    if limit is not None:
-        if isinstance(limit, bool) or not isinstance(cast("object", limit), int):
-            raise TypeError(
-                "limit takes a number of rows, 1 or more, or None for all, not "
-                f"{limit!r} ({type(limit).__name__})"
-            )
-        if limit < 1:
-            raise ValueError(f"limit takes a number of rows >= 1, not {limit!r}")
+    check_rows(limit)
     if isinstance(filters, str) or not isinstance(
         cast("object", filters or ()), Iterable
     ):

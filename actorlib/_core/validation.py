@@ -206,3 +206,21 @@ def given_options(options: DataclassInstance) -> dict[str, Any]:
         for option in fields(options)
         if option.init
     }
+
+
+def check_rows(limit: int | None) -> None:
+    """Refuses what is no number of rows.
+
+    Raises:
+        TypeError: It has the wrong type.
+        ValueError: It is below 1.
+    """
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(cast("object", limit), int):
+        raise TypeError(
+            "limit takes a number of rows, 1 or more, or None for all, not "
+            f"{limit!r} ({type(limit).__name__})"
+        )
+    if limit < 1:
+        raise ValueError(f"limit takes a number of rows >= 1, not {limit!r}")

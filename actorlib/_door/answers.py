@@ -27,12 +27,16 @@ if TYPE_CHECKING:
         ActorInfo,
         CallInfo,
         DeviceInfo,
+        ObjectInfo,
+        ObjectStoreInfo,
         Snapshot,
         WorkerGroupInfo,
     )
 
 MOST_CALLS: Final = 10_000
 """How many calls are looked at: more would hold the owner's loop up."""
+MOST_OBJECTS: Final = 10_000
+"""How many objects are told of at the most."""
 MOST_REASONS: Final = 50
 """How many of those who wait are asked why."""
 
@@ -161,6 +165,33 @@ def _plain(variables: Mapping[str, object]) -> Row:
     }
 
 
+def _objects(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """What the object store keeps: the first ``limit`` of it, put in order by ``sort``.
+
+    ``has_more`` says whether there are others behind them.
+    """
+    sort, limit = options.pop("sort", "size"), options.pop("limit", MOST_OBJECTS)
+    if sort not in ("size", "age"):
+        raise ValueError(f"sort takes 'size' or 'age', not {sort!r}")
+    if type(limit) is not int or not 1 <= limit <= MOST_OBJECTS:
+        raise ValueError(f"limit takes 1 to {MOST_OBJECTS} objects, not {limit!r}")
+    _refuse_others(options)
+
+    def look() -> tuple[list[ObjectInfo], ObjectStoreInfo]:
+        return engine.objects(sort, limit + 1), engine.snapshot().object_store
+
+    def described(seen: tuple[list[ObjectInfo], ObjectStoreInfo]) -> Row:
+        found, store = seen
+        return {
+            "objects": [_row(info) for info in found[:limit]],
+            "has_more": len(found) > limit,
+            "object_store": asdict(store),
+            "pid": os.getpid(),
+        }
+
+    return Asked(look, described)
+
+
 def _explain(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     """Why an actor waits, or where it is."""
     actor = _actor(options)
@@ -201,13 +232,14 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
     "calls": _calls,
     "explain": _explain,
     "kill": _kill,
+    "objects": _objects,
     "stack": _stack,
     "status": _status,
 }
 """What can be asked: each is given the runtime, its loop's thread, and the options."""
 
 
-def _row(info: ActorInfo | DeviceInfo | WorkerGroupInfo) -> Row:
+def _row(info: ActorInfo | DeviceInfo | ObjectInfo | WorkerGroupInfo) -> Row:
     """The columns of a row; ``asdict`` of all of it takes ten times as long."""
     row: Row = {field.name: getattr(info, field.name) for field in fields(info)}
     for name, value in row.items():

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from actorlib._core.interface import Interface
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
-    from actorlib._core.snapshot import ActorInfo, CallInfo
+    from actorlib._core.snapshot import ActorInfo, CallInfo, ObjectInfo, ObjectOrder
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.supervisor import ActorSupervisor
 
@@ -443,6 +443,16 @@ class LocalEngine(ABC):
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet; see RuntimeEngine."""
         return self.actor_table.inspector.calls()
+
+    def objects(
+        self, sort: ObjectOrder = "size", limit: int | None = None
+    ) -> list[ObjectInfo]:
+        """What the object store keeps; see RuntimeEngine."""
+        from actorlib._owner.stored_objects import (  # noqa: PLC0415  # few ask
+            StoredObjects,
+        )
+
+        return StoredObjects(self.actor_table).listed(sort, limit)
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""

@@ -14,7 +14,7 @@ from actorlib._owner.calls_under_way import UnderWay
 from actorlib._wire.messages import CALL, CALL_WITH, Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
@@ -133,6 +133,16 @@ class Mailbox(Generic[R]):
             for number, (target, method, headers) in self.calls.posted.items()
         ]
         return posted + self.calls.deferred_under_way()
+
+    def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
+        """Walks over the calls whose arguments are here, and what is counted in them.
+
+        A call that was sent and may not go again is the worker's, with what is in it.
+        """
+        kept = {number: call.frame for number, call in self.kept.items()}
+        for frame in (kept | self.waiting).values():
+            if frame[3]:
+                yield frame[2], frame[3]
 
     # Calls that are sent again.
 

@@ -11,11 +11,17 @@ import asyncio
 import itertools
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._core.ids import OBJECT_KIND, CountedId, ObjectId, new_id
 from actorlib._core.loop_thread import add_done_callback, block
-from actorlib._core.object_ref import BorrowedRef, ObjectRef, bind, object_id_of
+from actorlib._core.object_ref import (
+    BorrowedRef,
+    ObjectRef,
+    bind,
+    kept_payload,
+    object_id_of,
+)
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.teardown import tear_down
 from actorlib._wire.arguments import (
@@ -33,11 +39,25 @@ from actorlib._wire.serialization import one_line
 from actorlib.exceptions import ObjectLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._shm.memory import Payload
+
+
+class KeptObject(NamedTuple):
+    """Something that is kept as a ref stands for it.
+
+    Attributes:
+        object_id: Its id.
+        is_filled: Whether its ref has a value, or an error.
+        payload: The value as it is sent; None if that was not kept, or is not there.
+    """
+
+    object_id: ObjectId
+    is_filled: bool
+    payload: Payload | None
 
 
 class WorkerObject:
@@ -85,6 +105,16 @@ class ObjectTable:
     def __len__(self) -> int:
         """Counts those that are kept."""
         return len(self._own) + len(self._of_workers)
+
+    def kept(self) -> Iterator[KeptObject]:
+        """Walks over those that are kept."""
+        for object_id, ref in self._own.items():
+            known = kept_payload(ref) if ref.done() else None
+            yield KeptObject(object_id, ref.done(), known and known[0])
+        for object_id, entry in self._of_workers.items():
+            answer = entry.answer
+            payload = None if answer is None else answer[-1]
+            yield KeptObject(object_id, answer is not None, payload)
 
     # Refs of the owner's.
 

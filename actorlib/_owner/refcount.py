@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from actorlib._core.ids import CountedId
 
@@ -48,6 +48,10 @@ class RefCount:
     def has(self, counted: CountedId, holder: int) -> bool:
         """Whether a holder was lent something, and has not given it back."""
         return holder in self._counts.get(counted, ())
+
+    def holders(self, counted: CountedId) -> Mapping[int, int]:
+        """Says who holds something, and how often."""
+        return self._counts.get(counted, {})
 
     def enter(self, holder: int, actor: CountedId) -> None:
         """Takes note of which actor a worker is."""

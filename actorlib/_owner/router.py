@@ -51,7 +51,7 @@ from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
@@ -157,6 +157,10 @@ class CallRouter:
             )
             for call in self._mailbox.unanswered()
         ]
+
+    def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
+        """Walks over the calls whose arguments are here; see ``Mailbox``."""
+        return self._mailbox.borrowing()
 
     def method_of(self, number: int) -> str | None:
         """The method of a call that was sent and has no answer."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import logging
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._core.ids import PREFIX_SIZE
 from actorlib._core.snapshot import ObjectStoreInfo
@@ -21,11 +22,26 @@ from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterator
 
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._owner.worker_session import WorkerSession
 
 _log = logging.getLogger("actorlib")
+
+
+class LiveBlock(NamedTuple):
+    """A block that somebody holds.
+
+    Attributes:
+        block: Its id.
+        nbytes: Its bytes; 0 where its size was never told.
+        since: When it was first held, by ``time.monotonic()``.
+    """
+
+    block: bytes
+    nbytes: int
+    since: float
 
 
 class ObjectStore:
@@ -43,7 +59,8 @@ class ObjectStore:
         self.memory = SharedMemory()
         self.memory.settings = settings
         self._sizes = self.memory.sizes = {}
-        self._live: dict[bytes, int] = {}
+        # By block, its bytes and since when it is held.
+        self._live: dict[bytes, tuple[int, float]] = {}
         if limit:
             self.memory.budget = MemoryBudget(limit)
         self._makers: dict[bytes, WorkerSession] = {}
@@ -66,8 +83,30 @@ class ObjectStore:
             budget.repair()
             used = budget.used()
         # A worker may have said what it has a moment ago.
-        live = min(sum(self._live.values()), used)
+        live = min(sum(nbytes for nbytes, _ in self._live.values()), used)
         return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
+
+    def live(self) -> Iterator[LiveBlock]:
+        """Walks over the blocks that somebody holds."""
+        for block, (nbytes, since) in self._live.items():
+            yield LiveBlock(block, nbytes, since)
+
+    def touched(self) -> dict[bytes, int]:
+        """Says how much each process has touched, by the prefix of what it makes.
+
+        Those that have ended are told of while somebody holds what they made.
+        """
+        budget = self.memory.budget
+        if budget is None:
+            return {}
+        try:
+            slots = budget.slots()
+        except ProtocolError:  # info() repairs it, and says so
+            return {}
+        known = {self.memory.prefix[:PREFIX_SIZE]: 0, **self._slots}
+        return {
+            prefix: slots[slot] for prefix, slot in known.items() if slot < len(slots)
+        }
 
     def enter(self, session: WorkerSession, sock: socket.socket) -> None:
         """Takes a worker, and tells it how much it may touch.
@@ -105,7 +144,7 @@ class ObjectStore:
 
     def held(self, block: bytes) -> None:
         """Counts a block that somebody holds and nobody held before."""
-        self._live[block] = self._sizes.pop(block, 0)
+        self._live[block] = self._sizes.pop(block, 0), time.monotonic()
         name, held = block[:SEGMENT_NAME_SIZE], self._held
         held[name] = held.get(name, 0) + 1
 

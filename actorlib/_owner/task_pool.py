@@ -41,7 +41,7 @@ from actorlib._wire.messages import (
 from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
@@ -181,6 +181,12 @@ class TaskPool:
             for since in (calls.since(number),)
         ]
         return posted + calls.deferred_under_way()
+
+    def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
+        """Walks over the calls that have something counted among their arguments."""
+        for _, task, _ in self._calls.posted.values():
+            if task.borrowed:
+                yield task.entry.label, task.borrowed
 
     def task(self, number: int) -> Task | None:
         """A call that was posted and is not over; None if there is none."""

@@ -36,7 +36,14 @@ if TYPE_CHECKING:
     from actorlib._core.ids import CountedId
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
-    from actorlib._core.snapshot import ActorInfo, CallInfo, GroupInfo, Snapshot
+    from actorlib._core.snapshot import (
+        ActorInfo,
+        CallInfo,
+        GroupInfo,
+        ObjectInfo,
+        ObjectOrder,
+        Snapshot,
+    )
     from actorlib._core.stream_reader import StreamReader
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.supervisor import ActorSupervisor
@@ -226,6 +233,12 @@ class CrossingEngine(LocalEngine):
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet; see RuntimeEngine."""
         return self._across(super().calls)
+
+    def objects(
+        self, sort: ObjectOrder = "size", limit: int | None = None
+    ) -> list[ObjectInfo]:
+        """What the object store keeps; see RuntimeEngine."""
+        return self._across(partial(super().objects, sort, limit))
 
     def available(self) -> dict[str, float]:
         """What nobody holds; see RuntimeEngine."""

@@ -12,7 +12,7 @@ import platform
 import re
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.resources import MEMORY, bytes_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId
     from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._core.snapshot import CallInfo
+    from actorlib._core.snapshot import CallInfo, ObjectOrder
 
 
 _log = logging.getLogger("actorlib")
@@ -257,6 +257,17 @@ class OwnerEngine(RayEngine):
         its dashboard.
         """
         return list(pending_calls(self.process.pending))
+
+    def objects(
+        self,
+        sort: ObjectOrder = "size",  # noqa: ARG002  # see RuntimeEngine
+        limit: int | None = None,  # noqa: ARG002  # likewise
+    ) -> NoReturn:
+        """Refuses: they are the cluster's; see RuntimeEngine."""
+        raise UnsupportedOptionError(
+            "runtime.objects(): objects are in Ray's own store, of which it tells "
+            "itself: by the commands 'ray memory' and 'ray list objects'"
+        )
 
     @on_owner_thread
     def explain(self, actor: ActorId) -> str:

@@ -185,6 +185,11 @@ class SharedMemory:
                 prefix, self.budget, reclaim, only_sealed=not is_counted
             )
 
+    @property
+    def prefix(self) -> bytes:
+        """How the ids of the segments begin that this process makes."""
+        return self._prefix
+
     # What this process sends.
 
     def share(self, payload: Sequence[Buffer]) -> SharedPayload | None:

@@ -263,7 +263,7 @@ class MemoryBudget:
         Every process writes anew what it has touched when that changes.
         """
         self._write_slot_count()
-        for slot, touched in enumerate(self._slots()):
+        for slot, touched in enumerate(self.slots()):
             if touched > _ADDRESSABLE:
                 self._write(slot, 0)
 
@@ -279,7 +279,7 @@ class MemoryBudget:
             ProtocolError: What they say makes no sense: one of them has written where
                 it should not.
         """
-        slots = self._slots()
+        slots = self.slots()
         most = max(slots)
         if most > _ADDRESSABLE:
             raise ProtocolError(
@@ -288,7 +288,12 @@ class MemoryBudget:
             )
         return sum(slots)
 
-    def _slots(self) -> list[int]:
+    def slots(self) -> list[int]:
+        """The bytes that each process says it has touched, by its slot.
+
+        Raises:
+            ProtocolError: What is said makes no sense.
+        """
         # The number of slots with the first of them: most runtimes have no more.
         data = os.pread(self.fd, _READ_AT_ONCE, 0)
         last = int.from_bytes(data[:_SLOT], sys.byteorder)

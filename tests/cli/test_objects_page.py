@@ -1,0 +1,69 @@
+"""What ``actorlib objects`` shows of what a runtime has told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actorlib._cli.objects import described, draw
+from actorlib._cli.pages import console
+
+
+def told(**changed: Any) -> dict[str, Any]:
+    """What a runtime with a value and a ref to it tells."""
+    value = {
+        "object_id": "aa" * 24,
+        "kind": "block",
+        "state": "live",
+        "nbytes": 5 << 20,
+        "age": 75.0,
+        "maker": "the program",
+        "holders": {"Model 'm1' (pid 812)": 2, "the program": 1},
+        "arguments_of": ("Model.predict of 'm1' (pid 812)",),
+        "block": "",
+    }
+    ref = {
+        **value,
+        "object_id": "bb" * 16,
+        "kind": "ref",
+        "nbytes": 0,
+        "age": None,
+        "block": "aa" * 24,
+    }
+    warm = {**value, "object_id": "", "state": "warm", "holders": {}, "age": None}
+    return {
+        "pid": 811,
+        "objects": [value, ref, warm],
+        "has_more": False,
+        "object_store": {"live": 5 << 20, "warm": 1 << 20, "limit": 1 << 30},
+        **changed,
+    }
+
+
+def page(told: dict[str, Any]) -> str:
+    out = console()
+    with out.capture() as captured:
+        out.print(draw(described(told)), crop=False)
+    return captured.get()
+
+
+def test_page_when_values_are_kept_then_by_whom_and_since_when() -> None:
+    shown = page(told())
+
+    first, second, third = shown.splitlines()[3:6]
+    assert first.split()[:6] == ["1", "block", "live", "5.0", "MiB", "1m"]
+    assert "Model 'm1' (pid 812) (2 times), the program" in first
+    assert "Model.predict of 'm1'" in first
+    assert second.split()[:6] == ["2", "ref", "live", "in", "1", "-"]
+    assert third.split()[:3] == ["3", "block", "warm"]
+    assert "5.0 MiB of values, 1.0 MiB kept warm; the limit is 1.0 GiB" in shown
+    assert "-n says" not in shown
+    assert "-n says" in page(told(has_more=True))
+
+
+def test_page_when_there_is_nothing_then_said_so() -> None:
+    nothing = {"live": 0, "warm": 0, "limit": 0}
+
+    shown = page(told(objects=[], object_store=nothing))
+
+    assert "holds nothing" in shown
+    assert "object_store_memory is 0" in shown
