@@ -77,7 +77,9 @@ class Inspector:
 
     def actors(self) -> list[ActorInfo]:
         """Lists what is known of each actor, the forgotten last."""
-        return [*map(self._info, self._actors()), *reversed(self._history)]
+        environ = self._node.environ()
+        living = [self._info(supervisor, environ) for supervisor in self._actors()]
+        return [*living, *reversed(self._history)]
 
     def remember(self, supervisor: ActorSupervisor) -> None:
         """Keeps what is known of an actor that is dead, and about to be forgotten."""
@@ -141,7 +143,7 @@ class Inspector:
         lease = supervisor.record.lease
         if lease is None or not lease.shares:
             return ActorShare()
-        return self._node.share(lease, supervisor.record.options)
+        return self._node.share(lease, supervisor.record.options, self._node.environ())
 
     def _actors(self) -> Iterator[ActorSupervisor]:
         """Walks over all but workers of functions."""
@@ -151,14 +153,20 @@ class Inspector:
             if supervisor.record.is_actor
         )
 
-    def _info(self, supervisor: ActorSupervisor) -> ActorInfo:
+    def _info(
+        self, supervisor: ActorSupervisor, environ: Mapping[str, str] | None = None
+    ) -> ActorInfo:
         record, lease, options = (
             supervisor.record,
             supervisor.record.lease,
             supervisor.record.options,
         )
         shares = lease.shares if lease is not None else ()
-        mask = self._node.mask(lease, options) if shares and lease else None
+        mask, share = None, ActorShare()
+        if shares and lease is not None:
+            environ = self._node.environ() if environ is None else environ
+            mask = self._node.mask(lease, options, environ)
+            share = self._node.share(lease, options, environ)
         return ActorInfo(
             actor_id=record.id.hex(),
             class_name=record.called.class_name,
@@ -181,7 +189,7 @@ class Inspector:
             ended_at=record.ended_at,
             repr_name=record.called.own,
             earlier_deaths=supervisor.restarts.earlier_deaths,
-            share=self.share(supervisor),
+            share=share,
             host_memory=self._node.memory_used(record.process),
             device_memory=supervisor.placement.device_memory(),
         )

@@ -190,10 +190,7 @@ class LocalNode:
             return made, None
         # The user's word is among what was known, and what is put behind it is here.
         made |= limits.environment
-        share = self.enforcement.mps_share(lease, options)
-        if share is not None and self._mps is not None:
-            said = self._mps.variables(share)
-            made |= {name: said[name] for name in said.keys() - own.keys()}
+        made |= self._mps_variables(lease, options, own)
         return made, limits.hooks or None
 
     def mps_group(self, lease: Lease, options: ActorOptions) -> MpsGroup | None:
@@ -220,11 +217,24 @@ class LocalNode:
         share = self.enforcement.mps_share(lease, options)
         return None if share is None else self._mps.check(share)
 
-    def share(self, lease: Lease, options: ActorOptions) -> ActorShare:
-        """Tells what is held, and what makes it hold."""
-        environ = self._host.environ
+    def environ(self) -> dict[str, str]:
+        """Copies the environment of this process: to ask that itself is slow."""
+        return dict(self._host.environ)
+
+    def share(
+        self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
+    ) -> ActorShare:
+        """Tells what is held, and what makes it hold.
+
+        Args:
+            lease: What is held.
+            options: What is asked.
+            environ: The environment of this process.
+        """
         own = variables_of(options.runtime_env, environ)
-        return self.enforcement.shown(lease, options, {**environ, **own})
+        return self.enforcement.shown(
+            lease, options, {**environ, **own} if own else environ
+        )
 
     def cgroup(
         self, number: int, lease: Lease, options: ActorOptions
@@ -259,16 +269,42 @@ class LocalNode:
         """Says how much of the host's memory a worker had when it was looked at."""
         return None if self._resident is None else self._resident.used(process)
 
-    def mask(self, lease: Lease, options: ActorOptions) -> str | None:
-        """Says what the visibility variable of a worker with this lease is."""
-        environment, _ = self.environment(lease, options)
+    def mask(
+        self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
+    ) -> str | None:
+        """Says what the visibility variable of a worker with this lease is.
+
+        Args:
+            lease: What is held.
+            options: What is asked.
+            environ: The environment of this process.
+        """
+        if self.is_shared:
+            return None
+        own = variables_of(options.runtime_env, environ)
+        # What hides other families changes nothing of what opens those that are held.
+        shown = {
+            **environment(lease, self.inventory, hide=False, environ=environ),
+            **own,
+            **self._mps_variables(lease, options, own),
+        }
         held = {share.device.family for share in lease.shares}
         masks = [
-            environment.get(family.visible_env)
+            shown.get(family.visible_env)
             for family in self.inventory.families
             if family.family in held
         ]
         return next(iter(masks), None)
+
+    def _mps_variables(
+        self, lease: Lease, options: ActorOptions, own: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Makes what a client of an MPS daemon is told, but for the user's words."""
+        share = self.enforcement.mps_share(lease, options)
+        if share is None or self._mps is None:
+            return {}
+        said = self._mps.variables(share)
+        return {name: said[name] for name in said.keys() - own.keys()}
 
     def accelerator_ids(
         self, lease: Lease, options: ActorOptions
