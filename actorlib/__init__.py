@@ -46,6 +46,7 @@ if _typing.TYPE_CHECKING:
         FunctionOptions,
     )
     from actorlib._core.group_spec import GroupId
+    from actorlib._core.hooks import close, setup
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.propagation import propagate
     from actorlib._core.runtime_context import RuntimeContext
@@ -134,6 +135,7 @@ _LATE = {
     "WorkerGroupInfo": "_core.snapshot",
     "as_completed": "_api.as_completed",
     "cancel": "_runtime",
+    "close": "_core.hooks",
     "deregister_serializer": "_core.serializers",
     "exit_actor": "_runtime",
     "get": "_runtime",
@@ -158,6 +160,7 @@ _LATE = {
     "remote": "_api.decorators",
     "remove_placement_group": "_api.placement_group",
     "run": "_runtime",
+    "setup": "_core.hooks",
     "shutdown": "_runtime",
     "typed": "_api.typed_methods",
     "wait": "_api.waiting",
@@ -228,6 +231,7 @@ __all__ = [
     "__version__",
     "as_completed",
     "cancel",
+    "close",
     "deregister_serializer",
     "exceptions",
     "exit_actor",
@@ -253,6 +257,7 @@ __all__ = [
     "remote",
     "remove_placement_group",
     "run",
+    "setup",
     "shutdown",
     "typed",
     "wait",

@@ -561,7 +561,10 @@ def is_initialized() -> bool:
 def run(main: Coroutine[Any, Any, T]) -> T:
     """Runs a coroutine to its end on the fastest event loop there is.
 
-    Like ``asyncio.run``, on uvloop where it is installed.
+    Like ``asyncio.run``, on uvloop where it is installed. SIGTERM and SIGHUP cancel it,
+    as SIGINT does: ``finally`` blocks run, the runtime ends as its block does, and
+    actors run what they have marked with ``@actorlib.close``. A second one ends the
+    program where it stands. A handler that the program has set before is left in place.
 
     Args:
         main: The coroutine.
@@ -571,6 +574,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         RuntimeError: An event loop runs in this thread already.
+        SystemExit: A signal has cancelled it: 143 behind SIGTERM, 129 behind SIGHUP.
 
     Example:
         >>> async def main():
@@ -584,6 +588,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             "actorlib.run() runs an event loop, and one runs in this thread already, "
             "as in a notebook or an async def: await the coroutine there instead"
         )
+    from actorlib._core.termination import until_terminated
+
     fill_standard_streams()
     factory = None
     with contextlib.suppress(ImportError):
@@ -591,7 +597,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+        is_one = asyncio.iscoroutine(main)  # what else it is, the runner says
+        return runner.run(until_terminated(main) if is_one else main)
 
 
 @public("actorlib")

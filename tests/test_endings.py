@@ -814,3 +814,80 @@ async def test_init_when_cancelled_leaves_nothing(
 
 async def _opened(**options: Any) -> None:
     await actorlib.init(**options)
+
+
+# Signals that ask a program to end.
+
+
+SERVICE = """
+import asyncio, signal, sys
+import actorlib
+from helpers.owners import tell
+
+@actorlib.remote
+class Log:
+    def __init__(self, path):
+        self.path = path
+    @actorlib.close
+    async def flush(self):
+        with open(self.path, "a") as file:
+            file.write("flushed ")
+    def where(self):
+        import os
+        return os.getpid()
+
+async def main():
+    async with actorlib.init(num_cpus=2, grace=30):
+        log = Log.remote(sys.argv[1])
+        tell(await log.where.remote())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            tell("finally")
+            if sys.argv[2] == "hangs":
+                while True:
+                    await asyncio.sleep(1000)
+
+%s
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_program_when_it_is_told_to_end_then_its_actors_are_closed(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    path = tmp_path / "said"
+    program = SERVICE % "actorlib.run(main())"
+    with Owner(program, str(path), "ends", folder=tmp_path) as owner:
+        with Watched([owner.told()]) as watched:
+            owner.signal(number)
+            assert owner.told() == "finally"
+            assert owner.end() == 128 + number, owner.err
+            assert watched.left() == []
+        assert owner.leftovers() == []
+    assert path.read_text() == "flushed "
+    assert (owner.out, owner.err) == ("", "")
+
+
+def test_program_when_it_is_told_twice_then_it_ends_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "said"
+    program = SERVICE % "actorlib.run(main())"
+    with Owner(program, str(path), "hangs", folder=tmp_path) as owner:
+        with Watched([owner.told()]) as watched:
+            owner.signal(signal.SIGTERM)
+            assert owner.told() == "finally"
+            owner.signal(signal.SIGTERM)
+            assert owner.end() == -signal.SIGTERM
+            assert watched.left() == []
+        assert owner.leftovers() == []
+
+
+def test_program_when_it_handles_the_signal_itself_then_that_is_left(
+    tmp_path: Path,
+) -> None:
+    run = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); actorlib.run(main())"
+    with Owner(SERVICE % run, str(tmp_path / "s"), "ends", folder=tmp_path) as owner:
+        owner.told()
+        owner.signal(signal.SIGTERM)
+        assert owner.told() == "finally"
+        assert owner.end() == 5, owner.err

@@ -63,6 +63,7 @@ PURE = [
     "_core.function_options",
     "_core.group_spec",
     "_core.ids",
+    "_core.hooks",
     "_core.interface",
     "_core.kinds",
     "_core.labels",

@@ -32,6 +32,7 @@ from actorlib._core.function_options import (
     in_our_words,
     names_of,
 )
+from actorlib._core.hooks import hooks_of
 from actorlib._core.interface import Interface, interface_of
 from actorlib._core.public import public
 from actorlib._core.runtime_env import resolved_env
@@ -542,6 +543,7 @@ def _decorated(
             "@remote takes a class whose instances become actors, or a function "
             f"written in Python, not {given!r} ({type(given).__name__})"
         )
+    hooks_of(given)  # what is wrong with them is said here
     return ActorClass(given, checked_actor(options), interface_of(given))
 
 

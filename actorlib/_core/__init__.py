@@ -17,6 +17,7 @@ In reading order:
   frozen.
 * ``runtime_options``: what may be said about a runtime: checked once, then frozen.
 * ``group_spec``: what a placement group asks for: checked once, then frozen.
+* ``hooks``: marks the methods with which an actor's life begins and ends.
 * ``interface``: the signatures of an actor class, by which callers check calls.
 * ``snapshot``: the state of a runtime at one moment, as rows.
 * ``labels``: how messages name an actor: ``Model 'm1' (pid 812)``.
@@ -29,6 +30,7 @@ In reading order:
 * ``notifier``: wakes all who wait for an event, with a result or an error.
 * ``object_ref``: ``ObjectRef``, the future of a call's result.
 * ``stream_reader``: the items of a generator's call, as this process reads them.
+* ``termination``: turns signals that end a program into its cancellation.
 * ``flow_control``: limits how many items a generator may be ahead of its reader.
 * ``current_call``: the call whose code is running.
 * ``runtime_context``: the machine, the actor and the call that code is running in.

@@ -27,7 +27,7 @@ from actorlib._ray.calls import (
 )
 from actorlib._ray.host import ActorHost, AsyncActorHost
 from actorlib._ray.messages import HostConfig
-from actorlib._ray.options import actor_options
+from actorlib._ray.options import actor_options, refuse_hooks
 from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_value
 from actorlib._ray.placement_groups import RayPlacementGroups
 from actorlib._ray.process import on_owner_thread
@@ -281,6 +281,7 @@ class RayEngine:
         if self.heritage:
             spec = self.heritage.given_to(spec)
         label, options = spec.interface.class_name, spec.options
+        refuse_hooks(label, cast("Any", spec.source).__wrapped__)
         keywords = actor_options(label, options, is_async=spec.interface.is_async)
         traits = traits_of(spec)
         sent, given = split_refs("__init__", spec.args, spec.kwargs)

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import ActorExit
+from actorlib._core.hooks import hooks_of
 from actorlib._core.interface import CALL, READY
 from actorlib._ray.messages import (
     answer_to,
@@ -58,6 +59,9 @@ class _BaseHost:
             with self._process.blocked():
                 _, args, kwargs = read_call(sent, values)
                 self._instance = make(*args, **kwargs)
+                setup = hooks_of(type(self._instance)).setup
+                if setup is not None:
+                    getattr(self._instance, setup)()
         except Exception as error:  # noqa: BLE001  # the user's code
             raise failure_of(error, f"{self._label}()", retried=False) from None
 
@@ -71,9 +75,11 @@ class _BaseHost:
 
     def __ray_shutdown__(self) -> None:
         """Cleans up as the user's class says; Ray calls it where the actor leaves."""
-        clean_up = getattr(type(self._instance), "__ray_shutdown__", None)
-        if clean_up is not None:
-            clean_up(self._instance)
+        cls = type(self._instance)
+        close = hooks_of(cls).close_of(self._instance)
+        for clean_up in (close, getattr(cls, "__ray_shutdown__", None)):
+            if clean_up is not None:
+                clean_up(self._instance)
 
     # What may be asked of the process; see ``runtime_context.Process``.
 

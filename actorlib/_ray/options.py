@@ -14,9 +14,11 @@ What is refused, by name, in the line that asks: ``REFUSED``.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.actor_options import ActorOptions
+from actorlib._core.hooks import hooks_of
 from actorlib._core.kinds import GPU
 from actorlib._core.resources import CPU, MEMORY, counted
 from actorlib.exceptions import UnsupportedOptionError
@@ -65,6 +67,24 @@ def refuse(label: str, options: ActorOptions) -> None:
             f"{label} is to have {name}={value!r}, and the Ray engine cannot do that: "
             f"{why}. The local engine can"
         )
+
+
+def refuse_hooks(label: str, cls: type) -> None:
+    """Refuses methods marked with ``@setup`` or ``@close`` that would be awaited.
+
+    Ray makes an actor's object on the loop that its methods run on, and ends it there.
+
+    Raises:
+        UnsupportedOptionError: There is one.
+    """
+    hooks = hooks_of(cls)
+    for name in filter(None, hooks[:2]):
+        if inspect.iscoroutinefunction(getattr(cls, name)):
+            raise UnsupportedOptionError(
+                f"{label}.{name} begins or ends the life of its actors and is an async "
+                "def, which the Ray engine cannot await there: make it a plain method. "
+                "The local engine can"
+            )
 
 
 def amounts(options: ActorOptions | FunctionOptions) -> dict[str, Any]:

@@ -232,7 +232,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
     with blocking_allowed():
         executor.start_reading()
         try:
-            instance = construct(start, client, executor.call)
+            instance = construct(start, client, executor.call, executor.run_to_end)
             executor.set_instance(instance)
             client.report_ready(instance)
             with shutting_down(instance, executor.run_to_end):

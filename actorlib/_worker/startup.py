@@ -4,8 +4,8 @@ The order is the promise: visibility variables are in place before the first lin
 the user's code is imported.
 
 The class is given the methods that every actor has, in this process alone, so a call of
-one is like any other. The method that it may have for its end, ``__ray_shutdown__``, is
-called when the actor leaves.
+one is like any other. What it has marked for the beginning and the end of its actors is
+called there (``_core/hooks.py``), and ``__ray_shutdown__`` behind that.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import ActorExit
+from actorlib._core.hooks import hooks_of
 from actorlib._core.interface import CALL, READY, class_of, interface_of_source
 from actorlib._core.labels import Label
 from actorlib._core.value import dataclass
@@ -68,17 +69,17 @@ def _call(
 @contextmanager
 def shutting_down(
     instance: object,
-    run: Callable[[Callable[[], object]], None] | None = None,
+    run: Callable[[Callable[[], object]], object] | None = None,
 ) -> Generator[None]:
     """Has an actor clean up when it leaves, as its class says; around its calls.
 
     It leaves when it is stopped behind what it was sent, and by ``exit_actor()`` or
-    ``sys.exit()``. What is killed, or fails, or has lost its owner, does not. What the
+    ``sys.exit()``. What is killed, or fails, or has lost its owner, does not. What a
     method raises is printed, and the actor leaves all the same.
 
     Args:
         instance: The actor's object.
-        run: Calls the method and awaits it if that is needed; for actors with a loop.
+        run: Calls a method and awaits it if that is needed; for actors with a loop.
     """
     try:
         yield
@@ -88,18 +89,18 @@ def shutting_down(
     _shut_down(instance, run or _run_alone)
 
 
-def _shut_down(instance: object, run: Callable[[Callable[[], object]], None]) -> None:
-    clean_up = getattr(type(instance), SHUTDOWN, None)
-    if clean_up is None:
-        return
-    try:
-        run(partial(clean_up, instance))
-    except BaseException:  # noqa: BLE001  # the user's code, in the actor's last frame
-        traceback.print_exc()
+def _shut_down(instance: object, run: Callable[[Callable[[], object]], object]) -> None:
+    cls = type(instance)
+    for clean_up in (hooks_of(cls).close_of(instance), getattr(cls, SHUTDOWN, None)):
+        if clean_up is not None:
+            try:
+                run(partial(clean_up, instance))
+            except BaseException:  # noqa: BLE001  # the user's code, in the actor's last frame
+                traceback.print_exc()
 
 
-def _run_alone(clean_up: Callable[[], object]) -> None:
-    done = clean_up()
+def _run_alone(method: Callable[[], object]) -> None:
+    done = method()
     if isinstance(done, Coroutine):
         import asyncio  # noqa: PLC0415  # actors without a loop never load it
 
@@ -212,26 +213,35 @@ def construct(
     start: Start,
     engine: WorkerEngine,
     run: Callable[[Callable[[], object]], object] = operator.call,
+    run_to_end: Callable[[Callable[[], object]], object] | None = None,
 ) -> object:
-    """Makes the actor's object; the owner is told why if it cannot be made.
+    """Makes the actor's object ready; the owner is told why if that cannot be done.
 
     Args:
         start: What the START frame said.
         engine: The engine of the worker.
         run: Calls the constructor, where it is to run.
+        run_to_end: Calls what is to run behind it, and awaits that if it is needed; for
+            actors with a loop.
 
     Raises:
-        SystemExit: The constructor raised, or the actor ended itself in it.
+        SystemExit: The constructor raised, or what runs behind it, or the actor ended
+            itself there.
     """
+    where = f"{start.label}()"
     try:
         with engine.borrowing(start.borrowed):
             instance = run(partial(_construct, start, engine))
+        setup = hooks_of(type(instance)).setup
+        if setup is not None:
+            where = engine.where(setup)
+            (run_to_end or _run_alone)(getattr(instance, setup))
         if engine.is_over:
             engine.check_over(0)
     except ActorExit:
         raise
     except BaseException as error:
-        engine.post(constructor_failure(engine, error, f"{start.label}()"))
+        engine.post(constructor_failure(engine, error, where))
         raise SystemExit(1) from error
     return instance
 
