@@ -145,11 +145,13 @@ def _parser() -> argparse.ArgumentParser:
         "ps",
         help="show the runtimes of this user, their actors, and who waits for what",
         description="Shows the runtimes of this user that run on this machine now, and "
-        "their actors: process, state, devices and shares, CPU time over a fifth of a "
-        "second, memory (what processes share is divided among them: pss; with very "
-        "many processes counted in full: rss), calls that run and that wait, restarts; "
-        "and who waits, for what, and who has it. A runtime whose event loop is "
-        "blocked says since when, and where.",
+        "their actors: process, state, devices and shares, bytes on these in use (as "
+        "NVML says, where devices are watched) and granted, what enforces that, CPU "
+        "time over a tenth of a second, memory (what processes share is divided among "
+        "them: pss; with very many processes counted in full: rss), calls that run and "
+        "that wait, restarts; and who waits, for what, and who has it. On a narrow "
+        "terminal the least important columns are left out. A runtime whose event loop "
+        "is blocked says since when, and where.",
         epilog="example: actorlib ps --pid 812 --json",
     )
     _about_a_runtime(ps)

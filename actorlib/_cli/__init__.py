@@ -6,10 +6,14 @@ In reading order:
 * ``demo_figures``: measures what that shows, with an actor of its own.
 * ``devices``: shows every accelerator of this machine, and why not more.
 * ``ps``: shows the runtimes of this user and what goes on in them.
+* ``listing``: asks for that, as a document.
+* ``ps_page``: puts it on a page.
+* ``actor_columns``: makes columns of actors, as many as there is room for.
 * ``calls``: shows the calls under way in one of them.
 * ``objects``: shows what the object store of one of them holds, and who that is for.
 * ``one_actor``: explains where an actor is, or ends it.
 * ``stack``: shows where the threads of an actor, or of the program, stand.
 * ``choosing``: finds out which actor is meant.
+* ``documents``: writes documents for machines.
 * ``pages``: makes tables, times and sizes for all these.
 """

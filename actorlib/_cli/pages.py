@@ -6,15 +6,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
+    from rich.text import Text
 
 _WIDE = 200
 _MANY = 100
@@ -24,6 +20,8 @@ _SHORTEST = 6
 
 def console() -> Console:
     """Makes what prints; wide where nobody looks, so that programs get whole lines."""
+    from rich.console import Console  # noqa: PLC0415  # what is for machines needs none
+
     is_seen = sys.stdout.isatty() or "COLUMNS" in os.environ
     # Not markup: names and reasons are the user's own words.
     return Console(
@@ -31,8 +29,16 @@ def console() -> Console:
     )
 
 
+def width_of(out: Console) -> int | None:
+    """Says how many columns of text there are; None where nobody looks."""
+    return out.width if sys.stdout.isatty() or "COLUMNS" in os.environ else None
+
+
 def table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str] = (),
+    widths: Sequence[int] = (),
 ) -> RenderableType:
     """Makes a table; of many rows one that is quick, whose lines are never broken.
 
@@ -40,9 +46,13 @@ def table(
         columns: The headings.
         rows: Its rows.
         right: The columns that are numbers.
+        widths: How wide each column may be; () for as wide as it takes.
     """
     if len(rows) > _MANY:
-        return _plain(columns, rows, right)
+        return _plain(columns, rows, right, widths)
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # likewise
+    from rich.table import Table  # noqa: PLC0415  # likewise
+
     made = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in columns:
         made.add_column(
@@ -57,19 +67,49 @@ def table(
 
 
 def _plain(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str]
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str],
+    widths: Sequence[int],
 ) -> Text:
-    every = [columns, *rows]
-    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
-    are_right = [column in right for column in columns]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if is_right else cell.ljust(width)
-            for cell, width, is_right in zip(row, widths, are_right, strict=True)
-        )
-        for row in every
-    )
+    from rich.text import Text  # noqa: PLC0415  # likewise
+
+    lines = plain_lines(columns, rows, right, widths)
     return Text("\n".join(["", *lines, ""]), no_wrap=True, overflow="ignore")
+
+
+def plain_lines(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Collection[str],
+    widths: Sequence[int] = (),
+) -> list[str]:
+    """Makes a line of each row of a table, and one of its headings in front.
+
+    Args:
+        columns: The headings.
+        rows: Its rows.
+        right: The columns that are numbers.
+        widths: How wide each column may be: what is longer is cut; () for as wide as
+            it takes.
+    """
+    every = [columns, *rows]
+    widest = [max(map(len, cells)) for cells in zip(*every, strict=True)]
+    room = [min(each) for each in zip(widest, widths or widest, strict=True)]
+    are_right = [column in right for column in columns]
+    return [
+        "  ".join(
+            (
+                cell.rjust(width)
+                if is_right
+                else cell.ljust(width)
+                if len(cell) <= width
+                else f"{cell[: width - 1]}…"
+            )
+            for cell, width, is_right in zip(row, room, are_right, strict=True)
+        ).rstrip()
+        for row in every
+    ]
 
 
 def in_bytes(nbytes: int | None) -> str:

@@ -119,6 +119,7 @@ def _described(look: _Look, *, has_dead: bool) -> Row:
         "actors": [
             {
                 **_row(actor),
+                "enforced_by": actor.share.enforced_by if actor.share else "",
                 "running_calls": None if running is None else running[actor.actor_id],
                 "why": reasons.get(actor.actor_id, ""),
             }

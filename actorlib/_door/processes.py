@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
+from contextlib import suppress
 from typing import NamedTuple
 
 _SHOWN = 60
@@ -39,6 +42,24 @@ def usage(pid: int) -> Usage | None:
         cpu=ticks / os.sysconf("SC_CLK_TCK"),
         rss=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
     )
+
+
+def cpu_time(pid: int) -> float | None:
+    """Says how many seconds of CPU time all threads of a process have used.
+
+    The kernel has a clock for each process, which anybody may read: it is exact to the
+    nanosecond where ``/proc`` counts in hundredths of a second, and read 25 times as
+    fast. Its number is made as clock_getcpuclockid(3) does, which Python lacks
+    (``MAKE_PROCESS_CPUCLOCK`` with ``CPUCLOCK_SCHED`` in Linux's posix-timers.h).
+
+    Returns:
+        None if there is no such process, or nobody says.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, OverflowError):
+            return time.clock_gettime((~pid << 3) | 2)
+    found = usage(pid)
+    return None if found is None else found.cpu
 
 
 def pss(pid: int) -> int | None:

@@ -12,11 +12,14 @@ import pytest
 from helpers.owners import Owner
 from rich.console import Console
 
+from actorlib._cli.actor_columns import in_rate, on_device
 from actorlib._cli.pages import id_endings, in_bytes, in_time
-from actorlib._cli.ps import Listing, draw
+from actorlib._cli.ps_page import draw
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from actorlib._cli.listing import Listing
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -68,12 +71,16 @@ def actor(**said: Any) -> Any:
         "state": "alive",
         "resources": {"GPU": 0.5},
         "devices": {"0": 0.5},
+        "device_nbytes": {"0": 12 * 2**30},
+        "device_memory": {"0": 3 * 2**30},
+        "enforced_by": "watchdog",
         "cpu": 12.3,
         "pss": 20 * 2**20,
         "rss": 60 * 2**20,
         "pending": 3,
         "running": 1,
         "waiting": 2,
+        "made": 40,
         "restarts": 0,
         "age": 61.0,
         "death": "",
@@ -98,6 +105,7 @@ def listing(*actors: Any, **said: Any) -> Listing:
         "object_store": {"live": 0, "warm": 0, "limit": 0},
         "in_line": [],
         "in_line_count": 0,
+        "devices": [],
         "actors": list(actors),
         "functions": [],
         **said,
@@ -108,7 +116,7 @@ def listing(*actors: Any, **said: Any) -> Listing:
 def text(found: Listing, width: int = 200) -> str:
     console = Console(width=width, markup=False, emoji=False, highlight=False)
     with console.capture() as capture:
-        console.print(draw(found), crop=False)
+        console.print(draw(found, width), crop=False)
     return capture.get()
 
 
@@ -123,7 +131,8 @@ def test_page_when_an_actor_lives_then_a_row_tells_of_it() -> None:
     page = text(listing(actor()))
 
     assert lines_with(page, "m1") == [
-        "ababab Model 'm1' 812 alive 0 (0.5) 12 20 MiB 1 2 0 1m 1s"
+        "ababab Model 'm1' 812 alive 0 (0.5) 3.0 GiB of 12 GiB watchdog 12 20 MiB 1 2 "
+        "0 1m 1s"
     ]
     assert lines_with(page, "pid 800") == [
         "pid 800, 'python train.py', actorlib 0.1.0, 3 % CPU, 1.0 GiB, 3 of 4 CPU "
@@ -134,10 +143,73 @@ def test_page_when_an_actor_lives_then_a_row_tells_of_it() -> None:
 def test_page_when_there_are_many_actors_then_each_has_one_line_at_any_width() -> None:
     many = [actor(id=f"{number:032x}", pid=number) for number in range(1, 301)]
 
-    lines = lines_with(text(listing(*many), width=40), "m1")
+    narrow = lines_with(text(listing(*many), width=40), "m1")
+    wide = lines_with(text(listing(*many), width=160), "m1")
 
-    assert len(lines) == 300
-    assert lines[-1] == "00012c Model 'm1' 300 alive 0 (0.5) 12 20 MiB 1 2 0 1m 1s"
+    assert len(narrow) == len(wide) == 300
+    assert narrow[-1] == "Model 'm1' 300 alive 12 2"
+    assert wide[-1].startswith("00012c Model 'm1' 300 alive 0 (0.5) 3.0 GiB of 12 GiB")
+
+
+@pytest.mark.parametrize("count", [2, 101])
+@pytest.mark.parametrize("width", [30, 50, 80, 120, 160])
+def test_page_when_the_terminal_is_narrow_then_columns_fold_or_go(
+    width: int, count: int
+) -> None:
+    label = "TheModelWithAVeryLongName 'and-a-name-of-its-own'"
+    devices = {"GPU-12345678-abcd": 0.5, "GPU-87654321-abcd": 0.25}
+    rows = [
+        actor(label=label, devices=devices, pid=4_000_000 + n) for n in range(count)
+    ]
+
+    lines = text(listing(*rows), width).splitlines()[1:]
+
+    head = next(line for line in lines if " actor " in f" {line} ")
+    assert all(len(line.rstrip()) <= width for line in lines)
+    assert all(str(4_000_000 + n) in "\n".join(lines) for n in range(count))
+    assert ("enforced" in head) == (width >= 160)
+    assert "pid" in head
+
+
+def test_page_when_nobody_holds_a_device_then_no_column_is_of_devices_memory() -> None:
+    none = {"devices": {}, "device_nbytes": {}, "device_memory": {}}
+
+    page = text(listing(actor(**none, enforced_by="")))
+
+    assert "on device" not in page
+    assert "enforced" not in page
+
+
+@pytest.mark.parametrize(
+    ("granted", "used", "said"),
+    [
+        ({"0": 2**30}, {}, "- of 1.0 GiB"),
+        ({"0": None}, {"0": 2**20}, "1.0 MiB"),
+        ({"0": None}, {}, "-"),
+        ({"0": 2**30, "1": 2**30}, {"0": 1, "1": 2}, "3 B of 2.0 GiB"),
+    ],
+)
+def test_memory_of_devices_when_told_then_in_use_and_granted(
+    granted: Any, used: Any, said: str
+) -> None:
+    assert on_device(actor(device_nbytes=granted, device_memory=used)) == said
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [
+        (None, "-"),
+        (0.0, "0"),
+        (0.5, "0.5"),
+        (12.4, "12"),
+        (999.4, "999"),
+        (999.6, "1.0k"),
+        (123_456.0, "123k"),
+        (4.2e9, "4200M"),
+    ],
+)
+def test_rate_when_said_then_in_few_digits(rate: float | None, said: str) -> None:
+    assert in_rate(rate) == said
 
 
 def test_page_when_memory_is_not_divided_then_its_column_says_so() -> None:
@@ -272,6 +344,9 @@ def test_command_when_a_program_is_busy_then_all_of_it_is_told(tmp_path: Path) -
         2,
     )
     assert m1["devices"] == {"0": 1.0}
+    assert (m1["device_nbytes"], m1["device_memory"]) == ({"0": None}, {})
+    assert m1["enforced_by"] == "off"
+    assert m1["made"] == 3
     assert 0 < m1["pss"] < m1["rss"]
     assert (m2["label"], m2["state"], m2["pid"]) == ("Model 'm2'", "pending", 0)
     assert "Model 'm1'" in m2["why"]

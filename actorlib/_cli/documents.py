@@ -1,0 +1,27 @@
+"""Writes documents for machines on standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+
+def write_document(document: object, *, indent: int | None = 2) -> None:
+    """Writes one document, and a line end.
+
+    Args:
+        document: What json can write.
+        indent: How far what is inside is moved in; None for one line.
+
+    Raises:
+        SystemExit: Nobody reads it any more (1).
+    """
+    try:
+        sys.stdout.write(f"{json.dumps(document, indent=indent)}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is left in the buffer would be complained of once more at the exit.
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        raise SystemExit(1) from None

@@ -1,0 +1,129 @@
+"""Puts the runtimes of this user on a page: what ``actorlib ps`` shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Group
+from rich.text import Text
+
+from actorlib._cli.actor_columns import NOTHING, actor_columns
+from actorlib._cli.pages import in_bytes, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rich.console import RenderableType
+
+    from actorlib._cli.listing import FunctionsFound, Listing, RuntimeFound, Stuck
+
+
+def draw(listing: Listing, width: int | None = None) -> RenderableType:
+    """Puts a listing on a page for people.
+
+    Args:
+        listing: What is shown.
+        width: How many columns of text there are; None for as many as it takes.
+    """
+    return Group(
+        *(part for found in listing["runtimes"] for part in _runtime(found, width))
+    )
+
+
+def _runtime(found: RuntimeFound, width: int | None) -> Iterable[RenderableType]:
+    yield Text(heading(found), style="bold")
+    if found["error"]:
+        yield Text(f"{found['error']}\n")
+        return
+    if found["stuck"] is not None:
+        yield Text(stuck_text(found["stuck"]))
+        return
+    if found["actors"]:
+        made = actor_columns(found["actors"], width)
+        yield table(made.names, made.rows, made.right, made.widths)
+    else:
+        yield Text("No actor lives.\n")
+    if found["functions"]:
+        yield _functions(found["functions"])
+    yield from _reasons(found)
+
+
+def heading(found: RuntimeFound) -> str:
+    """Says in a line what a runtime is and has."""
+    parts = [f"pid {found['pid']}"]
+    if found["program"]:
+        parts.append(f"{found['program']!r}")
+    if found["version"]:
+        parts.append(f"actorlib {found['version']}")
+    if found["cpu"] is not None:
+        parts.append(f"{found['cpu']:.0f} % CPU")
+    memory = found["pss"] if found["pss"] is not None else found["rss"]
+    if memory is not None:
+        parts.append(in_bytes(memory))
+    parts += [
+        f"{_amount(name, found['available'].get(name, 0))} of {_amount(name, total)} "
+        f"{name} free"
+        for name, total in sorted(found["total"].items())
+        if not name.startswith("accelerator_type:")
+    ]
+    return ", ".join(parts)
+
+
+def _amount(name: str, amount: float) -> str:
+    return in_bytes(int(amount)) if name == "memory" else f"{amount:g}"
+
+
+def _functions(groups: Sequence[FunctionsFound]) -> RenderableType:
+    rows = [
+        (
+            group["resources"] or "nothing",
+            str(group["running"]),
+            str(group["waiting"]),
+            " ".join(map(str, group["pids"])) or NOTHING,
+        )
+        for group in groups
+    ]
+    return table(
+        ["functions that ask", "running", "waiting", "pids"],
+        rows,
+        right={"running", "waiting"},
+    )
+
+
+def _reasons(found: RuntimeFound) -> Iterable[RenderableType]:
+    """Says who waits, for what, and who has it."""
+    said = [actor["why"] for actor in found["actors"] if actor["why"]]
+    if said:
+        yield Text("\n".join(["Who waits:", *(f"  {why}" for why in said), ""]))
+    # What has a reason of its own is told above.
+    told = {actor["label"] for actor in found["actors"] if actor["why"]}
+    others = [f"  {w}" for w in found["in_line"] if w.partition(": ")[0] not in told]
+    if others:
+        more = found["in_line_count"] - len(found["in_line"])
+        rest = [f"  and {more} more"] if more else []
+        yield Text("\n".join(["In line:", *others, *rest, ""]))
+    deaths = [
+        f"  {actor['label']}: {actor['death'].splitlines()[0]}"
+        for actor in found["actors"]
+        if actor["death"]
+    ]
+    if deaths:
+        yield Text("\n".join(["How they ended:", *deaths, ""]))
+
+
+def stuck_text(stuck: Stuck) -> str:
+    """Says in words that a loop does not answer, and where its thread stands."""
+    if not stuck["is_running"]:
+        head = "Its event loop is not running: nothing in this runtime goes on."
+    else:
+        bound = "for" if stuck["is_exact"] else "for at least"
+        head = (
+            f"Its event loop has been blocked {bound} {stuck['seconds']:.1f} s. "
+            "Its thread stands, the latest call last, at"
+        )
+    lines = [head]
+    for frame in stuck["frames"]:
+        lines.append(f"  {frame['file']}:{frame['line']} in {frame['function']}")
+        if frame["code"]:
+            lines.append(f"    {frame['code']}")
+    return "\n".join([*lines, ""])
