@@ -220,11 +220,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     stack = commands.add_parser(
         "stack",
-        help="show where the threads of an actor, or of the program, stand",
+        help="show where the threads and tasks of an actor, or of the program, stand",
         description="Shows where the threads of an actor's process stand, also when "
-        "they are stuck in a library written in C; or those of the program itself, and "
-        "the tasks of its event loop, also when that is blocked. What is your own code "
-        "comes first.",
+        "they are stuck in a library written in C, and the tasks of its event loops, "
+        "also when those are blocked by Python code; or those of the program itself. "
+        "What is your own code comes first.",
         epilog="examples: actorlib stack m1; actorlib stack owner --all",
     )
     _about_a_runtime(stack)

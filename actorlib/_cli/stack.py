@@ -14,7 +14,7 @@ from actorlib._cli.choosing import find_actor, title_of
 from actorlib._cli.pages import console
 from actorlib._door.client import ask, ask_loop, named_process, the_runtime
 from actorlib._door.protocol import BLOCKED
-from actorlib._door.worker_stacks import worker_threads
+from actorlib._door.worker_stacks import worker_tasks, worker_threads
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from actorlib._door.addresses import Address
 
 _PATIENCE = 2.0
+_RUNS_CALLS = "AsyncExecutor."
 OWNER = "owner"
 """The word for the program itself, in place of an actor."""
 
@@ -46,20 +47,27 @@ class ThreadFound(TypedDict):
 
 
 class TaskFound(TypedDict):
-    """A task of the owner's loop; each frame awaits the one behind it."""
+    """A task of an event loop; each frame awaits the one behind it.
+
+    ``method`` and ``call`` say which call of an actor it is of; empty for others.
+    """
 
     name: str
     coroutine: str
+    is_running: bool
+    method: str
+    call: str
     frames: list[FrameFound]
 
 
 class Stacks(TypedDict):
-    """Where a process stands; ``tasks`` is empty for a worker, which tells of none."""
+    """Where a process stands; ``tasks_missing`` says why tasks are not told of."""
 
     pid: int
     title: str
     threads: list[ThreadFound]
     tasks: list[TaskFound]
+    tasks_missing: str
 
 
 def show(
@@ -93,11 +101,13 @@ def show(
 
 def _owners(address: Address) -> Stacks:
     told: Any = ask(address, "stack").value
+    tasks: Any = [{**task, "method": "", "call": ""} for task in told["tasks"]]
     return {
         "pid": told["pid"],
         "title": named_process(address.pid),
         "threads": told["threads"],
-        "tasks": told["tasks"],
+        "tasks": tasks,
+        "tasks_missing": "",
     }
 
 
@@ -113,7 +123,15 @@ def _workers(address: Address, word: str) -> Stacks:
         if not pid:
             raise RuntimeNotFoundError(f"{title} has no process yet: {row['why']}")
     threads: Any = worker_threads(pid, title)
-    return {"pid": pid, "title": title, "threads": threads, "tasks": []}
+    tasks: Any
+    tasks, missing = worker_tasks(pid, title, threads)
+    return {
+        "pid": pid,
+        "title": title,
+        "threads": threads,
+        "tasks": tasks,
+        "tasks_missing": missing,
+    }
 
 
 def text_of(found: Stacks, *, has_all: bool = False) -> str:
@@ -129,9 +147,21 @@ def text_of(found: Stacks, *, has_all: bool = False) -> str:
         lines.append(f"\nthread {thread['name']}{number}")
         lines += _frames(thread["frames"], has_all=has_all)
     for task in found["tasks"]:
-        lines.append(f"\ntask {task['name']}: {task['coroutine']}")
+        state = ", which runs now" if task["is_running"] else ""
+        lines.append(f"\ntask {task['name']}: {_work_of(task)}{state}")
         lines += _frames(task["frames"], has_all=has_all)
+    if found["tasks_missing"]:
+        lines.append(f"\ntasks are missing: {found['tasks_missing']}")
     return "\n".join(lines)
+
+
+def _work_of(task: TaskFound) -> str:
+    if not task["method"]:
+        return task["coroutine"]
+    call = f"call {task['call']} of {task['method']}"
+    # What runs the calls is ours; what they have started has a name of the user's.
+    is_call = task["coroutine"].startswith(_RUNS_CALLS)
+    return call if is_call else f"{task['coroutine']} in {call}"
 
 
 def _frames(frames: Sequence[FrameFound], *, has_all: bool) -> Iterator[str]:

@@ -39,5 +39,6 @@ In reading order:
 * ``forking``: gives a forked child's event loop descriptors of its own.
 * ``runtime_portal``: runs an engine's methods on its loop, whichever thread calls them.
 * ``log``: warnings of the owner's that belong to no call.
+* ``awaited_frames``: where a coroutine stands, for who looks at tasks.
 * ``own_files``: how the paths of our own files begin, whose frames tell a user nothing.
 """

@@ -12,6 +12,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from actorlib._core.awaited_frames import MOST_FRAMES, awaited_frames
 from actorlib._core.own_files import OWN_FILES
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-MOST_FRAMES: Final = 100
 MOST_TASKS: Final = 1000
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120  # no pathlib in the owner
 _INSTALLED = ("site-packages", "dist-packages")
@@ -73,17 +73,18 @@ def threads() -> list[Row]:
                     "frames": _frames_of(frame),
                 }
             )
-    return _users_first(found)
+    return users_first(found)
 
 
 def tasks(loop: asyncio.AbstractEventLoop) -> list[Row]:
     """Lists the tasks of a loop that are not done, users' first.
 
     Returns:
-        For each its ``name``, its ``coroutine``, and its ``frames``: those that wait
-        for one another, the outermost first.
+        For each its ``name``, its ``coroutine``, whether it runs now, and its
+        ``frames``: those that wait for one another, the outermost first.
     """
     found: list[Row] = []
+    current = asyncio.current_task(loop)
     for task in asyncio.all_tasks(loop):
         coroutine: Any = task.get_coro()
         name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
@@ -91,13 +92,15 @@ def tasks(loop: asyncio.AbstractEventLoop) -> list[Row]:
             {
                 "name": task.get_name(),
                 "coroutine": str(name),
-                "frames": _awaiting(coroutine),
+                "is_running": task is current,
+                "frames": _rows(awaited_frames(coroutine)),
             }
         )
-    return _users_first(found)[:MOST_TASKS]
+    return users_first(found)[:MOST_TASKS]
 
 
-def _users_first(rows: list[Row]) -> list[Row]:
+def users_first(rows: list[Row]) -> list[Row]:
+    """Puts those first that have a frame of the user's own."""
     return sorted(
         rows,
         key=lambda row: (not any(f["is_users"] for f in row["frames"]), row["name"]),
@@ -122,23 +125,6 @@ def _frames_of(frame: FrameType | None) -> list[Row]:
         found.append(frame)
         frame = frame.f_back
     return _rows(reversed(found))
-
-
-def _awaiting(coroutine: Any) -> list[Row]:
-    """The frames of a coroutine and of what it waits for, and that waits for."""
-    found: list[FrameType] = []
-    while coroutine is not None and len(found) < MOST_FRAMES:
-        frame = _first(coroutine, "cr_frame", "gi_frame", "ag_frame")
-        if frame is None:
-            break
-        found.append(frame)
-        coroutine = _first(coroutine, "cr_await", "gi_yieldfrom", "ag_await")
-    return _rows(found)
-
-
-def _first(thing: object, *names: str) -> Any:
-    found = (getattr(thing, name, None) for name in names)
-    return next((value for value in found if value is not None), None)
 
 
 def _rows(frames: Iterable[FrameType]) -> list[Row]:

@@ -5,30 +5,41 @@ stack there (``_worker/stack_file.py``). Each thread is sent that signal by itse
 writes about itself alone: to walk over the frames of a thread that runs meanwhile could
 crash the process. What is waited for is told by the kernel: a thread has written when
 it neither has the signal before it nor keeps it blocked, as it does while handling it.
+
+The tasks of its loops are written by its main thread alone, as a line of JSON, in
+Python: it is waited for until that is there.
 """
 
 from __future__ import annotations
 
 import ctypes
 import fcntl
+import json
 import linecache
 import os
 import re
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._door.processes import usage
-from actorlib._door.stacks import is_users
+from actorlib._door.stacks import is_users, users_first
 from actorlib.exceptions import RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
 
 _NAME = re.compile(r"/memfd:actorlib-stacks-(\d+) \(deleted\)")
 _FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
+_OF_LOOPS = ("/asyncio/base_events.py", "/_worker/async_executor.py")
+"""What is on the stack of a thread that runs an event loop."""
 _BEGINNING = ("<string>", "<module>")
 """What every worker comes from that was not started by a module."""
 _PATIENCE = 2.0
 _MOMENT = 0.02
+_MEANWHILE = 0.3
+"""Seconds after which the main thread is interrupted, if it waits in Python."""
 _PAUSE = 0.001
 _tgkill = getattr(ctypes.CDLL(None), "tgkill", None)  # glibc has it from 2.30 on
 
@@ -57,22 +68,128 @@ def worker_threads(pid: int, title: str) -> list[Row]:
     Raises:
         RuntimeUnreachableError: It cannot be asked, or does not answer in time.
     """
+    with _opened(pid, title) as (file, number):
+        found: list[Row] = []
+        for thread in sorted(map(int, os.listdir(f"/proc/{pid}/task"))):  # noqa: PTH208  # names
+            frames = _asked(file, pid, thread, number, title)
+            if frames:
+                found.append(
+                    {"name": _name(pid, thread), "number": thread, "frames": frames}
+                )
+        return found
+
+
+def worker_tasks(pid: int, title: str, threads: Sequence[Row]) -> tuple[list[Row], str]:
+    """Lists the tasks of the event loops of a worker, users' first.
+
+    Args:
+        pid: The worker.
+        title: What messages call it.
+        threads: Where its threads stand. If none of them runs a loop, nothing is asked.
+
+    Returns:
+        For each its ``name``, ``coroutine``, ``frames``, ``is_running``, and the
+        ``method`` and the ``call`` that it is of, empty if it is of none; and why tasks
+        are missing, empty if none are.
+
+    Raises:
+        RuntimeUnreachableError: It cannot be asked.
+    """
+    if not any(runs_a_loop(thread) for thread in threads):
+        return [], ""
+    with _opened(pid, title) as (file, number):
+        gentle, interrupting = number - 1, number - 2
+        told = _asked_for_tasks(file, pid, gentle, _MEANWHILE)
+        if told is not None:
+            return told
+        mains = [thread for thread in threads if thread["number"] == pid]
+        waits = any(map(waits_in_python, mains))
+        told = _asked_for_tasks(file, pid, interrupting if waits else gentle, _PATIENCE)
+    return ([], _why_no_tasks(mains)) if told is None else told
+
+
+def _asked_for_tasks(
+    file: int, pid: int, number: int, patience: float
+) -> tuple[list[Row], str] | None:
+    """Asks the main thread of a worker; None if it does not answer in time."""
+    masks, bit = _masks(pid, pid), 1 << (number - 1)
+    if masks is None or masks.blocked & bit or not masks.caught & bit:
+        return [], "its main thread does not take the signal by which it tells them"
+    os.ftruncate(file, 0)
+    if _tgkill is None or _tgkill(pid, pid, number) != 0:
+        return [], "it cannot be sent the signal by which it tells them"
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        told = tasks_in(os.pread(file, os.fstat(file).st_size, 0), pid)
+        if told is not None:
+            return told
+        time.sleep(_PAUSE)
+    return None
+
+
+def waits_in_python(thread: Row) -> bool:
+    """Whether a thread waits where a signal may interrupt it: in Python, or in ours.
+
+    Python waits on after it. A library that the inmost frame has called need not.
+    """
+    return not thread["frames"][-1]["is_users"]
+
+
+def runs_a_loop(thread: Row) -> bool:
+    """Whether a thread runs an event loop, by its frames."""
+    return any(frame["file"].endswith(_OF_LOOPS) for frame in thread["frames"])
+
+
+def tasks_in(data: bytes, pid: int) -> tuple[list[Row], str] | None:
+    """Reads what the main thread of a worker has written; None before it has.
+
+    Args:
+        data: What is in the file.
+        pid: The worker. Another one, that was asked earlier, may write late.
+    """
+    for line in data.splitlines(keepends=True):
+        # Others are of another kind; and what a worker writes may be anything.
+        with suppress(ValueError, TypeError, LookupError):
+            told: Any = json.loads(line) if line.endswith(b"\n") else {}
+            if told["pid"] != pid:
+                continue
+            rows: list[Row] = [
+                {**row, "frames": [_frame(*frame) for frame in row["frames"]]}
+                for row in told["tasks"]
+            ]
+            more = told["left_out"]
+            return users_first(rows), f"{more} more are not shown" if more else ""
+    return None
+
+
+def _why_no_tasks(mains: Sequence[Row]) -> str:
+    where = [thread["frames"][-1] for thread in mains]
+    return (
+        f"its main thread, which alone can tell them, has run no Python for "
+        f"{_PATIENCE:g} s: it is in a library written in C, or waits for the system"
+    ) + "".join(f", in {at['function']} ({at['file']}:{at['line']})" for at in where)
+
+
+@contextmanager
+def _opened(pid: int, title: str) -> Generator[tuple[int, int]]:
+    """Opens the file of a worker, for who asks in the block, and nobody else.
+
+    Yields:
+        Its descriptor, and the signal that has a thread write there.
+    """
     place, number = _stack_file(pid, title)
-    with suppress(FileNotFoundError, ProcessLookupError):
+    try:
         file = os.open(place, os.O_RDWR | os.O_CLOEXEC)
         try:
             _lock(file, title)
-            found: list[Row] = []
-            for thread in sorted(map(int, os.listdir(f"/proc/{pid}/task"))):  # noqa: PTH208  # names
-                frames = _asked(file, pid, thread, number, title)
-                if frames:
-                    found.append(
-                        {"name": _name(pid, thread), "number": thread, "frames": frames}
-                    )
+            try:
+                yield file, number
+            finally:
+                os.ftruncate(file, 0)  # it is memory
         finally:
             os.close(file)
-        return found
-    raise RuntimeUnreachableError(f"{title} has ended while it was asked")
+    except (FileNotFoundError, ProcessLookupError):
+        raise RuntimeUnreachableError(f"{title} has ended while it was asked") from None
 
 
 def _stack_file(pid: int, title: str) -> tuple[str, int]:
@@ -150,18 +267,20 @@ def frames_in(text: str) -> list[Row]:
     """Reads what a thread has written: its frames, the outermost first."""
     found = [_FRAME.fullmatch(line) for line in text.splitlines()]
     return [
-        {
-            "file": frame[1],
-            "line": int(frame[2]) if frame[2].isdecimal() else 0,
-            "function": frame[3],
-            "code": linecache.getline(frame[1], int(frame[2])).strip()
-            if frame[2].isdecimal()
-            else "",
-            "is_users": is_users(frame[1]) and (frame[1], frame[3]) != _BEGINNING,
-        }
+        _frame(frame[1], int(frame[2]) if frame[2].isdecimal() else 0, frame[3])
         for frame in reversed(found)
         if frame
     ]
+
+
+def _frame(file: str, line: int, function: str) -> Row:
+    return {
+        "file": file,
+        "line": line,
+        "function": function,
+        "code": linecache.getline(file, line).strip() if line else "",
+        "is_users": is_users(file) and (file, function) != _BEGINNING,
+    }
 
 
 def _masks(pid: int, thread: int) -> _Masks | None:

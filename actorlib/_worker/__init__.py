@@ -14,6 +14,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``immortal``: has forks copy less, as they count no references to what they share.
 * ``os_process``: asks the kernel about processes, and ends them.
 * ``stack_file``: lets who may look see where the threads of a worker stand.
+* ``task_stacks``: writes down where its tasks stand, for the same.
 * ``startup``: makes the environment, the class and the object of the START frame.
 * ``cgroup``: has a worker join the cgroup that holds it to what its actor asked for.
 * ``framework_limits``: has frameworks keep to a share of a device.

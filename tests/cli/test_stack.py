@@ -14,7 +14,12 @@ from helpers.owners import Bell, Owner
 
 from actorlib._cli.stack import Stacks, text_of
 from actorlib._door.processes import usage
-from actorlib._door.worker_stacks import frames_in, worker_threads
+from actorlib._door.worker_stacks import (
+    frames_in,
+    tasks_in,
+    worker_tasks,
+    worker_threads,
+)
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -64,6 +69,47 @@ async def main():
         call = model.predict.remote()
         await asyncio.to_thread(listen)
         block()
+
+asyncio.run(main())
+"""
+
+
+LOOPED = """
+import asyncio, os, sys, threading
+import actorlib
+from helpers.owners import listen, tell
+
+@actorlib.remote
+class Model:
+    def __init__(self, path):
+        self.bell = os.open(path, os.O_WRONLY)
+
+    def pid(self):
+        return os.getpid()
+
+    async def wait(self):
+        self.child = asyncio.create_task(self.help_out(), name="helper")
+        await asyncio.Event().wait()
+
+    async def help_out(self):
+        os.write(self.bell, b"0\\n")
+        await asyncio.Event().wait()
+
+    async def predict(self):
+        self.stand_still()
+
+    def stand_still(self):
+        os.write(self.bell, b"0\\n")
+        threading.Event().wait()
+
+async def main():
+    async with actorlib.init(num_cpus=4, grace=0):
+        model = Model.options(name="m1").remote(sys.argv[1])
+        tell(await model.pid.remote())
+        waits = model.wait.remote()
+        await asyncio.to_thread(listen)
+        stands = model.predict.remote()
+        await asyncio.to_thread(listen)
 
 asyncio.run(main())
 """
@@ -159,6 +205,38 @@ class TestWorker:
 
         assert functions(after[0]) == ["predict", "stand_in_c"]
 
+    def test_stack_when_an_actor_has_a_loop_then_its_tasks_though_it_is_blocked(
+        self, tmp_path: Path, bell: Bell
+    ) -> None:
+        with Owner(LOOPED, bell.path, folder=tmp_path) as owner:
+            pid = owner.told()
+            bell.heard()
+
+            idle, missing = worker_tasks(pid, "it", worker_threads(pid, "it"))
+            owner.go_on()
+            bell.heard()
+            threads = worker_threads(pid, "it")
+            blocked, still_missing = worker_tasks(pid, "it", threads)
+            page = actorlib("stack", "m1", "--pid", str(owner.pid))
+            owner.go_on()
+            assert owner.end() == 0
+
+        assert (missing, still_missing) == ("", "")
+        by_name = {task["name"]: task for task in idle}
+        helper = by_name.pop("helper")
+        (wait,) = by_name.values()
+        assert functions(helper) == ["help_out"]
+        assert (wait["method"], functions(wait)) == ("wait", ["wait"])
+        assert len(wait["call"]) == 32
+        (runs,) = [task for task in blocked if task["is_running"]]
+        assert (runs["method"], functions(runs)) == (
+            "predict",
+            ["predict", "stand_still"],
+        )
+        assert len(blocked) == 3
+        assert functions(threads[0]) == ["predict", "stand_still"]
+        assert f"call {runs['call']} of predict, which runs now" in page.stdout
+
     def test_stack_when_a_process_has_no_such_file_then_it_gets_no_signal(self) -> None:
         with subprocess.Popen(["sleep", "100"]) as other:
             with pytest.raises(RuntimeUnreachableError, match="it shows no stacks"):
@@ -209,6 +287,7 @@ def test_page_when_frames_are_others_then_counted_but_for_the_last() -> None:
         "title": "Model (pid 1)",
         "threads": [{"name": "main thread", "number": 1, "frames": frames}],
         "tasks": [],
+        "tasks_missing": "",
     }
 
     assert text_of(found).splitlines() == [
@@ -221,3 +300,55 @@ def test_page_when_frames_are_others_then_counted_but_for_the_last() -> None:
         "  f.py:1 in acquire",
     ]
     assert text_of(found, has_all=True).count("f.py:1 in ") == 5
+
+
+def test_tasks_when_a_worker_has_written_then_its_own_and_users_first() -> None:
+    task = {
+        "name": "a",
+        "frames": [[os.__file__, 3, "inner"]],
+        "method": "",
+        "call": "",
+    }
+    ours = {**task, "name": "b", "frames": [[__file__, 1, "ours"]]}
+    line = json.dumps({"pid": 7, "tasks": [task], "left_out": 0}).encode() + b"\n"
+    own = json.dumps({"pid": 8, "tasks": [task, ours], "left_out": 2}).encode() + b"\n"
+
+    assert tasks_in(b"", 8) is None
+    assert tasks_in(line + own[:-1], 8) is None
+    told = tasks_in(b"Stack (most recent call first):\n" + line + own, 8)
+
+    assert told is not None
+    rows, missing = told
+    assert [row["frames"][0]["function"] for row in rows] == ["ours", "inner"]
+    assert missing == "2 more are not shown"
+
+
+def test_page_when_tasks_are_told_then_their_calls_and_why_some_are_missing() -> None:
+    def task(name: str, coroutine: str, method: str, *, is_running: bool) -> Any:
+        return {
+            "name": name,
+            "coroutine": coroutine,
+            "is_running": is_running,
+            "method": method,
+            "call": "0a1b" if method else "",
+            "frames": [frame("f", is_users=True)],
+        }
+
+    found: Stacks = {
+        "pid": 1,
+        "title": "Model (pid 1)",
+        "threads": [],
+        "tasks": [
+            task("T1", "AsyncExecutor._run_async", "predict", is_running=True),
+            task("T2", "Model.child", "predict", is_running=False),
+            task("T3", "Model.other", "", is_running=False),
+        ],
+        "tasks_missing": "it is stuck",
+    }
+
+    assert [line for line in text_of(found).splitlines() if "task" in line] == [
+        "task T1: call 0a1b of predict, which runs now",
+        "task T2: Model.child in call 0a1b of predict",
+        "task T3: Model.other",
+        "tasks are missing: it is stuck",
+    ]

@@ -1,0 +1,138 @@
+"""Writes down where the tasks of this process stand, for who asks from outside.
+
+It runs in a handler of a signal, so between two steps of whatever the main thread does:
+it waits for nothing, and imports nothing that a loop has not brought.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from actorlib._core.awaited_frames import MOST_FRAMES, awaited_frames
+from actorlib._core.current_call import running
+from actorlib._core.engine import find_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import FrameType
+
+Row = dict[str, Any]
+
+MOST_TASKS: Final = 1000
+
+_RUNNERS = ("run", "run_forever", "run_until_complete", "serve", "_run_loop")
+"""What runs a loop for long, and has it at hand as one of ``_NAMES``."""
+_NAMES = ("self", "loop", "methods")
+_FILES = ("/asyncio/", "/_worker/async_executor.py")
+
+
+def write_tasks(file: int, stack: FrameType | None) -> None:
+    """Writes the tasks of all loops as one line.
+
+    Args:
+        file: The descriptor of a file, to whose end it is written.
+        stack: Where this thread stands.
+    """
+    tasks = [task for loop in _loops() for task in asyncio.all_tasks(loop)]
+    told = {
+        "pid": os.getpid(),
+        "tasks": [_row(task, stack) for task in islice(tasks, MOST_TASKS)],
+        "left_out": max(0, len(tasks) - MOST_TASKS),
+    }
+    data = memoryview(f"{json.dumps(told)}\n".encode())
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _row(task: asyncio.Task[Any], stack: FrameType | None) -> Row:
+    coroutine: Any = task.get_coro()
+    is_running = asyncio.current_task(task.get_loop()) is task
+    frames = awaited_frames(coroutine)
+    if is_running and frames:
+        # What it has called is on the stack, if it runs on this thread.
+        frames = _called_by(frames[0], stack) or frames
+    number, method = _call_of(task, frames)
+    return {
+        "name": task.get_name(),
+        "coroutine": getattr(coroutine, "__qualname__", type(coroutine).__qualname__),
+        "is_running": is_running,
+        "method": method,
+        "call": f"{_worker_id()}{number:016x}" if number else "",
+        "frames": [
+            (
+                frame.f_code.co_filename,
+                frame.f_lineno or frame.f_code.co_firstlineno,
+                frame.f_code.co_name,
+            )
+            for frame in frames
+        ],
+    }
+
+
+def _called_by(outermost: FrameType, stack: FrameType | None) -> list[FrameType]:
+    """The frames of a stack from one on, the outermost first; none if it has not it."""
+    found: list[FrameType] = []
+    while stack is not None:
+        found.append(stack)
+        if stack is outermost:
+            return found[::-1][:MOST_FRAMES]
+        stack = stack.f_back
+    return []
+
+
+def _call_of(task: asyncio.Task[Any], frames: Iterable[FrameType]) -> tuple[int, str]:
+    """Says of which call a task is: its number and its method; 0 if of none."""
+    for frame in frames:
+        code = frame.f_code
+        is_ours = code.co_filename.endswith(_FILES[1])
+        if is_ours and code.co_name in ("_run_async", "_run_scalars"):
+            called = frame.f_locals.get("frame")
+            return (called[1], called[2]) if called else (0, "")
+        break
+    # What a call has started is of it, too. Python 3.11 does not tell.
+    context = getattr(task, "get_context", None)
+    call = None if context is None else context().get(running)
+    return (0, "") if call is None else (call[0], call[1])
+
+
+def _worker_id() -> str:
+    engine: Any = find_engine()
+    return "" if engine is None else engine.context.worker_id
+
+
+def _loops() -> Iterator[asyncio.AbstractEventLoop]:
+    """Finds the loops that run in this process, on whichever thread."""
+    found: dict[int, asyncio.AbstractEventLoop] = {}
+    own = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    if own is not None:
+        found[id(own)] = own
+    frames = sys._current_frames().values()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what it is for
+    for inmost in frames:
+        frame: FrameType | None = inmost
+        while frame is not None:
+            for loop in _loops_of(frame):
+                found[id(loop)] = loop
+            frame = frame.f_back
+    return iter(found.values())
+
+
+def _loops_of(frame: FrameType) -> Iterator[asyncio.AbstractEventLoop]:
+    """The loop that a frame runs. Of others the locals are not looked at.
+
+    To look at them has Python keep what they were then until the function returns.
+    """
+    code = frame.f_code
+    if code.co_name not in _RUNNERS or not any(f in code.co_filename for f in _FILES):
+        return
+    for name in _NAMES:
+        value = frame.f_locals.get(name)
+        if isinstance(value, asyncio.Runner):
+            value = value.get_loop()
+        loop = getattr(value, "loop", value)
+        if isinstance(loop, asyncio.AbstractEventLoop):
+            yield loop
