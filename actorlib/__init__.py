@@ -20,6 +20,7 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.actor_lookup import get_actor, list_actors, list_named_actors
     from actorlib._api.actor_pool import ActorPool
     from actorlib._api.as_completed import Results, as_completed
+    from actorlib._api.batching import batch
     from actorlib._api.call_batch import Batch
     from actorlib._api.decorators import ActorClass, remote
     from actorlib._api.inspection import Failure, inspect_serializability
@@ -134,6 +135,7 @@ _LATE = {
     "Waiting": "_api.waiting",
     "WorkerGroupInfo": "_core.snapshot",
     "as_completed": "_api.as_completed",
+    "batch": "_api.batching",
     "cancel": "_runtime",
     "close": "_core.hooks",
     "deregister_serializer": "_core.serializers",
@@ -230,6 +232,7 @@ __all__ = [
     "WorkerGroupInfo",
     "__version__",
     "as_completed",
+    "batch",
     "cancel",
     "close",
     "deregister_serializer",

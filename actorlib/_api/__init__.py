@@ -10,6 +10,7 @@ In reading order:
 * ``actor_handle``: ``ActorHandle`` and the methods that it offers.
 * ``result_parts``: the parts of a result, each a ref: ``options(num_returns=2)``.
 * ``call_batch``: many calls of one method in few frames: ``handle.method.map(items)``.
+* ``batching``: ``@batch``: many calls of one method are one in its actor.
 * ``remote_function``: ``@remote`` on a function: each call runs in some worker.
 * ``placement_group``: bundles that are reserved all or nothing, and actors in them.
 * ``actor_lookup``: finds actors by name, and lists all of them.

@@ -1,0 +1,217 @@
+"""Gathers calls of a method into one: ``@batch`` on a method of an actor.
+
+It lives wholly in the actor: its callers call a method with one argument, and know
+nothing of it. One batch runs at a time, so what comes meanwhile is the next one, which
+is the larger the busier the actor is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from actorlib._core.public import public
+from actorlib._core.validation import check_count, check_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+S = TypeVar("S")
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LINE = "__actorlib_batch_{}__"
+
+
+@public("actorlib")
+def batch(
+    *, max_size: int = 32, wait: float = 0.005
+) -> Callable[
+    [Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]]],
+    Callable[[S, T], Coroutine[Any, Any, R]],
+]:
+    """Has a method of an actor work on many calls at once.
+
+    The method takes a list and returns one result for each item, in order. Callers call
+    it with one item and get their own result. The actor has an event loop then, as one
+    with ``async def`` methods has: the method itself may be plain, and blocks that loop
+    while it computes, or ``async def``. One batch runs at a time; calls that come
+    meanwhile are in the next one. A call that is cancelled while it waits is left out.
+
+    An exception among the results is raised for that caller alone; one that the method
+    raises, for all callers of the batch.
+
+    Args:
+        max_size: The most calls in a batch, 1 or more; as many begin it at once. It is
+            at most the actor's ``max_concurrency``, else fewer calls are gathered.
+            Default: 32.
+        wait: Seconds that the first call of a batch waits for others, 0 or more; 0
+            gathers what is there already. Default: 0.005.
+
+    Returns:
+        The decorator.
+
+    Raises:
+        TypeError: An argument has the wrong type, or what is decorated is no method
+            with one argument.
+        ValueError: An argument is out of range.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Model:
+        ...     @actorlib.batch(max_size=32)
+        ...     def predict(self, inputs):
+        ...         return [2 * x for x in inputs]
+        >>> model = Model.remote()
+        >>> await model.predict.remote(21)
+        42
+    """
+    check_count("max_size", max_size, 1)
+    check_seconds("wait", wait)
+
+    def decorate(
+        method: Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]],
+    ) -> Callable[[S, T], Coroutine[Any, Any, R]]:
+        _check(method)
+        name = _LINE.format(method.__name__)
+
+        @functools.wraps(method)
+        async def call_one(self: S, item: T) -> R:
+            line: _Line | None = getattr(self, name, None)
+            if line is None:
+                work = functools.partial(method, self)
+                line = _Line(method.__qualname__, work, max_size, wait)
+                # Past a ``__setattr__`` of the user's, which may refuse it.
+                object.__setattr__(self, name, line)
+            return cast("R", await line.add(item))
+
+        return call_one
+
+    return decorate
+
+
+def _check(method: object) -> None:
+    if not inspect.isfunction(method):
+        raise TypeError(
+            f"@batch takes a method of a class, not {method!r} "
+            f"({type(method).__name__}); write @actorlib.batch() with brackets"
+        )
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        raise TypeError(
+            f"@batch takes a method that returns a list, and {method.__qualname__} is "
+            "a generator"
+        )
+    try:
+        inspect.signature(method).bind(None, [])
+    except TypeError as error:
+        raise TypeError(
+            f"@batch calls {method.__qualname__} with a list of items and nothing "
+            f"else: {error}"
+        ) from None
+
+
+class _Waiting(NamedTuple):
+    """A call that waits for its result."""
+
+    item: Any
+    answer: asyncio.Future[Any]
+
+
+class _Line:
+    """The calls of one method of one actor that wait for their batch."""
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[list[Any]], Any],
+        max_size: int,
+        wait: float,
+    ) -> None:
+        self._name = name
+        self._work = work
+        self._max_size = max_size
+        self._wait = wait
+        self._waiting: list[_Waiting] = []
+        self._timer: asyncio.Handle | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._is_due = False
+
+    async def add(self, item: object) -> Any:
+        """Has an item worked on with others; gives its result."""
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(item, loop.create_future())
+        self._waiting.append(waiting)
+        if self._timer is None:
+            self._timer = loop.call_later(self._wait, self._come_due)
+        self._begin()
+        try:
+            return await waiting.answer
+        except asyncio.CancelledError:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+            raise
+
+    def _come_due(self) -> None:
+        self._is_due = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begins a batch if it is time and none runs."""
+        is_time = self._is_due or len(self._waiting) >= self._max_size
+        if self._running is not None or not is_time:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._is_due = False
+        batch = self._waiting[: self._max_size]
+        del self._waiting[: self._max_size]
+        loop = asyncio.get_running_loop()
+        if self._waiting:  # those have waited for others already
+            self._timer = loop.call_soon(self._come_due)
+        if batch:
+            self._running = loop.create_task(self._run(batch))
+
+    async def _run(self, batch: list[_Waiting]) -> None:
+        try:
+            _answer(batch, await self._results([item for item, _ in batch]))
+        except Exception as error:  # noqa: BLE001  # the user's code
+            for _, answer in batch:
+                if not answer.done():
+                    answer.set_exception(error)
+        finally:
+            for _, answer in batch:
+                answer.cancel()  # those that have none by now
+            self._running = None
+            self._begin()
+
+    async def _results(self, items: list[Any]) -> list[Any]:
+        results = self._work(items)
+        if inspect.isawaitable(results):
+            results = await results
+        try:
+            listed = list(results)
+        except TypeError:
+            kind = type(results).__name__
+            raise TypeError(
+                f"{self._name}() is to return a list with a result for each of its "
+                f"{len(items)} items, not {kind}"
+            ) from None
+        if len(listed) != len(items):
+            raise ValueError(
+                f"{self._name}() has returned {len(listed)} results for {len(items)} "
+                "items: it is to return one for each, in order"
+            )
+        return listed
+
+
+def _answer(batch: list[_Waiting], results: list[Any]) -> None:
+    for (_, answer), result in zip(batch, results, strict=True):
+        if answer.done():
+            continue
+        if isinstance(result, Exception):
+            answer.set_exception(result)
+        else:
+            answer.set_result(result)
