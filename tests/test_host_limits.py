@@ -17,7 +17,7 @@ from helpers.scripted import scripted
 import actorlib
 from actorlib._enforcement import host_cgroups
 from actorlib._enforcement.delegation import Delegation
-from actorlib._enforcement.host_cgroups import HostCgroups
+from actorlib._enforcement.host_cgroups import HostCgroups, Leaf
 from actorlib._owner import machine
 from actorlib._processes.launcher import ProcessExit
 from actorlib.accelerators import Host
@@ -267,7 +267,7 @@ def test_leaf_when_its_worker_has_children_then_the_kernel_ends_all(
 
 async def _leave(leaf: Path) -> None:
     cgroups = HostCgroups(Host())
-    cgroups._leaves[1], cgroups._memory[1] = str(leaf), 0
+    cgroups._leaves[1] = Leaf(str(leaf))
     cgroups.left(1)
     await cgroups.aclose()
 

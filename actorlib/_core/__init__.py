@@ -38,6 +38,7 @@ In reading order:
 * ``loop_thread``: calls functions on an event loop that another thread runs.
 * ``forking``: gives a forked child's event loop descriptors of its own.
 * ``runtime_portal``: runs an engine's methods on its loop, whichever thread calls them.
+* ``cgroup_names``: how the cgroups of a program are called, by which it is known whose.
 * ``log``: warnings of the owner's that belong to no call.
 * ``awaited_frames``: where a coroutine stands, for who looks at tasks.
 * ``own_files``: how the paths of our own files begin, whose frames tell a user nothing.

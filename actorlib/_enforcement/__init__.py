@@ -12,7 +12,8 @@ file here, and none of them decides who gets what:
 * ``mps_keeper``: the process that keeps the daemon, and ends it with the owner.
 * ``enforcement``: what a runtime has of all that, found out once, and asked per lease.
 * ``delegation``: finds out whether this program may limit its processes by cgroup.
-* ``host_cgroups``: has the kernel hold workers to their memory and CPUs of the host.
+* ``host_cgroups``: has workers held to what they asked for by cgroups of their own.
+* ``device_cgroups``: has NVIDIA's driver hold cgroups to their memory of devices.
 * ``process_stat``: reads what the kernel says of a process.
 * ``resident``: judges whether a worker has more of the host's memory than it asked for.
 * ``resident_watch``: looks every few seconds at the host's memory that workers have.

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from actorlib._core.cgroup_names import OWNER, PREFIX
 from actorlib._enforcement.process_stat import read_stat
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 ROOT = "/sys/fs/cgroup"
 CONTROLLERS = ("memory", "cpu")
-LEAF = "actorlib-"
-"""How the names of our cgroups begin; then come the owner's process id, when it began,
-in ticks of the kernel's clock, and what the cgroup is for."""
 _WAY_OUT = (
     "systemd-run --user --scope -p Delegate=yes -- python ... starts a program in a "
     "cgroup of its own"
@@ -37,11 +35,14 @@ class Delegation(NamedTuple):
         faults: Why a controller cannot be had, by its name; empty if it can.
         is_root: Whether that is the machine's root, which may hold processes and
             limits side by side.
+        fault: Why none can be made there at all; empty if one can, maybe without
+            controllers.
     """
 
     base: str
     faults: dict[str, str]
     is_root: bool = False
+    fault: str = ""
 
 
 def find_delegation(host: Host) -> Delegation:
@@ -52,7 +53,7 @@ def find_delegation(host: Host) -> Delegation:
     """
     base, fault = _base(host)
     if fault:
-        return Delegation("", dict.fromkeys(CONTROLLERS, fault))
+        return Delegation("", dict.fromkeys(CONTROLLERS, fault), fault=fault)
     there = (host.read_text(f"{base}/cgroup.controllers") or "").split()
     enabled = (host.read_text(f"{base}/cgroup.subtree_control") or "").split()
     # The machine's root alone has no such file.
@@ -70,7 +71,7 @@ def find_delegation(host: Host) -> Delegation:
         )
         for name in CONTROLLERS
     }
-    return Delegation(base, faults, is_root)
+    return Delegation(base, faults, is_root, fault)
 
 
 def own_origin(host: Host, process: str = "self") -> tuple[int, int]:
@@ -113,7 +114,7 @@ def _base(host: Host) -> tuple[str, str]:
         return "", "/proc/self/cgroup names no cgroup of version 2"
     base = f"{ROOT}{path}".rstrip("/")
     above, _, name = base.rpartition("/")
-    if name.startswith(LEAF) and name.endswith("-owner"):
+    if name.startswith(PREFIX) and name.endswith(OWNER):
         base = above  # an earlier runtime of this program has made room
     if "/../" in f"{path}/" or host.read_text(f"{base}/cgroup.controllers") is None:
         return "", (

@@ -27,7 +27,7 @@ from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.resources import Resources
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from actorlib.accelerators.inventory import Inventory
 
 INLINE = "inline actors are threads of this process, which has one limit for all"
-_NO_CGROUP = (
-    "this version limits the host's memory and CPUs by cgroup, not those of devices"
-)
 
 
 class Enforcement:
@@ -59,8 +56,8 @@ class Enforcement:
         default: As given.
         facts: As given.
         gpus: Sees to those on devices that NVML knows; None where there are none.
-        cgroups: The cgroups that hold workers to what they ask of the host, once
-            somebody has asked for them; else None.
+        cgroups: The cgroups that hold workers to what they ask for, once somebody has
+            asked for them; else None.
     """
 
     def __init__(
@@ -212,6 +209,17 @@ class Enforcement:
             return None
         return next((share for share in lease.shares if share.units < UNITS), None)
 
+    def cgroup_shares(self, lease: Lease, options: ActorOptions) -> tuple[Share, ...]:
+        """Gives the shares that are to hold by cgroup.
+
+        Args:
+            lease: What is held.
+            options: What is asked.
+        """
+        if (options.enforcement or self.default) != CGROUP:
+            return ()
+        return tuple(share for share in lease.shares if share.units < UNITS)
+
     def refusal(
         self, label: str, options: ActorOptions, request: Resources
     ) -> str | None:
@@ -353,11 +361,19 @@ class Enforcement:
         """Forgets in a fork what is the parent's."""
         if self.gpus is not None:
             self.gpus.close_in_fork()
+        if self.cgroups is not None:
+            self.cgroups.close_in_fork()
 
-    def abandon(self) -> None:
-        """Ends what runs beside the loop, where that is closed."""
+    def abandon(self) -> Callable[[], None] | None:
+        """Ends what runs beside the loop, where that is closed.
+
+        Returns:
+            Removes what is left when no worker is any more, and blocks; None if there
+            is nothing.
+        """
         if self.gpus is not None:
             self.gpus.abandon()
+        return None if self.cgroups is None else self.cgroups.abandon()
 
     async def aclose(self) -> None:
         """Leaves nothing running."""
@@ -389,20 +405,18 @@ def find_facts(
         return Facts(workers=INLINE)
     from actorlib._enforcement.mps import mps_fault  # noqa: PLC0415  # many share no device
 
-    return Facts(
-        processes=_processes_fault(host, devices),
-        mps=mps_fault(host),
-        device_cgroup=_NO_CGROUP,
-    )
-
-
-def _processes_fault(host: Host, devices: Iterable[Device]) -> str:
     found = [device for device in devices if device.source == "NVML"]
     if not found:
-        return "NVML has found no device here"
+        nothing = "NVML has found no device here"
+        return Facts(processes=nothing, mps=mps_fault(host), device_cgroup=nothing)
+    from actorlib._enforcement.device_cgroups import device_cgroup_fault  # noqa: PLC0415  # few machines need it
     from actorlib._enforcement.gpu_watch import processes_fault  # noqa: PLC0415  # few machines need it
 
-    return processes_fault(host, found)
+    return Facts(
+        processes=processes_fault(host, found),
+        mps=mps_fault(host),
+        device_cgroup=device_cgroup_fault(host),
+    )
 
 
 def find_packages(host: Host, path: Iterable[str]) -> Packages:

@@ -1,4 +1,4 @@
-"""Has the kernel hold workers to the host's memory and CPUs that they asked for.
+"""Has workers held to what they asked for by cgroup: memory and CPUs, and devices.
 
 Each worker of an actor or function with ``enforcement="cgroup"`` gets a leaf cgroup of
 its own, below the cgroup that the owner is in: so what limits the program as a whole
@@ -11,9 +11,11 @@ beside those of the workers, which has no limits. They stay there until they end
 nobody could move back while another runtime of the program still has leaves.
 
 A worker makes its leaf and joins it before any of the user's code is imported
-(``_worker/cgroup``), so whatever it starts is in there, too. When it is gone its leaf
-is emptied and removed. Leaves of owners that were killed are removed by the next
-runtime there: their names say whose they are.
+(``_worker/cgroup``), so whatever it starts is in there, too. If it is to be held to
+memory of a device its leaf is made before it begins, and the driver told of that
+(``device_cgroups``). When it is gone its leaf is emptied and removed. Leaves of owners
+that were killed are removed by their templates, or else by the next runtime there:
+their names say whose they are.
 
 A process of the same user can write these files as we do: they hold mistakes, not
 attacks.
@@ -30,12 +32,14 @@ import re
 import select
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
+from actorlib._core.cgroup_names import DEVICES, OWNER, PREFIX
+from actorlib._core.log import warn
 from actorlib._core.resources import CPU, MEMORY
+from actorlib._core.value import dataclass
 from actorlib._enforcement.delegation import (
     CONTROLLERS,
-    LEAF,
     Delegation,
     find_delegation,
     ours,
@@ -44,8 +48,10 @@ from actorlib._enforcement.delegation import (
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from actorlib._enforcement.device_cgroups import DeviceCgroups
+    from actorlib.accelerators.base import Share
     from actorlib.accelerators.host import Host
 
 _PERIOD = 100_000
@@ -56,6 +62,10 @@ _ROUNDS = 8
 """How often processes are moved, as one may fork while the others are."""
 _PATIENCE = 2.0
 """Seconds that a leaf may take to be empty after what was in it was killed."""
+_LIMIT = 10.0
+"""Seconds that the driver may take to limit a leaf before its worker is refused."""
+_DMEM = "dmem"
+"""The kernel's controller of device memory, from Linux 6.14 on, which drivers use."""
 _log = logging.getLogger("actorlib")
 
 
@@ -121,6 +131,21 @@ class CgroupFiles:
             poller.poll(limit * 1000)
 
 
+@dataclass(slots=True)
+class Leaf:
+    """A cgroup of a worker.
+
+    Attributes:
+        path: Its folder.
+        memory: Bytes that it has at the most; 0 for no limit.
+        devices: The UUIDs of devices whose memory is kept for it.
+    """
+
+    path: str
+    memory: int = 0
+    devices: tuple[str, ...] = ()
+
+
 @final
 class HostCgroups:
     """The leaf cgroups of one runtime's workers.
@@ -136,10 +161,11 @@ class HostCgroups:
         self._delegation: Delegation | None = None
         self._is_open = False
         self._owner = self._name = ""
-        self._leaves: dict[int, str] = {}
-        self._memory: dict[int, int] = {}
+        self._leaves: dict[int, Leaf] = {}
         self._exceeded: dict[int, int] = {}
-        self._removing: set[asyncio.Future[None]] = set()
+        self._removing: dict[asyncio.Task[None], Leaf] = {}
+        self._leftovers: list[str] = []
+        self._devices: DeviceCgroups | None = None
 
     @property
     def delegation(self) -> Delegation:
@@ -167,13 +193,13 @@ class HostCgroups:
         Raises:
             EnforcementRefused: The kernel refuses it.
         """
-        if self._is_open or all(self.delegation.faults.values()):
+        if self._is_open or self.delegation.fault:
             return  # whoever asks for what cannot be had was refused
         base = self.delegation.base
         pid, began = own_origin(self._host)
-        self._owner = f"{base}/{LEAF}{pid}-{began}-owner"
+        self._owner = f"{base}/{PREFIX}{pid}-{began}{OWNER}"
         # One process may have one runtime after another, which number from 1 alike.
-        self._name = f"{base}/{LEAF}{pid}-{began}-{os.urandom(3).hex()}"
+        self._name = f"{base}/{PREFIX}{pid}-{began}-{os.urandom(3).hex()}"
         try:
             self._remove_leftovers(base)
             self._enable(base, pid)
@@ -182,6 +208,40 @@ class HostCgroups:
                 f"the kernel refuses cgroups below {base}: {error}"
             ) from error
         self._is_open = True
+
+    async def limit_devices(
+        self, number: int, shares: Sequence[Share], ended: asyncio.Future[Any]
+    ) -> None:
+        """Makes the leaf of a worker that holds devices, before it begins.
+
+        Args:
+            number: That of its session.
+            shares: What it may have of which.
+            ended: Done if its process has ended meanwhile: then nobody is limited.
+
+        Raises:
+            EnforcementRefused: The driver refuses it, or does not answer: the worker
+                must not begin.
+        """
+        devices = self._device_cgroups()
+        for path in self._leftovers:
+            self._leave(Leaf(path), devices.clear(path, ()))
+        self._leftovers.clear()
+        uuids = tuple(share.device.uuid or "" for share in shares)
+        leaf = self._leaves[number] = Leaf(f"{self._name}-{number}{DEVICES}", 0, uuids)
+        limiting = devices.limit(self._files.make, leaf.path, shares)
+        either: set[asyncio.Future[Any]] = {limiting, ended}
+        await asyncio.wait(either, timeout=_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        if limiting.done():
+            said = limiting.result()
+        else:
+            said = "" if ended.done() else f"NVML has not answered for {_LIMIT:g} s"
+        if said:
+            ids = ", ".join(share.device.id for share in shares)
+            raise EnforcementRefused(
+                f"enforcement='cgroup': the memory of GPU {ids} cannot be limited for "
+                f"{leaf.path}: {said}"
+            )
 
     def plan(self, number: int, amounts: Mapping[str, int]) -> dict[str, str] | None:
         """Says what a worker writes to join a leaf of its own; None if it needs none.
@@ -194,13 +254,15 @@ class HostCgroups:
             Texts by the path of the file, in order. Their folder is made first.
         """
         limits = limits_of(amounts)
-        if not limits:
-            return None
-        leaf = self._leaves[number] = f"{self._name}-{number}"
-        self._memory[number] = amounts.get(MEMORY, 0)
+        leaf = self._leaves.get(number)
+        if leaf is None:
+            if not limits:
+                return None
+            leaf = self._leaves[number] = Leaf(f"{self._name}-{number}")
+        leaf.memory = amounts.get(MEMORY, 0)
         # "0" is whoever writes it.
         written = {**limits, "cgroup.procs": "0"}
-        return {f"{leaf}/{name}": text for name, text in written.items()}
+        return {f"{leaf.path}/{name}": text for name, text in written.items()}
 
     def left(self, number: int) -> None:
         """Removes the leaf of a worker that is gone, if it has one.
@@ -211,13 +273,15 @@ class HostCgroups:
         leaf = self._leaves.pop(number, None)
         if leaf is None:
             return
-        memory = self._memory.pop(number)
-        if oom_kills(self._host.read_text(f"{leaf}/memory.events") or ""):
-            self._exceeded[number] = memory
-        loop = asyncio.get_running_loop()
-        removing = loop.run_in_executor(None, self._end, leaf)
-        self._removing.add(removing)
-        removing.add_done_callback(self._removing.discard)
+        if oom_kills(self._read(f"{leaf.path}/memory.events")):
+            self._exceeded[number] = leaf.memory
+        # Now: who has the share next is limited behind this, and not before.
+        clearing = (
+            self._device_cgroups().clear(leaf.path, leaf.devices)
+            if leaf.devices
+            else None
+        )
+        self._leave(leaf, clearing)
 
     def exceeded(self, number: int) -> int:
         """Says how much memory a worker had that was killed for more; 0 if it was not.
@@ -227,12 +291,79 @@ class HostCgroups:
         """
         return self._exceeded.pop(number, 0)
 
+    def close_in_fork(self) -> None:
+        """Forgets in a fork what is the parent's."""
+        self._leaves.clear()
+        self._removing.clear()
+        if self._devices is not None:
+            self._devices.close_in_fork()
+
+    def abandon(self) -> Callable[[], None]:
+        """Has the leaves removed where the loop is closed.
+
+        Returns:
+            Removes them; blocks. To be called when no worker is left.
+        """
+        leaves = [*self._leaves.values(), *self._removing.values()]
+        self._leaves.clear()
+        self._removing.clear()
+        if self._devices is not None:
+            self._devices.abandon()
+
+        def remove() -> None:
+            kept = {leaf.path: leaf.devices for leaf in leaves if leaf.devices}
+            said = self._clear_now(kept) if kept else ""
+            for leaf in leaves:
+                if leaf.devices and said:
+                    _tell_of(leaf.path, said)
+                else:
+                    self._end(leaf.path)
+
+        return remove
+
     async def aclose(self) -> None:
         """Waits until the leaves are gone."""
         for number in list(self._leaves):
             self.left(number)
         if self._removing:
-            await asyncio.wait(set(self._removing), timeout=_PATIENCE * 2)
+            _, late = await asyncio.wait(set(self._removing), timeout=_PATIENCE * 2)
+            for task in late:
+                task.cancel()
+                leaf = self._removing[task]
+                if leaf.devices:
+                    _tell_of(leaf.path, "NVML does not answer")
+            if late:
+                await asyncio.wait(late)
+        if self._devices is not None:
+            await self._devices.aclose()
+
+    def _device_cgroups(self) -> DeviceCgroups:
+        if self._devices is None:
+            from actorlib._enforcement.device_cgroups import DeviceCgroups  # noqa: PLC0415  # few hold devices so
+
+            self._devices = DeviceCgroups(self._host)
+        return self._devices
+
+    def _clear_now(self, kept: Mapping[str, Sequence[str]]) -> str:
+        from actorlib._enforcement.device_cgroups import clear_now  # noqa: PLC0415  # few hold devices so
+
+        return clear_now(self._host, kept, _PATIENCE)
+
+    def _leave(self, leaf: Leaf, clearing: asyncio.Future[str] | None) -> None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._remove_leaf(leaf, clearing))
+        self._removing[task] = leaf
+        task.add_done_callback(lambda done: self._removing.pop(done, None))
+
+    async def _remove_leaf(
+        self, leaf: Leaf, clearing: asyncio.Future[str] | None
+    ) -> None:
+        said = "" if clearing is None else await clearing
+        if said:
+            _tell_of(leaf.path, said)
+            return
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self._end, leaf.path)
 
     def _enable(self, base: str, pid: int) -> None:
         """Has the children of a cgroup have limits.
@@ -242,9 +373,9 @@ class HostCgroups:
         """
         missing = [
             name
-            for name in CONTROLLERS
-            if not self.delegation.faults.get(name)
-            and name not in (self._read(f"{base}/cgroup.subtree_control").split())
+            for name in (*CONTROLLERS, _DMEM)
+            if name in self._read(f"{base}/cgroup.controllers").split()
+            and name not in self._read(f"{base}/cgroup.subtree_control").split()
         ]
         if not missing:
             return
@@ -276,12 +407,17 @@ class HostCgroups:
 
     def _remove_leftovers(self, base: str) -> None:
         """Removes what owners left that were killed; what is in use stays."""
-        for path in self._host.glob(f"{base}/{LEAF}*"):
-            owner = re.fullmatch(rf"{LEAF}(\d+)-(\d+)-[\w-]+", path.rpartition("/")[2])
+        for path in self._host.glob(f"{base}/{PREFIX}*"):
+            owner = re.fullmatch(
+                rf"{PREFIX}(\d+)-(\d+)-[\w-]+", path.rpartition("/")[2]
+            )
             if owner is None or own_origin(self._host, owner[1]) == (
                 int(owner[1]),
                 int(owner[2]),
             ):
+                continue
+            if path.endswith(DEVICES):  # the driver has to be told before
+                self._leftovers.append(path)
                 continue
             with suppress(OSError):
                 self._remove(path)
@@ -314,6 +450,16 @@ class HostCgroups:
 
     def _read(self, path: str) -> str:
         return self._host.read_text(path) or ""
+
+
+def _tell_of(path: str, why: str) -> None:
+    with suppress(Exception):  # a handler of the user's may raise
+        warn(
+            "the cgroup %s stays, with the memory that the driver keeps for it: %s. "
+            "The next program here that limits the memory of devices removes it",
+            path,
+            why,
+        )
 
 
 def oom_kills(events: str) -> int:

@@ -1,12 +1,12 @@
-"""Asks NVML what is on devices, in a thread of its own, for as long as a runtime lives.
+"""Speaks to NVML in a thread of its own, for as long as a runtime lives.
 
 To start NVML takes longer than to ask it, so one session is kept. A call takes from a
 tenth of a millisecond to several, and on a broken card it may never come back: the loop
 does not wait for it, and an end waits for it for a moment only.
 
 Guarantees: nothing is started before the first question; nothing that NVML raises comes
-to the loop as an exception. When NVML fails, the session is over, and whoever has
-opened it is told why, once.
+to the loop as an exception. When NVML does not start, or fails to say what is on a
+device, the session is over, and whoever has opened it is told why, once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import asyncio
 import threading
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
 from actorlib._enforcement.gpu_processes import UNLISTED, Listed, merged
 from actorlib._enforcement.process_stat import read_stat
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Look: TypeAlias = "Mapping[str, tuple[Listed, ...]]"
 """What is listed on each device, by UUID."""
 
+V = TypeVar("V")
 _LISTS = ("Compute", "Graphics", "MPSCompute")
 _TRIES = 8
 _PATIENCE = 1.0
@@ -63,7 +65,8 @@ class NvmlSession:
         self._loop = loop
         self._on_fault = on_fault
         self._turn = threading.Condition()
-        self._asked: deque[tuple[tuple[str, ...], Callable[[Look], None]]] = deque()
+        self._asked: deque[Callable[[ModuleType], None]] = deque()
+        self._handles: dict[str, Any] = {}
         self._thread: threading.Thread | None = None
         self._is_over = False
         self._is_running = False
@@ -81,10 +84,27 @@ class NvmlSession:
             devices: Their UUIDs, those of MIG instances too.
             then: Called with the answer, on the loop; never if the session ends first.
         """
+        self._ask(partial(self._look, tuple(devices), then))
+
+    def do(
+        self, work: Callable[[ModuleType], object], then: Callable[[str], None]
+    ) -> None:
+        """Has something done by NVML, behind what was asked before.
+
+        What fails here fails alone: the session goes on.
+
+        Args:
+            work: What is done, in the thread; it gets the module.
+            then: Told on the loop why that has failed, or nothing if it has not; never
+                if the session ends first.
+        """
+        self._ask(partial(self._do, work, then))
+
+    def _ask(self, job: Callable[[ModuleType], None]) -> None:
         if self._is_over:
             return
         with self._turn:
-            self._asked.append((tuple(devices), then))
+            self._asked.append(job)
             self._turn.notify()
         if self._thread is None:
             self._is_running = True
@@ -120,9 +140,9 @@ class NvmlSession:
 
     # On the loop, for the thread.
 
-    def _answer(self, then: Callable[[Look], None], look: Look) -> None:
+    def _answer(self, then: Callable[[V], None], answer: V) -> None:
         if not self._is_over:
-            then(look)
+            then(answer)
 
     def _failed(self, reason: str) -> None:
         if not self._is_over:
@@ -150,23 +170,43 @@ class NvmlSession:
         self._tell(self._thread_ended)
 
     def _serve(self, nvml: ModuleType) -> None:
-        handles: dict[str, Any] = {}
         while True:
             with self._turn:
                 while not (self._asked or self._is_over):
                     self._turn.wait()
                 if self._is_over:
                     return
-                devices, then = self._asked.popleft()
-            for device in devices:
-                if device not in handles:
-                    handles[device] = nvml.nvmlDeviceGetHandleByUUID(device)
-            look = {
-                device: _seen_on(self._host, nvml, handles[device])
-                for device in devices
-            }
-            self._tell(self._answer, then, look)
-            del then, look  # they would live until the next question
+                job = self._asked.popleft()
+            job(nvml)
+            del job  # what it holds would live until the next question
+
+    def _look(
+        self,
+        devices: tuple[str, ...],
+        then: Callable[[Look], None],
+        nvml: ModuleType,
+    ) -> None:
+        handles = self._handles
+        for device in devices:
+            if device not in handles:
+                handles[device] = nvml.nvmlDeviceGetHandleByUUID(device)
+        look = {
+            device: _seen_on(self._host, nvml, handles[device]) for device in devices
+        }
+        self._tell(self._answer, then, look)
+
+    def _do(
+        self,
+        work: Callable[[ModuleType], object],
+        then: Callable[[str], None],
+        nvml: ModuleType,
+    ) -> None:
+        said = ""
+        try:
+            work(nvml)
+        except Exception as error:  # noqa: BLE001  # around a vendor's SDK
+            said = str(error) or type(error).__name__
+        self._tell(self._answer, then, said)
 
     def _tell(self, callback: Callable[..., None], *args: object) -> None:
         with suppress(RuntimeError):  # the loop is closed

@@ -153,7 +153,7 @@ def faults(device: Device, facts: Facts) -> dict[Tier, str]:
         Tier.FRAMEWORKS: frameworks,
         Tier.WATCHDOG: nvidia or facts.processes,
         Tier.MPS: nvidia or part or facts.mps or nameless,
-        Tier.CGROUP: nvidia or part or facts.device_cgroup,
+        Tier.CGROUP: nvidia or part or facts.device_cgroup or nameless,
     }
 
 

@@ -12,7 +12,7 @@ import time
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.kinds import GPU, KINDS, UNITS
 from actorlib._core.log import warn
@@ -41,7 +41,7 @@ from actorlib.accelerators import (
 from actorlib.accelerators.claims import DeviceClaims, describe_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Coroutine, Mapping
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
@@ -236,6 +236,24 @@ class LocalNode:
             lease, options, {**environ, **own} if own else environ
         )
 
+    def limit_devices(
+        self,
+        number: int,
+        process: WorkerProcess,
+        lease: Lease,
+        options: ActorOptions,
+    ) -> Coroutine[Any, Any, None] | None:
+        """Has the driver limit a worker that has not begun; None if it has no need.
+
+        Returns:
+            Raises EnforcementRefused if that cannot be: the worker must not begin.
+        """
+        enforcement = self.enforcement
+        shares = enforcement.cgroup_shares(lease, options)
+        if not shares or self.is_shared:
+            return None
+        return enforcement.host_cgroups().limit_devices(number, shares, process.exited)
+
     def cgroup(
         self, number: int, lease: Lease, options: ActorOptions
     ) -> dict[str, str] | None:
@@ -362,17 +380,19 @@ class LocalNode:
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""
         self._claims.release()
-        self.enforcement.abandon()
+        remove_cgroups = self.enforcement.abandon()
         wait, mps = self._launcher.abandon(), self._mps
-        if mps is None:
-            return wait
-        mps.abandon()
+        if mps is not None:
+            mps.abandon()
 
-        def wait_for_both() -> None:
+        def wait_for_all() -> None:
             wait()
-            mps.wait()
+            if mps is not None:
+                mps.wait()
+            if remove_cgroups is not None:
+                remove_cgroups()
 
-        return wait_for_both
+        return wait_for_all
 
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
@@ -498,6 +518,18 @@ class WorkerStarter:
         )
         self._object_store.enter(session, process.sock)
         return session
+
+    def limit_devices(
+        self,
+        record: ActorRecord,
+        session: WorkerSession,
+        process: WorkerProcess,
+        lease: Lease,
+    ) -> Coroutine[Any, Any, None] | None:
+        """Has the driver limit a worker that has not begun; see LocalNode."""
+        if not lease.shares:
+            return None
+        return self._node.limit_devices(session.number, process, lease, record.options)
 
     def close_session(self, session: WorkerSession) -> None:
         """Has everything let go that was kept for a worker."""

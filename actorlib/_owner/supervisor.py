@@ -31,7 +31,12 @@ from actorlib._owner.restart_policy import Fault, GiveUp, Restarts
 from actorlib._owner.teardown import tear_down
 from actorlib._processes.fd_limit import start_error_reason
 from actorlib._wire.errors import clear_locals
-from actorlib.exceptions import ActorUnschedulableError, Exit, TemplateError
+from actorlib.exceptions import (
+    ActorUnschedulableError,
+    EnforcementRefused,
+    Exit,
+    TemplateError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -365,6 +370,9 @@ class ActorSupervisor:
             record, process, self.router, self.is_ready
         )
         try:
+            limiting = starter.limit_devices(record, session, process, lease)
+            if limiting is not None:
+                await limiting
             ended = await session.run(
                 starter.start_frame(
                     record,
@@ -376,6 +384,8 @@ class ActorSupervisor:
                 ),
                 starter.grace,
             )
+        except EnforcementRefused as error:
+            ended = await session.refuse(error)
         finally:
             session.channel.close()
             starter.close_session(session)

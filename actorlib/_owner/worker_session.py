@@ -141,6 +141,17 @@ class WorkerSession:
                 if timer is not None:
                     timer.cancel()
 
+    async def refuse(self, error: Exception) -> ProcessExit:
+        """Ends a worker that has not been started, and waits for that.
+
+        Args:
+            error: Why there is to be no actor; told as what its constructor raises is.
+        """
+        self.constructor_error = error
+        self.constructor_summary = f"{type(error).__name__}: {error}"
+        self._process.kill()
+        return await self._process.exited
+
     def stop(self, grace: float) -> None:
         """Asks the actor to leave behind what it was sent.
 

@@ -101,9 +101,10 @@ def init(address: str | None = None, **options: Any) -> Context:
         enforcement: What makes a share below a whole device hold: ``"frameworks"``
             tells PyTorch, JAX, TensorFlow and CuPy to take no more memory than that,
             ``"watchdog"`` also looks what processes take, ``"mps"`` has the driver
-            refuse more. ``"cgroup"`` has the kernel hold actors and functions to the
-            ``memory`` and ``num_cpus`` of the host that they ask for. ``"auto"`` takes
-            the stronger of the first two that can be had, ``"off"`` nothing;
+            refuse more. ``"cgroup"`` has the driver refuse more to all processes of an
+            actor together (root, release 615), and the kernel hold actors and functions
+            to the ``memory`` and ``num_cpus`` of the host that they ask for. ``"auto"``
+            takes the stronger of the first two that can be had, ``"off"`` nothing;
             ``handle.share`` says which, and why nothing stronger. One that cannot be
             had here is refused when the runtime starts. Default: ``"auto"``.
         preload: Modules that workers find imported already. They are imported once, in

@@ -96,8 +96,8 @@ def test_device_when_found_then_all_that_is_known_of_it_is_told() -> None:
                     "there is no nvidia-cuda-mps-control on PATH: it comes with "
                     "NVIDIA's driver"
                 ),
-                "cgroup": "this version limits the host's memory and CPUs by cgroup, "
-                "not those of devices",
+                "cgroup": "the driver lets root alone limit the memory of devices, and "
+                "nobody says who this is",
             },
         },
     }

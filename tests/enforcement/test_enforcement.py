@@ -205,10 +205,8 @@ def test_share_when_shown_then_it_says_what_holds_and_why_nothing_stronger() -> 
                 nbytes=40 * GIB,
                 enforced_by="frameworks",
                 not_stronger_because=(
-                    "watchdog: NVML has found no device here; mps: there is no "
+                    "watchdog, cgroup: NVML has found no device here; mps: there is no "
                     "nvidia-cuda-mps-control on PATH: it comes with NVIDIA's driver; "
-                    "cgroup: this version limits the host's "
-                    "memory and CPUs by cgroup, not those of devices; "
                     "JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform"
                 ),
             ),

@@ -125,6 +125,14 @@ def test_part_of_a_card_when_mps_or_cgroup_is_named_then_it_is_refused(
         choose(word, half(gpu(parent="GPU-1")), EVERYTHING)
 
 
+@pytest.mark.parametrize("word", ["mps", "cgroup"])
+def test_card_without_uuid_when_mps_or_cgroup_is_named_then_it_is_refused(
+    word: str,
+) -> None:
+    with pytest.raises(EnforcementRefused, match="the UUID of GPU 0 is unknown"):
+        choose(word, half(gpu(uuid=None)), EVERYTHING)
+
+
 def test_inline_when_a_tier_is_named_then_it_is_refused_and_auto_is_off() -> None:
     inline = Facts(workers="they are threads")
 

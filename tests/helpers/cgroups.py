@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, final
 from actorlib._enforcement.delegation import ROOT
 from actorlib._enforcement.host_cgroups import CgroupFiles
 from actorlib.accelerators import Host
+from helpers.fake_nvml import MemoryLimits
+from helpers.host import GIB
+from helpers.nvml import Card, FakeNvml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
 OWNER = 100
 BEGAN = 7
+CARDS = ("GPU-aaaa", "GPU-bbbb")
+"""The UUIDs of the cards of a machine that limits their memory by cgroup."""
 ALL = ("cpu", "memory", "pids")
 
 
@@ -59,6 +65,9 @@ class Kernel(Host):
         began: When each began, if that is not when the program did.
         own: The cgroup of the program, as ``/proc/self/cgroup`` says.
         on_move: Called after a process was moved.
+        on_remove: Called with the folder of a cgroup that was removed.
+        user: Who the program is, as a number.
+        sdks: Modules by name; others are those that are here.
     """
 
     def __init__(self, path: str = "/app", base: Group | None = None) -> None:
@@ -69,6 +78,13 @@ class Kernel(Host):
         self.parents = {OWNER: 1}
         self.began: dict[int, int] = {}
         self.on_move: Callable[[int], None] = lambda _: None
+        self.on_remove: Callable[[str], None] = lambda _: None
+        self.user = 0
+        self.sdks: dict[str, ModuleType] = {}
+
+    def sdk(self, name: str) -> ModuleType:
+        """One of its modules."""
+        return self.sdks.get(name) or super().sdk(name)
 
     @property
     def system(self) -> str:
@@ -80,6 +96,8 @@ class Kernel(Host):
         if path == "/proc/self/cgroup":
             return f"1:name=systemd:/x\n0::{self.own}\n"
         match path.split("/"):
+            case ["", "proc", "self", "status"]:
+                return f"Name:\tpython\nUid:\t1000\t{self.user}\t1000\t1000\n"
             case ["", "proc", "self", name]:
                 return self._of_process(OWNER, name)
             case ["", "proc", pid, name] if pid.isdecimal():
@@ -121,7 +139,9 @@ class Kernel(Host):
         return folder in self.groups and name not in self.groups[folder].closed
 
     def glob(self, pattern: str) -> list[str]:
-        """Lists cgroups, or a file that each of them has."""
+        """Lists cgroups, or a file that each of them has; and NVIDIA's driver."""
+        if pattern == "/dev/nvidiactl" and "pynvml" in self.sdks:
+            return [pattern]
         folder, _, name = pattern.rpartition("/")
         if name == "cgroup.procs":
             return [f"{path}/{name}" for path in self._like(folder)]
@@ -134,6 +154,36 @@ class Kernel(Host):
             for path in self.groups
             if path.count("/") == depth and fnmatch.fnmatchcase(path, pattern)
         )
+
+
+@final
+class LimitingMachine:
+    """A kernel with cgroups, and a driver of two cards that limits them.
+
+    Args:
+        driver: Its release.
+        base: The cgroup of the program.
+
+    Attributes:
+        kernel: The kernel.
+        limits: What cgroups may have of the cards.
+        nvml: What speaks to the driver.
+    """
+
+    def __init__(self, driver: str = "615.71.05", base: Group | None = None) -> None:
+        self.kernel = Kernel(base=base)
+        self.limits = MemoryLimits(lambda path: path in self.kernel.groups, driver)
+        self.kernel.on_remove = self.limits.group_removed
+        cards = [Card(uuid=uuid, memory=80 * GIB) for uuid in CARDS]
+        self.nvml = FakeNvml(*cards, limits=self.limits)
+        self.kernel.sdks["pynvml"] = self.nvml
+
+    @property
+    def leaves(self) -> set[str]:
+        """The names of the cgroups of workers."""
+        base = f"{self.kernel.base}/"
+        names = {path.rpartition("/")[2] for path in self.kernel.groups if base in path}
+        return {name for name in names if not name.endswith("-owner")}
 
 
 @final
@@ -205,6 +255,7 @@ class KernelFiles(CgroupFiles):
         if group.procs or self._kernel.glob(f"{path}/*"):
             raise _refusal(errno.EBUSY)
         del self._kernel.groups[path]
+        self._kernel.on_remove(path)
 
     def wait_for_change(self, path: str, limit: float) -> None:
         """Has what was killed be gone."""

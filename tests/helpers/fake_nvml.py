@@ -1,4 +1,4 @@
-"""The processes that NVML lists, as a test says, with what NVML does wrong.
+"""What NVML lists and limits, as a test says, with what NVML does wrong.
 
 What real drivers do, and this does when it is told to:
 
@@ -12,6 +12,14 @@ What real drivers do, and this does when it is told to:
 * a card falls off the bus, and from then on every call says so;
 * a call never comes back;
 * in many containers nobody is listed, whatever is in use.
+
+And where it limits memory by cgroup:
+
+* an nvidia-ml-py is too old to know the function, a driver does not have it, a card in
+  MIG's mode does not support it, and it is for root alone;
+* a cgroup is named by its folder, which has to be there;
+* what is kept for all cgroups together is not more than there is;
+* what was kept for a cgroup that is removed stays taken.
 """
 
 from __future__ import annotations
@@ -24,7 +32,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _real = importlib.import_module("pynvml")
 
@@ -139,6 +147,86 @@ class Processes:
             )
             for pid, nbytes in there.items()
         ]
+
+
+@final
+class MemoryLimits:
+    """What cgroups may have of the memory of devices.
+
+    Args:
+        has_group: Whether there is a cgroup in that folder.
+        driver: Its release.
+
+    Attributes:
+        driver: As given.
+        is_root: Whether the program may set limits.
+        set: The soft and the hard limit, by device and folder.
+        leaked: Bytes that stay taken for cgroups that were removed, by device.
+        calls: What was set, in order: device, the last part of the folder, both limits.
+        troubles: The errors that the next calls fail with.
+        asked: Set when a call begins.
+        going_on: Set while calls come back; cleared, they hang.
+    """
+
+    NOTHING = 0, _real.NVML_DEVICE_MEMORY_LIMIT_MAX
+    """The limits of a cgroup that has none."""
+
+    def __init__(
+        self, has_group: Callable[[str], bool], driver: str = "615.71.05"
+    ) -> None:
+        self.driver = driver
+        self.is_root = True
+        self.set: dict[tuple[str, str], tuple[int, int]] = {}
+        self.leaked: Counter[str] = Counter()
+        self.calls: list[tuple[str, str, int, int]] = []
+        self.troubles: deque[str] = deque()
+        self.asked = threading.Event()
+        self.going_on = threading.Event()
+        self.going_on.set()
+        self._has_group = has_group
+
+    def group_removed(self, folder: str) -> None:
+        """Takes note that a cgroup is gone."""
+        for device, path in [key for key in self.set if key[1] == folder]:
+            soft, _ = self.set.pop((device, path))
+            self.leaked[device] += soft
+
+    # For the module.
+
+    def functions(self) -> dict[str, Any]:
+        """The functions of NVML that limit memory."""
+        return {
+            "nvmlSystemGetDriverVersion": lambda: self.driver,
+            "nvmlDeviceSetMemoryLimits_v1": self._set,
+            "c_nvmlSetMemoryLimits_v1_t": _real.c_nvmlSetMemoryLimits_v1_t,
+        }
+
+    def _set(self, handle: Any, limits: Any) -> None:
+        self.asked.set()
+        self.going_on.wait()
+        if self.troubles:
+            raise error(self.troubles.popleft())
+        if int(self.driver.partition(".")[0]) < 615:
+            raise error("FUNCTION_NOT_FOUND")
+        if handle.mig:
+            raise error("NOT_SUPPORTED")
+        if not self.is_root:
+            raise error("NO_PERMISSION")
+        folder, device = limits.nameSpace, handle.uuid
+        if not self._has_group(folder):
+            raise error("NOT_FOUND")
+        others = [
+            soft
+            for (there, path), (soft, _) in self.set.items()
+            if there == device and path != folder
+        ]
+        if sum(others) + self.leaked[device] + limits.softLimit > handle.memory:
+            raise error("INSUFFICIENT_RESOURCES")
+        both = limits.softLimit, limits.hardLimit
+        self.calls.append((device, folder.rpartition("/")[2], *both))
+        self.set[device, folder] = both
+        if both == self.NOTHING:
+            del self.set[device, folder]
 
 
 def error(code: str) -> Exception:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from helpers.fake_nvml import Processes, error
+from helpers.fake_nvml import MemoryLimits, Processes, error
 from helpers.host import GIB, HOSTS, RecordedHost
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _real = importlib.import_module("pynvml")
 
 MIB = 2**20
+OLD_DRIVER = "580.65.06"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,7 @@ class FakeNvml(ModuleType):
         broken: str = "",
         old: bool = False,
         processes: Processes | None = None,
+        limits: MemoryLimits | None = None,
     ) -> None:
         """Makes the module.
 
@@ -98,6 +100,8 @@ class FakeNvml(ModuleType):
                 example ``DRIVER_NOT_LOADED``; empty if it works.
             old: Whether it is from before there were MIG and NVLink.
             processes: Who is listed on them; nobody if it is not said.
+            limits: What cgroups may have of them; the driver is older than that if it
+                is not said.
         """
         super().__init__("pynvml")
         self.open = 0
@@ -115,6 +119,8 @@ class FakeNvml(ModuleType):
         self.nvmlDeviceGetHandleByUUID = self._handle_of
         self._processes = processes or Processes()
         vars(self).update(self._processes.functions())
+        limits = limits or MemoryLimits(lambda _: False, OLD_DRIVER)
+        vars(self).update(limits.functions())
         if not old:
             self.nvmlDeviceGetMigMode = self._mig_mode
             self.nvmlDeviceGetMaxMigDeviceCount = self._most_parts
