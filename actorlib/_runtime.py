@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._core.engine import RuntimeEngine
+    from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.snapshot import CallInfo, ObjectInfo, ObjectOrder, Snapshot
     from actorlib._owner.engine import LocalEngine
@@ -269,6 +270,63 @@ class Runtime:
         check_rows(limit)
         return self._running().objects(sort, limit)
 
+    def add_middleware(
+        self, middleware: Middleware, *, in_workers: bool = True
+    ) -> None:
+        """Tells a middleware of every call from now on; see ``actorlib.observe``.
+
+        Args:
+            middleware: An object with the methods ``before`` and ``after``.
+            in_workers: Whether a copy of it is told in each worker, if it can be
+                pickled. Default: True.
+
+        Raises:
+            TypeError: It is no middleware.
+            ValueError: It was added before.
+            UnsupportedOptionError: The engine is Ray's.
+            RuntimeError: The runtime is not running.
+
+        Example:
+            >>> class Count:
+            ...     calls = 0
+            ...     def before(self, call):
+            ...         self.calls += 1
+            ...     def after(self, call, token, outcome):
+            ...         pass
+            >>> @actorlib.remote
+            ... def double(x):
+            ...     return 2 * x
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+            ...         count = Count()
+            ...         runtime.add_middleware(count)
+            ...         await double.remote(1)
+            ...         runtime.remove_middleware(count)
+            ...         await double.remote(2)
+            ...         return count.calls
+            >>> actorlib.run(main())
+            1
+        """
+        from actorlib._core.middleware import checked_middleware
+
+        checked = checked_middleware(middleware)
+        self._running().add_middleware(checked, in_workers=in_workers)
+
+    def remove_middleware(self, middleware: Middleware) -> None:
+        """Tells a middleware, and its copies, of no further calls.
+
+        It still hears the end of what it saw begin.
+
+        Args:
+            middleware: One that ``init(middleware=)`` or ``add_middleware()`` was
+                given, by identity.
+
+        Raises:
+            ValueError: It is none of those.
+            RuntimeError: The runtime is not running.
+        """
+        self._running().remove_middleware(middleware)
+
     def available_resources(self) -> dict[str, float]:
         """What nobody holds, by resource name; memory in bytes.
 
@@ -456,6 +514,10 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
         control: Whether ``actorlib ps`` and the other commands of this user, and of
             root, can look into this runtime, if the engine is local; not with
             ``ACTORLIB_CONTROL=0``. Default: True.
+        middleware: Objects that are told of each call, before it and after it; see
+            ``actorlib.observe``. Those that can be pickled are told in the workers,
+            too, each by a copy. Calls cost what they cost while there are none. On Ray
+            they are refused. Default: (), for none.
 
     Returns:
         The Runtime, not started yet.

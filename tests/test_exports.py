@@ -18,6 +18,7 @@ import actorlib
 import actorlib.accelerators
 import actorlib.blocking
 import actorlib.exceptions
+import actorlib.observe
 
 if typing.TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ PUBLIC = [
     "actorlib.accelerators",
     "actorlib.blocking",
     "actorlib.exceptions",
+    "actorlib.observe",
 ]
 EVERY_NAME = [
     (module, name)
@@ -95,6 +97,7 @@ def test_submodules_when_without_underscore_then_the_public_ones() -> None:
         "accelerators",
         "blocking",
         "exceptions",
+        "observe",
     }
 
 

@@ -42,6 +42,7 @@ ROOMS: dict[str, str] = {
     ),
     "_inline": "_core _processes _wire _worker exceptions",
     "_door": "_core exceptions",
+    "observe": "_core exceptions",
     "_runtime": "_api _core _door _inline _owner _ray exceptions",
     # The faces.
     "": "_api _core _runtime exceptions",

@@ -35,6 +35,8 @@ In reading order:
 * ``current_call``: the call whose code is running.
 * ``runtime_context``: the machine, the actor and the call that code is running in.
 * ``propagation``: context variables that are sent along with each call.
+* ``middleware``: what a program may have told of each call, before and after it.
+* ``observed_calls``: makes calls that middlewares are told of.
 * ``loop_thread``: calls functions on an event loop that another thread runs.
 * ``forking``: gives a forked child's event loop descriptors of its own.
 * ``runtime_portal``: runs an engine's methods on its loop, whichever thread calls them.

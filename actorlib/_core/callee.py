@@ -59,6 +59,16 @@ class BoundMethod:
         self._of = interface.class_name, actor_name
 
     @property
+    def class_name(self) -> str:
+        """The name of the actor's class."""
+        return self._of[0]
+
+    @property
+    def actor_name(self) -> str | None:
+        """The actor's name, or None."""
+        return self._of[1]
+
+    @property
     def options(self) -> CallOptions:
         """What the class says about calls of it, and then the caller."""
         return self.method.options

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from actorlib._core.group_spec import GroupId, GroupSpec
     from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
+    from actorlib._core.middleware import Middleware
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.shares import ActorShare
@@ -443,6 +444,30 @@ class RuntimeEngine(Engine, Protocol):
 
         Raises:
             UnsupportedOptionError: The engine does not know.
+        """
+        ...
+
+    def add_middleware(
+        self, middleware: Middleware, *, in_workers: bool = True
+    ) -> None:
+        """Tells a middleware of every call from now on; from any thread.
+
+        Args:
+            middleware: The middleware.
+            in_workers: Whether a copy of it is told in each worker, if it can be
+                pickled.
+
+        Raises:
+            ValueError: It was added before.
+            UnsupportedOptionError: The engine does not observe calls.
+        """
+        ...
+
+    def remove_middleware(self, middleware: Middleware) -> None:
+        """Tells a middleware, and its copies, of no further calls; from any thread.
+
+        Raises:
+            ValueError: It is none of those that were added.
         """
         ...
 

@@ -39,6 +39,27 @@ _ABSENT = object()
 PROPAGATED: dict[str, PropagatedVariable] = {}
 """Every marked variable, by name."""
 
+OBSERVED: ContextVar[Any] = ContextVar("actorlib_observed")
+"""What middlewares have cross with the call that is being made; see ``middleware``.
+
+It is among the marked variables while somebody observes calls: so one look tells a call
+with which nothing travels. It has a header of its own, and is set nowhere else.
+"""
+_observers: set[int] = set()
+
+
+def begin_observing(observer: object) -> None:
+    """Has ``OBSERVED`` looked at for each call, until all observers have ended that."""
+    _observers.add(id(observer))
+    PROPAGATED[OBSERVED.name] = PropagatedVariable(OBSERVED, __name__)
+
+
+def end_observing(observer: object) -> None:
+    """Ends that, for one of them."""
+    _observers.discard(id(observer))
+    if not _observers:
+        PROPAGATED.pop(OBSERVED.name, None)
+
 
 @public("actorlib")
 def propagate(variable: ContextVar[T]) -> ContextVar[T]:
@@ -115,7 +136,7 @@ def set_values(arrived: dict[str, object]) -> None:
 
 
 def _mark(variable: ContextVar[Any], module: str | None) -> PropagatedVariable:
-    if not PROPAGATED:
+    if ContextVar not in copyreg.dispatch_table:
         copyreg.pickle(ContextVar, _reduce)  # pyright: ignore[reportArgumentType]  # a generic class is one
     known = PROPAGATED.get(variable.name)
     if known is not None and known.module is None:

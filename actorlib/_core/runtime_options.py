@@ -5,6 +5,7 @@ from dataclasses import field
 from inspect import iscoroutinefunction
 from typing import Literal, TypeAlias, TypedDict, cast
 
+from actorlib._core.middleware import Middleware, checked_middleware
 from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, device_memory_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
@@ -61,6 +62,7 @@ class RuntimeKeywords(TypedDict, total=False):
     device_memory_overuse: OveruseAction
     runtime_env: RuntimeEnv | None
     control: bool
+    middleware: Sequence[Middleware]
 
 
 @public("actorlib")
@@ -154,6 +156,10 @@ class RuntimeOptions:
         control: Whether ``actorlib ps`` and the other commands of this user, and of
             root, can look into this runtime, if the engine is local; not with
             ``ACTORLIB_CONTROL=0``. Default: True.
+        middleware: Objects that are told of each call, before it and after it; see
+            ``actorlib.observe``. Those that can be pickled are told in the workers,
+            too, each by a copy. Calls cost what they cost while there are none. On Ray
+            they are refused. Default: (), for none.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -181,6 +187,7 @@ class RuntimeOptions:
     device_memory_overuse: OveruseAction = "warn"
     runtime_env: RuntimeEnv | None = None
     control: bool = True
+    middleware: Sequence[Middleware] = ()
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -222,6 +229,7 @@ class RuntimeOptions:
         check_count("actor_history", self.actor_history, 0)
         _check_overuse_action(self.device_memory_overuse)
         check_bool("control", self.control)
+        object.__setattr__(self, "middleware", _checked_middlewares(self.middleware))
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"
@@ -231,6 +239,17 @@ class RuntimeOptions:
     def memory_of_devices(self) -> Mapping[str, int]:
         """Bytes of a device whose own memory is unknown, by kind."""
         return device_memory_of(self.device_memory)
+
+
+def _checked_middlewares(given: object) -> tuple[Middleware, ...]:
+    if given == ():
+        return ()
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise TypeError(
+            "middleware takes a list of middlewares, for example [Slow()], not "
+            f"{given!r}"
+        )
+    return tuple(map(checked_middleware, cast("Sequence[object]", given)))
 
 
 def _check_overuse_action(value: object) -> None:

@@ -41,10 +41,11 @@ from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, tear_down
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib._wire.messages import OBSERVE
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import OveruseAction, RuntimeOptions
@@ -250,6 +251,19 @@ class ActorTable:
         definition = ActorDefinition(None, interface, options, demand.resources)
         self.create(actor, definition, arguments, is_nested=is_nested)
         return self.by_id[actor]
+
+    def observe(self, middlewares: bytes, note_run: Callable[..., None] | None) -> None:
+        """Tells workers, those that start too, who is told of calls from now on.
+
+        Args:
+            middlewares: As ``observing`` encodes them; empty for nobody.
+            note_run: Gets what workers tell of runs, with the actor's record.
+        """
+        self._requests.note_run = note_run
+        self._starter.middleware = middlewares
+        for supervisor in self:
+            if supervisor.session is not None:
+                supervisor.session.channel.send((OBSERVE, middlewares))
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
         record, cancel_children = supervisor.record, self._requests.cancel_children

@@ -46,10 +46,12 @@ if TYPE_CHECKING:
     from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
+    from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import ActorInfo, CallInfo, ObjectInfo, ObjectOrder
     from actorlib._owner.machine import LocalNode
+    from actorlib._owner.observing import Observation
     from actorlib._owner.supervisor import ActorSupervisor
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
@@ -101,6 +103,9 @@ class LocalEngine(ABC):
         env = options.runtime_env
         self._heritage = InheritedEnv(env) if env else None
         self.pending = PendingCalls()
+        self._observation: Observation | None = None
+        for middleware in options.middleware:
+            LocalEngine.add_middleware(self, middleware)
 
     # The verbs.
 
@@ -360,6 +365,27 @@ class LocalEngine(ABC):
             close: Closes it, in a fork only what the fork has of it.
         """
         self._closers.append(close)
+
+    def add_middleware(
+        self, middleware: Middleware, *, in_workers: bool = True
+    ) -> None:
+        """Tells a middleware of every call from now on; see RuntimeEngine."""
+        self._check_open()
+        if self._observation is None:
+            from actorlib._owner.observing import Observation  # noqa: PLC0415  # most are never observed
+
+            self._observation = Observation(self, self.actor_table)
+            self.at_end(self._observation.close)
+        self._observation.add(middleware, in_workers=in_workers)
+
+    def remove_middleware(self, middleware: Middleware) -> None:
+        """Tells a middleware of no further calls; see RuntimeEngine."""
+        if self._observation is None:
+            raise ValueError(
+                f"{middleware!r} is none of the middlewares of this runtime: none was "
+                "added"
+            )
+        self._observation.remove(middleware)
 
     def _close_others(self) -> None:
         closers, self._closers = self._closers, []

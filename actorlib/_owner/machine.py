@@ -426,6 +426,7 @@ class WorkerStarter:
     Attributes:
         loop: As given.
         grace: As given.
+        middleware: What workers are told of who is told of calls; see ``observing``.
     """
 
     def __init__(
@@ -453,6 +454,7 @@ class WorkerStarter:
         self._serve = serve
         self._cleanup = cleanup
         self._session_numbers = itertools.count(1)
+        self.middleware = b""
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a process for an actor that holds a lease.
@@ -623,6 +625,7 @@ class WorkerStarter:
             was_reconstructed=was_reconstructed,
             placement_group=None if group is None else dump(group),
             captures_children=group is not None and bool(captures),
+            middleware=self.middleware,
         )
 
     def is_memory_short(self) -> bool:

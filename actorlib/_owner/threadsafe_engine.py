@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from actorlib._core.function_options import FunctionOptions, FunctionSpec
     from actorlib._core.group_spec import GroupId, GroupSpec
     from actorlib._core.ids import CountedId
+    from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import (
@@ -255,6 +256,17 @@ class CrossingEngine(LocalEngine):
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Where an actor, or a call, would go now, or what stands in its way."""
         return self._across(partial(super().survey, label, options))
+
+    def add_middleware(
+        self, middleware: Middleware, *, in_workers: bool = True
+    ) -> None:
+        """Tells a middleware of every call from now on; see RuntimeEngine."""
+        add = super().add_middleware
+        self._across(partial(add, middleware, in_workers=in_workers))
+
+    def remove_middleware(self, middleware: Middleware) -> None:
+        """Tells a middleware of no further calls; see RuntimeEngine."""
+        self._across(partial(super().remove_middleware, middleware))
 
     def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""

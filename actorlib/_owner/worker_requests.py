@@ -46,6 +46,7 @@ from actorlib._wire.messages import (
     OBJECT_CANCEL,
     OBJECT_GET,
     OBJECT_PUT,
+    RAN,
     REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
@@ -106,6 +107,8 @@ class WorkerRequests:
 
     Attributes:
         links: The links between workers.
+        note_run: Told of the runs of calls that middlewares are told of; None while
+            there are none.
     """
 
     def __init__(
@@ -135,6 +138,7 @@ class WorkerRequests:
         self._deadlocks = Deadlocks(self._calls.get, find)
         self._creations = PendingCreations(create, names, engine, references)
         self.links = LinkBroker(self._calls, find, self.cancel_children)
+        self.note_run: Callable[..., None] | None = None
         self._others: dict[int, Callable[..., None]] = {
             AWAIT: self._await_actor,
             END: self._await_actor,
@@ -152,6 +156,7 @@ class WorkerRequests:
             RUN: self._run,
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
+            RAN: self._note_run,
         }
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:
@@ -326,6 +331,11 @@ class WorkerRequests:
                 made.supervisor.record.called.method(made.method),
                 made.method,
             )
+
+    def _note_run(self, session: WorkerSession, *run: Any) -> None:
+        supervisor = self._find_actor(session.actor)
+        if self.note_run is not None and supervisor is not None:
+            self.note_run(supervisor.record, *run)
 
     def _defer(
         self,

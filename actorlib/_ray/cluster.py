@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId
+    from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import CallInfo, ObjectOrder
 
@@ -190,6 +191,12 @@ def _nbytes(said: float | str | None) -> int | None:
     return None if said is None else bytes_of(MEMORY, said)
 
 
+_UNOBSERVED = (
+    "on Ray calls are Ray's, and are not told of: leave it out and look at Ray's own "
+    "metrics and traces, or use the local engine"
+)
+
+
 class OwnerEngine(RayEngine):
     """The engine of the process that has started the runtime; see RuntimeEngine.
 
@@ -210,6 +217,19 @@ class OwnerEngine(RayEngine):
             self.context = replace(self.context, runtime_env=env)
         self._grace = options.grace
         self._explainer = Explainer(self.query, self.nodes)
+
+    def add_middleware(
+        self, middleware: Middleware, *, in_workers: bool = True
+    ) -> None:
+        """Refuses; see RuntimeEngine."""
+        del middleware, in_workers
+        raise UnsupportedOptionError(f"add_middleware(): {_UNOBSERVED}")
+
+    def remove_middleware(self, middleware: Middleware) -> None:
+        """Refuses: none was added; see RuntimeEngine."""
+        raise ValueError(
+            f"{middleware!r} is none of the middlewares of this runtime: none was added"
+        )
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -294,13 +314,16 @@ async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
 
     Raises:
         ClusterError: There is no cluster there.
-        UnsupportedOptionError: It is to make shares hold, which Ray does not.
+        UnsupportedOptionError: It is to make shares hold, which Ray does not; or calls
+            are to be observed.
     """
     if options.enforcement not in ("auto", "off"):
         raise UnsupportedOptionError(
             f"init(enforcement={options.enforcement!r}): Ray keeps books of shares and "
             "makes none hold. Leave it out, or use the local engine"
         )
+    if options.middleware:
+        raise UnsupportedOptionError(f"init(middleware=...): {_UNOBSERVED}")
     await connect(options, address)
     install_serializers()
     return OwnerEngine(options)

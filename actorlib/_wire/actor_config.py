@@ -52,6 +52,8 @@ class ActorConfig:
         was_reconstructed: Whether the actor was restarted after a death.
         placement_group: The group that the actor is in, pickled, or None.
         captures_children: Whether actors that it makes go into that group by default.
+        middleware: The middlewares that are told of calls; empty for nobody. See
+            ``_owner/observing.py``.
     """
 
     actor_id: ActorId
@@ -80,3 +82,4 @@ class ActorConfig:
     was_reconstructed: bool = False
     placement_group: bytes | None = None
     captures_children: bool = False
+    middleware: bytes = b""

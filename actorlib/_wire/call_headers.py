@@ -8,6 +8,7 @@ Most calls have none, and then nothing of this runs. Headers travel as a dict:
 * ``detach``: that a stream runs on when nobody reads it; for the owner alone.
 * ``deadline``: when its time is over; see ``Deadline``.
 * ``name``: what the call is called where it runs.
+* ``observed``: what the worker's side of middlewares gets; see ``Observed``.
 * ``retries``: how often and after what it is sent again; for the owner alone.
 * ``variables``: the context variables that travel, each as a payload.
 """
@@ -18,7 +19,12 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import deadline_of
-from actorlib._core.propagation import PROPAGATED, current_values, set_values
+from actorlib._core.propagation import (
+    OBSERVED,
+    PROPAGATED,
+    current_values,
+    set_values,
+)
 from actorlib._wire.serialization import decode, dump, encode
 from actorlib.exceptions import DeadlineExceededError, SerializationError
 
@@ -57,9 +63,11 @@ def headers_of(
     if sooner is not None:
         headers["deadline"] = sooner
     if PROPAGATED:
-        variables = {
-            name: _packed(name, value) for name, value in current_values().items()
-        }
+        values = current_values()
+        observed = values.pop(OBSERVED.name, None)
+        if observed is not None:
+            headers["observed"] = observed
+        variables = {name: _packed(name, value) for name, value in values.items()}
         if variables:
             headers["variables"] = variables
     return headers or None

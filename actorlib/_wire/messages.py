@@ -87,6 +87,9 @@ FORCE_CANCEL       up    id, whether the calls that it made are not wanted eithe
                          cancel that call of a function, and end the process it runs in
 DURATION           up    function, seconds that it takes of late
 RETURN_UNSTARTED   down  give back the calls that have not begun
+RAN                up    number, method, caller, made, began, ended, status, error: a
+                         call that middlewares are told of has run; see ``Run``
+OBSERVE            down  the middlewares that are told of calls, or nothing
 LINK_OPEN          both  up: actor: this worker calls it often; may there be a link to
                          it? down: session of the caller: a link from it is here
 LINK_OPENED        down  actor, the session that the link goes to; 0: not now, -1: never
@@ -189,6 +192,10 @@ LINK_LOST: Final = 48
 # Calls and answers that are scalars.
 CALL_SCALARS: Final = 49
 RESULT_SCALAR: Final = 50
+
+# Calls that middlewares are told of.
+RAN: Final = 51
+OBSERVE: Final = 52
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

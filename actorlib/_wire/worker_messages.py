@@ -67,6 +67,7 @@ from actorlib._wire.messages import (
     OBJECT_GET,
     OBJECT_PUT,
     RAISED,
+    RAN,
     READY,
     REGISTER_FUNCTION,
     RELEASE_REFS,
@@ -277,12 +278,30 @@ def _are_variables(value: Any) -> bool:
     )
 
 
+def _is_observed(value: Any) -> bool:
+    number, caller, made, carrier = _items(value, 4)
+    return (
+        type(number) is int
+        and 0 < number < _MOST
+        and type(caller) is bytes
+        and len(caller) in (0, ID_SIZE)
+        and _is_real(made, 0)
+        and type(carrier) is dict
+        and all(
+            type(text) is str
+            for pair in cast("dict[object, object]", carrier).items()
+            for text in pair
+        )
+    )
+
+
 _HEADER_TESTS: Final[dict[str, Callable[[Any], bool]]] = {
     "batch": _is_batch,
     "deadline": _is_deadline,
     "detach": lambda value: value is True,
     "group": lambda value: type(value) is str,
     "name": lambda value: type(value) is str,
+    "observed": _is_observed,
     "retries": _are_retries,
     "stream": lambda value: type(value) is int and -1 <= value < _MOST,
     "variables": _are_variables,
@@ -314,6 +333,7 @@ _FLAG = _exactly("true or false", bool)
 _BYTES = _exactly("bytes", bytes)
 _PAYLOAD = FieldType("a payload", "type(value) is bytes or type(value) in _PAYLOADS")
 _SCALAR = FieldType("a scalar", "type(value) in _SCALARS")
+_TIME = FieldType("a time", "_is_real(value, 0)")
 _LOANS = FieldType(
     "None, or the ids of actors, objects and blocks",
     "value is None or _are_loans(value)",
@@ -481,5 +501,18 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "method": _TEXT,
     },
     LINK_CLOSED: {"nothing": _number(0, 1)},
+    RAN: {
+        "number": _RUNS,
+        "method": _TEXT,
+        "caller": FieldType(
+            "the id of an actor, or empty",
+            f"(type(value) is bytes and not value) or ({_ACTOR.test})",
+        ),
+        "made": _TIME,
+        "began": _TIME,
+        "ended": _TIME,
+        "status": _one_of("how a run ends", "ok", "error", "cancelled"),
+        "error": _TEXT,
+    },
 }
 """The frames that rise, by kind: their fields in order, behind the kind itself."""

@@ -46,6 +46,7 @@ from actorlib._wire.messages import (
     ITEM,
     LEAVE,
     LINKED,
+    OBSERVE,
     RESULT,
     RESULT_SCALAR,
     STOP,
@@ -611,6 +612,8 @@ class AsyncExecutor:
             for call in self._streams.stalled():
                 self._streams.cancel(call, CUT_OFF)
                 self._cancel(call)
+        elif frame[0] == OBSERVE:
+            self._client.observe(frame[1])
         else:
             self._receive(self._client.take_link_frame(frame))
 
@@ -1078,7 +1081,10 @@ class AsyncExecutor:
         where = partial(self._where, name)
         stream = partial(self._async_streams.run, frame, gate, where=where)
         places = gate.take, partial(self._leave, gate)
-        return start_async(headers, method, (args, kwargs), places, stream)
+        start = partial(start_async, headers, method, (args, kwargs), places, stream)
+        if "observed" in headers and self._client.observer is not None:
+            return self._client.observer.awaited(headers, name, start)
+        return start()
 
     def _cancel_async(self, call: int, methods: MethodLoop) -> None:
         running = methods.tasks.get(call)

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from actorlib._worker.engine import LinkReader
     from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.objects import WorkerObjects
+    from actorlib._worker.observed_runs import RunObserver
     from actorlib._worker.outgoing_links import OutgoingLinks
     from actorlib._worker.pending import OrderedSender, PendingResults
     from actorlib._worker.placement_groups import GroupRequests
@@ -122,6 +123,7 @@ class OwnerClient(ABC):
         is_call_quick: Whether the call that runs is known to take no time: what loading
             its arguments lets go of goes back with its answer.
         returns_late: Whether such arguments are being loaded.
+        observer: Tells middlewares of calls, if there is one who wants to be told.
     """
 
     def __init__(
@@ -146,6 +148,9 @@ class OwnerClient(ABC):
         self.is_over = self.is_call_quick = self.returns_late = False
         self._exited_calls: set[int] = set()
         self.pipe = pipe
+        self.observer: RunObserver | None = None
+        if start.config.middleware:
+            self.observe(start.config.middleware)
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
         self.memory.bind_to(blocks, self, self.receive_pending)
 
@@ -257,6 +262,25 @@ class OwnerClient(ABC):
     @abstractmethod
     def post(self, frame: Frame) -> None:
         """Sends a frame to the owner, from any thread."""
+
+    def gather(self, frame: Frame) -> None:
+        """Sends a frame, at the latest with the answer of the call that runs."""
+        self.post(frame)
+
+    def observe(self, middlewares: bytes) -> None:
+        """Tells these of calls from now on.
+
+        Args:
+            middlewares: As the owner has encoded them; empty for nobody.
+        """
+        observer, self.observer = self.observer, None
+        if observer is not None:
+            observer.end()
+        if middlewares:
+            from actorlib._worker.observed_runs import RunObserver  # noqa: PLC0415  # seldom
+
+            self.observer = RunObserver(self, self._config, self.gather, middlewares)
+            self.observer.begin()
 
     @abstractmethod
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:

@@ -12,11 +12,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.current_call import running
-from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
+from actorlib._wire.messages import CANCELLED, FAILURE, RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
 from actorlib._worker.generators import nbytes_of
-from actorlib._worker.invoke import bind_next
+from actorlib._worker.invoke import bind_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,11 +95,16 @@ class GeneratorRunner:
                     self._cancelled.discard(call)
                     self._streams.cancel(call)
                 stream.source = self._generator(frame)
-                stream.next_item = bind_next(headers, stream.source)
+                stream.next_item, stream.observed_run = bind_context(
+                    self._client,
+                    headers,
+                    stream.source.__next__,
+                    name.rpartition(":")[2],
+                )
             answer = self._run(stream)
         except BaseException as error:  # noqa: BLE001  # the user's code
             # While the error is held: a handle in it is given back after it was sent.
-            self._end(call, self._failed(call, name, error))
+            self._end(call, self._failed(call, name, error), error)
             return True
         if answer is None:
             running.set(None)
@@ -107,8 +112,14 @@ class GeneratorRunner:
         self._end(call, answer)
         return True
 
-    def _end(self, call: int, answer: Frame) -> None:
+    def _end(
+        self, call: int, answer: Frame, error: BaseException | None = None
+    ) -> None:
         running.set(None)
+        observed_run = self._streams.of(call).observed_run
+        if observed_run is not None:
+            is_cancelled = answer[0] == FAILURE and answer[2] == CANCELLED
+            observed_run.end(error, is_cancelled=is_cancelled)
         self._streams.end(call)
         self._answer(answer)
 
@@ -118,6 +129,8 @@ class GeneratorRunner:
     def close(self) -> None:
         """The actor ends: the ``finally`` blocks of those that are paused run."""
         for stream in self._streams.clear():
+            if stream.observed_run is not None:
+                stream.observed_run.end(None, is_cancelled=True)
             if stream.source is not None:
                 try:
                     stream.source.close()

@@ -15,6 +15,7 @@ from actorlib._wire.messages import (
     CANCEL,
     FAILURE,
     ITEM,
+    OBSERVE,
     RESULT,
     STOP,
     STREAM_ACK,
@@ -50,11 +51,13 @@ class Inbox:
         settle: Takes an answer to something that this worker asked.
         item: Takes an item of a stream that this worker reads.
         take_link_frame: Takes a frame about links; gives the frames that follow.
+        observe: Takes the middlewares that are told of calls from now on.
     """
 
     settle: Callable[[Frame], None]
     item: Callable[[Frame], None]
     take_link_frame: Callable[[Frame], list[Frame]]
+    observe: Callable[[bytes], None]
 
     def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
         self.calls: deque[Frame] = deque()
@@ -210,6 +213,8 @@ class Inbox:
         elif kind == STREAM_EXPIRE:
             for call in self.streams.stalled():
                 self.streams.cancel(call, CUT_OFF)
+        elif kind == OBSERVE:
+            self.observe(frame[1])
         else:
             for following in self.take_link_frame(frame):
                 self._sort(following)

@@ -337,7 +337,7 @@ class IncomingLinks:
 
 
 def _are_headers(headers: object) -> bool:
-    kinds = {"group": str, "name": str, "variables": dict}
+    kinds = {"group": str, "name": str, "observed": tuple, "variables": dict}
     return type(headers) is dict and all(
         type(said) is kinds.get(name)
         for name, said in cast("dict[Any, object]", headers).items()

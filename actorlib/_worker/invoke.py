@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import (
         Callable,
         Coroutine,
-        Iterator,
         Mapping,
         Sequence,
     )
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
     from actorlib._worker.engine import WorkerEngine
+    from actorlib._worker.observed_runs import ObservedRun
 
 
 _SIMPLE = frozenset({type(None), bool, int, float})
@@ -111,7 +111,7 @@ def invoke(
         args, kwargs = engine.arguments(borrowed, payload)
         method = getattr(instance, name)
         if headers:
-            value = call_with(headers[0], method, args, kwargs)
+            value = call_with(engine, headers[0], method, args, kwargs, name)
         else:
             value = method(*args, **kwargs)
     except BaseException as error:  # noqa: BLE001  # the user's code
@@ -222,20 +222,24 @@ _dumped = lru_cache(maxsize=64)(dump)
 
 
 def call_with(
+    engine: WorkerEngine,
     headers: Mapping[str, Any],
     method: Callable[..., object],
     args: list[Any] | tuple[Any, ...],
     kwargs: Mapping[str, Any],
+    name: str,
 ) -> object:
     """Calls a plain method, or each of a batch, in the context variables of the caller.
 
     The thread has its own context back afterwards.
 
     Args:
+        engine: The engine of this worker.
         headers: The headers of the call.
         method: The method.
         args: Its positional arguments.
         kwargs: Its keyword arguments.
+        name: The name of the method.
 
     Raises:
         SerializationError: A context variable's value cannot be loaded here.
@@ -246,21 +250,40 @@ def call_with(
 
         method = partial(call_each, method, headers["batch"])
         args = (args,)
+    if "observed" in headers and engine.observer is not None:
+        context = _context(headers)
+        return engine.observer.call(headers, name, context, method, args, kwargs)
     if "variables" not in headers:
         return method(*args, **kwargs)
     return _context(headers).run(method, *args, **kwargs)
 
 
 def bind_context(
-    headers: Mapping[str, Any], function: Callable[..., object]
-) -> Callable[..., object]:
+    engine: WorkerEngine,
+    headers: Mapping[str, Any],
+    function: Callable[..., object],
+    name: str,
+) -> tuple[Callable[..., object], ObservedRun | None]:
     """Binds a function to the context variables of its caller; see call_with.
 
     No code of ours stands between its caller and it; see InterruptSignal.
+
+    Args:
+        engine: The engine of this worker.
+        headers: The headers of the call.
+        function: The function, or what gives the next item of a stream.
+        name: What calls of it are called.
+
+    Returns:
+        What is called, and the run if middlewares are told of it.
     """
+    if "observed" in headers and engine.observer is not None:
+        context = _context(headers)
+        run = engine.observer.run(headers, name, context.run)
+        return partial(context.run, function), run
     if "variables" not in headers:
-        return function
-    return partial(_context(headers).run, function)
+        return function, None
+    return partial(_context(headers).run, function), None
 
 
 def start_async(
@@ -288,13 +311,6 @@ def start_async(
         return await_each(method, headers["batch"], arguments[0], gate_places)
     begun: Coroutine[Any, Any, object] = method(*arguments[0], **arguments[1])
     return stream(begun) if "stream" in headers else begun
-
-
-def bind_next(headers: Mapping[str, Any], source: Iterator[Any]) -> Callable[[], Any]:
-    """Binds the step to a generator's next item to one context; see call_with."""
-    if "variables" not in headers:
-        return source.__next__
-    return partial(_context(headers).run, source.__next__)
 
 
 def _context(headers: Mapping[str, Any]) -> Context:

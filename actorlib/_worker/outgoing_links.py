@@ -144,7 +144,7 @@ class RoutePolicy:
         self._threshold = min(2 * max(self._threshold, FALLBACK_CALLS), _MOST)
 
 
-_LINK_HEADERS = frozenset({"group", "name", "variables"})
+_LINK_HEADERS = frozenset({"group", "name", "observed", "variables"})
 """What may be said of a call that goes over a link; all else the owner has to know."""
 _LARGEST = 60_000
 _READS = 64

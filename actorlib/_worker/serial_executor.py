@@ -55,10 +55,18 @@ class SerialOwnerClient(OwnerClient):
         inbox.settle = self.settle
         inbox.item = self.item
         inbox.take_link_frame = self.take_link_frame
+        inbox.observe = self.observe
 
     def post(self, frame: Frame) -> None:
         """Sends a frame now: the method that posts it may go on for long."""
         self.pipe.send(frame)
+
+    def gather(self, frame: Frame) -> None:
+        """Sends a frame with the answer that follows, if it does; see OwnerClient."""
+        if threading.get_ident() == self._method_thread:
+            self.pipe.gather(frame)
+        else:
+            self.post(frame)
 
     def return_borrowed_soon(self) -> None:
         """Gives references back now, or when the pipe is free; see OwnerClient.

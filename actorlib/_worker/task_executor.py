@@ -33,6 +33,7 @@ from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     CANCEL,
+    CANCELLED,
     DURATION,
     FAILURE,
     READY,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.observed_runs import ObservedRun
     from actorlib._worker.startup import Start
 
 
@@ -487,12 +489,15 @@ class TaskExecutor:
         running.set((call, name.partition(":")[2], headers[0] if headers else None))
         value: object = None
         raised: BaseException | None = None
+        run: ObservedRun | None = None
         try:
             try:
                 args, kwargs = self._client.arguments(borrowed, payload)
                 function = self.functions[name]
                 if headers:
-                    function = bind_context(headers[0], function)
+                    label = name.partition(":")[2]
+                    client = self._client
+                    function, run = bind_context(client, headers[0], function, label)
                 running_cell[0] = call
                 self.current = call
                 value = function(*args, **kwargs)
@@ -503,6 +508,9 @@ class TaskExecutor:
             answer = self.interrupted(call, name, error)
         else:
             answer = invoke.result(self._client, call, value, name)
+        if run is not None:
+            is_cancelled = answer[0] == FAILURE and answer[2] == CANCELLED
+            run.end(raised, is_cancelled=is_cancelled)
         running.set(None)
         self._inbox.cancelled.discard(call)
         took = time.perf_counter() - started

@@ -152,6 +152,10 @@ def init(address: str | None = None, **options: Any) -> Context:
         control: Whether ``actorlib ps`` and the other commands of this user, and of
             root, can look into this runtime, if the engine is local; not with
             ``ACTORLIB_CONTROL=0``. Default: True.
+        middleware: Objects that are told of each call, before it and after it; see
+            ``actorlib.observe``. Those that can be pickled are told in the workers,
+            too, each by a copy. Calls cost what they cost while there are none. On Ray
+            they are refused. Default: (), for none.
 
     Returns:
         To be left alone, or to be used in ``with``.

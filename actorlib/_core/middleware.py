@@ -1,0 +1,298 @@
+"""What a program may have told of each call: before it, and after it.
+
+A *middleware* is an object with two methods::
+
+    class Slow:
+        def before(self, call):
+            return time.monotonic()
+
+        def after(self, call, token, outcome):
+            took = time.monotonic() - token
+            if took > 1:
+                print(f"{call.side} {call.class_name}.{call.method}: {took:.1f} s")
+
+    async with actorlib.init(middleware=[Slow()]) as runtime:
+        ...
+
+Each call is seen on both sides: ``"caller"``, from where ``.remote()`` is written to
+the answer, and ``"worker"``, while the code runs. Both have the same ``number``; no two
+calls of a runtime have one. What ``before`` of the caller's side puts into
+``call.carrier`` is in ``call.carrier`` of the worker's side.
+
+What runs where:
+
+* In the program, ``before`` runs on the thread that makes the call, and ``after`` on
+  that of the runtime's loop.
+* An object that can be pickled also runs in every worker, as a copy of its own: there
+  it sees what runs, and the calls that this makes, also of other actors and over links.
+  Nothing is shared between copies. They are loaded when the first call is seen.
+* Any other object sees the caller's side of the calls that the program makes, and no
+  more. One that has a method ``ran`` is told of all that ran, wherever that was
+  (``RunListener``).
+
+What raises is logged once, and breaks no call. While there is no middleware none of
+this is loaded, and calls cost what they cost without it: the verbs of an engine are
+replaced when the first is added, and put back when the last is removed. A middleware
+that is removed still hears the end of what it saw begin.
+
+Of a stream, ``after`` is at its end; its items are not counted. A batch is one call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from actorlib._core.log import warn
+from actorlib._core.public import public
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Side: TypeAlias = Literal["caller", "worker"]
+Status: TypeAlias = Literal["ok", "error", "cancelled", "lost"]
+"""How a call ended; ``lost``: the process that it was sent to ended before it did."""
+
+Observed: TypeAlias = tuple[int, bytes, float, dict[str, str]]
+"""What crosses with a call: its number, the id of the actor that makes it or nothing,
+when it was made, and what the caller's side has added."""
+
+
+@public("actorlib.observe")
+class ObservedCall:
+    """A call as a middleware sees it, on one of its two sides.
+
+    Attributes:
+        side: ``"caller"`` or ``"worker"``.
+        number: The same on both sides, and of no other call of the runtime.
+        actor_id: The id in hex of the actor that it is for; empty for a function.
+        class_name: The name of that actor's class; empty for a function.
+        actor_name: What ``get_actor`` finds that actor by, or None.
+        method: The name of the method, or what calls of the function are called.
+        caller_id: The id in hex of the actor that makes it; empty if that is the
+            program, or a function.
+        is_stream: Whether it gives items.
+        carrier: Text by name that crosses from the caller's side to the worker's, such
+            as a W3C trace context. What is added on the worker's side stays there.
+    """
+
+    __slots__ = (
+        "actor_id",
+        "actor_name",
+        "caller_id",
+        "carrier",
+        "class_name",
+        "is_stream",
+        "method",
+        "number",
+        "side",
+    )
+
+    def __init__(
+        self,
+        side: Side,
+        number: int,
+        actor_id: str,
+        class_name: str,
+        actor_name: str | None,
+        method: str,
+        caller_id: str,
+        *,
+        is_stream: bool,
+        carrier: dict[str, str],
+    ) -> None:
+        self.side = side
+        self.number = number
+        self.actor_id = actor_id
+        self.class_name = class_name
+        self.actor_name = actor_name
+        self.method = method
+        self.caller_id = caller_id
+        self.is_stream = is_stream
+        self.carrier = carrier
+
+    def __repr__(self) -> str:
+        what = f"{self.class_name}.{self.method}" if self.class_name else self.method
+        return f"<ObservedCall {self.number} of {what}, {self.side}>"
+
+
+@public("actorlib.observe")
+class Outcome(NamedTuple):
+    """How a call ended, on one of its two sides.
+
+    Attributes:
+        status: ``"ok"``; ``"error"``; ``"cancelled"``, also by its deadline; or
+            ``"lost"``, as the process that it was sent to ended.
+        error: The name of the error's class, if there was one.
+        began: When its code began to run, the last time, by ``time.monotonic()``, which
+            the processes of a machine share. None on the caller's side if it never
+            began, or if its worker did not come to say so; in workers, of calls that
+            they make.
+        ended: When its code ended, likewise.
+        runs: How often its code ran to its end: more than once if it was retried after
+            an error. Runs that died with their process are not counted.
+    """
+
+    status: Status
+    error: str = ""
+    began: float | None = None
+    ended: float | None = None
+    runs: int = 0
+
+
+@public("actorlib.observe")
+class Run(NamedTuple):
+    """A run of a call's code in a worker, as that has told its program.
+
+    Attributes:
+        number: That of the call.
+        actor_id: The id in hex of the actor that ran it; empty for a function.
+        class_name: The name of that actor's class; empty for a function.
+        actor_name: What ``get_actor`` finds that actor by, or None.
+        method: The name of the method, or what calls of the function are called.
+        caller_id: The id in hex of the actor that made the call; empty if that was the
+            program, or a function.
+        made: When the call was made, by ``time.monotonic()``.
+        began: When its code began to run, likewise.
+        ended: When that ended, likewise.
+        status: ``"ok"``, ``"error"`` or ``"cancelled"``.
+        error: The name of the error's class, if there was one.
+        pid: The process that ran it.
+    """
+
+    number: int
+    actor_id: str
+    class_name: str
+    actor_name: str | None
+    method: str
+    caller_id: str
+    made: float
+    began: float
+    ended: float
+    status: Status
+    error: str
+    pid: int
+
+
+@public("actorlib.observe")
+class Middleware(Protocol):
+    """Is told of each call, on both of its sides; see ``actorlib.observe``."""
+
+    def before(self, call: ObservedCall) -> object:
+        """Is called before a call leaves, or before its code runs.
+
+        Args:
+            call: The call. On the caller's side its ``carrier`` may be added to.
+
+        Returns:
+            Whatever ``after`` is to get.
+        """
+        ...
+
+    def after(self, call: ObservedCall, token: Any, outcome: Outcome) -> None:
+        """Is called when a call has its answer, or when its code has run.
+
+        Not where ``before`` has raised.
+
+        Args:
+            call: The same object.
+            token: What ``before`` returned.
+            outcome: How it ended.
+        """
+        ...
+
+
+@public("actorlib.observe")
+class RunListener(Protocol):
+    """A middleware of the program that is also told what ran, in every worker.
+
+    A middleware is one if it has this method. A worker tells of a run before it answers
+    the call; what died with its process is not told of.
+    """
+
+    def ran(self, run: Run) -> None:
+        """Is called on the thread of the runtime's loop, for each run.
+
+        Args:
+            run: What ran: calls of the program, and those that workers make.
+        """
+        ...
+
+
+_FAILED: Final = object()
+
+
+class Middlewares:
+    """Tells middlewares of calls, and keeps calls from what those raise.
+
+    Args:
+        each: The middlewares.
+        failed: Those of which it was logged that they raise, by their ids.
+
+    Attributes:
+        each: The same.
+    """
+
+    def __init__(self, each: Iterable[Middleware], failed: set[int]) -> None:
+        self.each = tuple(each)
+        self._listeners: tuple[Any, ...] = tuple(
+            middleware for middleware in self.each if hasattr(middleware, "ran")
+        )
+        self._failed = failed
+
+    def before(self, call: ObservedCall) -> list[object]:
+        """Tells of a call that begins; gives what ``after`` takes."""
+        tokens: list[object] = []
+        for middleware in self.each:
+            try:
+                tokens.append(middleware.before(call))
+            except Exception as error:  # noqa: BLE001  # the user's code
+                tokens.append(_FAILED)
+                self._note(middleware, "before", error)
+        return tokens
+
+    def after(self, call: ObservedCall, tokens: list[object], outcome: Outcome) -> None:
+        """Tells of a call that is over."""
+        for middleware, token in zip(self.each, tokens, strict=True):
+            if token is not _FAILED:
+                try:
+                    middleware.after(call, token, outcome)
+                except Exception as error:  # noqa: BLE001  # likewise
+                    self._note(middleware, "after", error)
+
+    def ran(self, run: Run) -> None:
+        """Tells those who listen of a run."""
+        for listener in self._listeners:
+            try:
+                listener.ran(run)
+            except Exception as error:  # noqa: BLE001  # likewise
+                self._note(listener, "ran", error)
+
+    def _note(self, middleware: object, method: str, error: Exception) -> None:
+        if id(middleware) not in self._failed:
+            self._failed.add(id(middleware))
+            warn(
+                "%s.%s() of a middleware raised %r: the call goes on, and this is said "
+                "once",
+                type(middleware).__qualname__,
+                method,
+                error,
+            )
+
+
+def checked_middleware(value: object) -> Middleware:
+    """Gives a middleware.
+
+    Raises:
+        TypeError: It is none.
+    """
+    made: Any = value
+    for method in ("before", "after"):
+        if isinstance(value, type) or not callable(getattr(value, method, None)):
+            raise TypeError(
+                "a middleware is an object with the methods before(call) and "
+                f"after(call, token, outcome): {value!r} has no {method}()"
+                if not isinstance(value, type)
+                else f"a middleware is an object: make one of the class {value!r}"
+            )
+    middleware: Middleware = made
+    return middleware

@@ -1,0 +1,235 @@
+"""Makes calls that middlewares see, in the place of an engine's own verbs.
+
+An engine is asked for ``call`` and ``stream`` by name for each call. So two attributes
+of the engine, which hide its methods of these names, are all that it takes to see every
+call; without them nothing is asked and nothing costs.
+"""
+
+from __future__ import annotations
+
+import time
+from copy import copy
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from actorlib._core.callee import BoundMethod
+from actorlib._core.loop_thread import add_done_callback
+from actorlib._core.middleware import ObservedCall, Outcome
+from actorlib._core.propagation import OBSERVED
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    DeadlineExceededError,
+    TaskCancelledError,
+    WorkerCrashedError,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterator, Mapping
+
+    from actorlib._core.callee import Callee
+    from actorlib._core.engine import Engine
+    from actorlib._core.middleware import Middlewares, Observed, Status
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.stream_reader import StreamReader
+
+_CANCELLED = (TaskCancelledError, DeadlineExceededError)
+_LOST = (ActorDiedError, ActorUnavailableError, WorkerCrashedError)
+
+Ran: TypeAlias = tuple[float, float, str]
+"""When a call's code began and ended, and the name of what it raised."""
+
+
+class _CallUnderWay:
+    """A call that was told of and has no answer; tells of its end once.
+
+    A call that nobody wants the answer of ends with its ref, which is what holds this:
+    then it is told of as cancelled.
+    """
+
+    __slots__ = ("_call", "_calls", "_later", "_tokens", "_told")
+
+    def __init__(
+        self,
+        call: ObservedCall,
+        told: Middlewares,
+        tokens: list[object],
+        calls: dict[int, list[Ran]],
+        later: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._call = call
+        self._calls = calls
+        self._later = later
+        self._told: Middlewares | None = told
+        self._tokens = tokens
+        calls[call.number] = []
+
+    def end(self, status: Status, error: str = "") -> None:
+        """The call is over."""
+        told, self._told = self._told, None
+        if told is None:
+            return
+        runs = self._calls.pop(self._call.number, [])
+        began, ended, raised = runs[-1] if runs else (None, None, "")
+        if status == "lost" and raised:
+            status = "error"  # of another actor, which the code did not catch
+        if status == "error":
+            error = raised or error  # without what we have put around it
+        told.after(
+            self._call, self._tokens, Outcome(status, error, began, ended, len(runs))
+        )
+
+    def __del__(self) -> None:
+        if self._told is not None:
+            # A destructor may run anywhere, also in the middle of a middleware.
+            other = copy(self)
+            self._told = None
+            self._later(partial(other.end, "cancelled", TaskCancelledError.__name__))
+
+
+class ObservedCalls:
+    """Makes the calls of one engine, and tells middlewares of them.
+
+    Args:
+        engine: The engine.
+        numbers: Gives the numbers of calls.
+        caller: The id of the actor whose engine it is; empty for any other.
+        told: Gives the middlewares.
+
+    Attributes:
+        under_way: When the code of calls that were told of ran, by their numbers.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        numbers: Iterator[int],
+        caller: bytes,
+        told: Callable[[], Middlewares],
+    ) -> None:
+        self._told = told
+        self.under_way: dict[int, list[Ran]] = {}
+        self._engine: Any = engine
+        self._numbers = numbers
+        self._caller = caller
+        self._call = engine.call
+        self._stream = engine.stream
+
+    def begin(self) -> None:
+        """Sees every call of the engine from now on."""
+        self._engine.call = self.call
+        self._engine.stream = self.stream
+
+    def end(self) -> None:
+        """Sees no more calls."""
+        del self._engine.call, self._engine.stream
+
+    def call(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Makes a call; see Engine."""
+        under_way = self._begin(callee, is_stream=False)
+        ref: ObjectRef[Any] = self._made(under_way, self._call, callee, args, kwargs)
+        if under_way[0] is not None:
+            add_done_callback(ref, partial(_done, under_way[0]))
+        return ref
+
+    def stream(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> StreamReader:
+        """Calls a generator; see Engine."""
+        under_way = self._begin(callee, is_stream=True)
+        reader: StreamReader = self._made(under_way, self._stream, callee, args, kwargs)
+        if under_way[0] is not None:
+            add_done_callback(reader.completed, partial(_done, under_way[0]))
+        return reader
+
+    def _begin(
+        self, callee: Callee, *, is_stream: bool
+    ) -> tuple[_CallUnderWay | None, Observed]:
+        number, made = next(self._numbers), time.monotonic()
+        carrier: dict[str, str] = {}
+        told, under_way = self._told(), None
+        if told.each:
+            call = _seen(
+                number, callee, self._caller, is_stream=is_stream, carrier=carrier
+            )
+            tokens = told.before(call)
+            under_way = _CallUnderWay(
+                call, told, tokens, self.under_way, self._engine.later
+            )
+            carrier = _text(call.carrier)
+        return under_way, (number, self._caller, made, carrier)
+
+    def _made(
+        self,
+        under_way: tuple[_CallUnderWay | None, Observed],
+        verb: Callable[..., Any],
+        *call: object,
+    ) -> Any:
+        """Makes a call with what crosses with it; tells of one that cannot be made."""
+        token = OBSERVED.set(under_way[1])
+        try:
+            return verb(*call)
+        except BaseException as error:
+            if under_way[0] is not None:
+                under_way[0].end("error", type(error).__name__)
+            raise
+        finally:
+            OBSERVED.reset(token)
+
+
+def _seen(
+    number: int,
+    callee: Callee,
+    caller: bytes,
+    *,
+    is_stream: bool,
+    carrier: dict[str, str],
+) -> ObservedCall:
+    class_name, actor_name = "", None
+    if isinstance(callee, BoundMethod):
+        class_name, actor_name = callee.class_name, callee.actor_name
+    return ObservedCall(
+        "caller",
+        number,
+        callee.actor.hex(),
+        class_name,
+        actor_name,
+        callee.name,
+        caller.hex(),
+        is_stream=is_stream,
+        carrier=carrier,
+    )
+
+
+def _text(carrier: dict[str, str]) -> dict[str, str]:
+    """Gives what crosses: what is no text does not."""
+    given = cast("dict[object, object]", carrier)
+    return {
+        name: value
+        for name, value in given.items()
+        if type(name) is str and type(value) is str
+    }
+
+
+def _done(under_way: _CallUnderWay, ref: asyncio.Future[Any]) -> None:
+    if ref.cancelled():
+        under_way.end("cancelled", "TaskCancelledError")
+        return
+    # exception() would count as somebody's look at it, who would be told else.
+    error = cast("Any", ref)._exception  # noqa: SLF001  # asyncio's name for it
+    if error is None:
+        under_way.end("ok")
+    elif isinstance(error, _CANCELLED):
+        under_way.end("cancelled", type(error).__name__)
+    else:
+        status: Status = "lost" if isinstance(error, _LOST) else "error"
+        under_way.end(status, type(error).__name__)

@@ -1,0 +1,221 @@
+"""Tells middlewares of the calls that run in this worker, and the owner of each run.
+
+The owner says who wants to be told (OBSERVE, or the START frame), and each call that is
+to be told of has a header that says so. So calls without it pay nothing here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._core.log import warn
+from actorlib._core.middleware import Middlewares, ObservedCall, Outcome
+from actorlib._core.observed_calls import ObservedCalls
+from actorlib._core.propagation import (
+    OBSERVED,
+    PROPAGATED,
+    begin_observing,
+    end_observing,
+)
+from actorlib._wire.messages import RAN
+from actorlib._wire.serialization import decode
+from actorlib.exceptions import TaskCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from contextvars import Context
+
+    from actorlib._core.engine import Engine
+    from actorlib._core.middleware import Middleware, Observed, Status
+    from actorlib._wire.actor_config import ActorConfig
+    from actorlib._wire.messages import Frame
+
+_SESSION_BITS = 32
+
+
+class ObservedRun:
+    """One run of a call's code.
+
+    Args:
+        observer: Sends what the owner is told.
+        told: The middlewares.
+        call: The call.
+        observed: What came with it.
+        run: Runs their code where the call's code runs: what ``before`` sets of context
+            variables is set there, and ``after`` may put it back.
+    """
+
+    def __init__(
+        self,
+        observer: RunObserver,
+        told: Middlewares,
+        call: ObservedCall,
+        observed: Observed,
+        run: Callable[..., Any],
+    ) -> None:
+        self._observer = observer
+        self._told = told
+        self._call = call
+        self._observed = observed
+        self._run = run
+        self._tokens: list[object] = run(told.before, call) if told.each else []
+        self._began = time.monotonic()
+
+    def end(self, error: BaseException | None, *, is_cancelled: bool = False) -> None:
+        """The code has returned, or raised.
+
+        Args:
+            error: What it raised.
+            is_cancelled: Whether that is as the call was cancelled.
+        """
+        ended = time.monotonic()
+        status: Status = "ok" if error is None and not is_cancelled else "error"
+        name = "" if error is None else type(error).__name__
+        if is_cancelled or _is_cancellation(error):
+            status, name = "cancelled", TaskCancelledError.__name__
+        began, told = self._began, self._told
+        if told.each:
+            outcome = Outcome(status, name, began, ended, 1)
+            self._run(told.after, self._call, self._tokens, outcome)
+        number, caller, made, _ = self._observed
+        method = self._call.method
+        self._observer.report(
+            (RAN, number, method, caller, made, began, ended, status, name)
+        )
+
+
+class RunObserver:
+    """Sees the runs of a worker, and the calls that its code makes.
+
+    Args:
+        engine: The engine of the worker.
+        config: What the owner says of the worker.
+        report: Sends a frame to the owner, at the latest with the answer that follows.
+        middlewares: Those that the owner could pickle, each as bytes, pickled.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: ActorConfig,
+        report: Callable[[Frame], None],
+        middlewares: bytes,
+    ) -> None:
+        self.report = report
+        self._config = config
+        self._is_actor = not config.runs_functions
+        self._pickled = middlewares
+        self._loaded: Middlewares | None = None
+        session = int.from_bytes(config.prefix[4:])
+        self._calls = ObservedCalls(
+            engine,
+            itertools.count((session << _SESSION_BITS) + 1),
+            config.actor_id if self._is_actor else b"",
+            self.told,
+        )
+
+    def begin(self) -> None:
+        """Sees the calls that are made here, from now on."""
+        if OBSERVED.name not in PROPAGATED:  # else the owner does so in this process
+            begin_observing(self)
+        self._calls.begin()
+
+    def end(self) -> None:
+        """Sees nothing any more but the end of what has begun."""
+        self._calls.end()
+        end_observing(self)
+
+    def told(self) -> Middlewares:
+        """The middlewares, which are loaded when there is something to tell."""
+        if self._loaded is None:
+            self._loaded = Middlewares(_load(self._pickled), set())
+        return self._loaded
+
+    def run(
+        self,
+        headers: Mapping[str, Any],
+        method: str,
+        run: Callable[..., Any] = operator.call,
+    ) -> ObservedRun:
+        """Tells of a run that begins.
+
+        Args:
+            headers: Those of the call.
+            method: The method, or what calls of the function are called.
+            run: Runs code in the context of the call's code.
+        """
+        observed: Observed = headers["observed"]
+        number, caller, _, carrier = observed
+        config, is_actor = self._config, self._is_actor
+        call = ObservedCall(
+            "worker",
+            number,
+            config.actor_id.hex() if is_actor else "",
+            config.class_name if is_actor else "",
+            config.name if is_actor else None,
+            method,
+            caller.hex(),
+            is_stream="stream" in headers,
+            carrier=carrier,
+        )
+        return ObservedRun(self, self.told(), call, observed, run)
+
+    def call(
+        self,
+        headers: Mapping[str, Any],
+        name: str,
+        context: Context,
+        method: Callable[..., object],
+        args: list[Any] | tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> object:
+        """Calls a plain method.
+
+        Raises:
+            BaseException: What it raised.
+        """
+        run = self.run(headers, name, context.run)
+        try:
+            value = context.run(method, *args, **kwargs)
+        except BaseException as error:
+            run.end(error)
+            raise
+        run.end(None)
+        return value
+
+    async def awaited(
+        self, headers: Mapping[str, Any], name: str, work: Callable[[], Awaitable[Any]]
+    ) -> object:
+        """Starts an ``async def``, in the context of the task, and awaits it.
+
+        Raises:
+            BaseException: What it raised.
+        """
+        run = self.run(headers, name)
+        try:
+            value = await work()
+        except BaseException as error:
+            run.end(error)
+            raise
+        run.end(None)
+        return value
+
+
+def _load(pickled: bytes) -> list[Middleware]:
+    loaded: list[Middleware] = []
+    for one in cast("list[bytes]", decode(pickled)):
+        try:
+            loaded.append(decode(one))
+        except Exception as error:  # noqa: BLE001  # the user's classes
+            warn("a middleware cannot be loaded in a worker: %r", error)
+    return loaded
+
+
+def _is_cancellation(error: BaseException | None) -> bool:
+    if error is None:
+        return False
+    kind = type(error)
+    return kind.__name__ == "CancelledError" or kind is TaskCancelledError
