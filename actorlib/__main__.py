@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actorlib import __version__
+from actorlib._cli.top_screen import SORT_KEYS
 from actorlib._core.runtime_options import START_METHODS
 from actorlib.exceptions import (
     ActorlibError,
@@ -56,10 +58,8 @@ def _run(asked: argparse.Namespace) -> int:
         from actorlib._cli import devices  # noqa: PLC0415  # it loads rich
 
         devices.show(as_json=asked.json)
-    elif asked.command == "ps":
-        from actorlib._cli import ps  # noqa: PLC0415  # likewise
-
-        return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
+    elif asked.command in ("ps", "top"):
+        return _about_runtimes(asked)
     elif asked.command == "calls":
         from actorlib._cli import calls  # noqa: PLC0415  # likewise
 
@@ -83,6 +83,23 @@ def _run(asked: argparse.Namespace) -> int:
 
         demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
     return 0
+
+
+def _about_runtimes(asked: argparse.Namespace) -> int:
+    if asked.command == "ps":
+        from actorlib._cli import ps  # noqa: PLC0415  # likewise
+
+        return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
+    from actorlib._cli import top  # noqa: PLC0415  # likewise
+
+    return top.show(
+        as_json=asked.json,
+        is_once=asked.once,
+        interval=asked.interval,
+        sort=asked.sort,
+        needle=asked.filter,
+        pid=asked.pid,
+    )
 
 
 def _about_an_actor(asked: argparse.Namespace) -> int:
@@ -157,6 +174,40 @@ def _parser() -> argparse.ArgumentParser:
     _about_a_runtime(ps)
     ps.add_argument(
         "--all", action="store_true", help="list the actors that are dead, too"
+    )
+    top = commands.add_parser(
+        "top",
+        help="show runtimes and their actors live, with calls a second and devices",
+        description="Shows what ps does, live: with calls a second and their history "
+        "(those that go straight between two actors are not counted), and how busy "
+        "devices are, as NVML says. Keys sort (c CPU, m memory, d memory of devices, n "
+        "name, r calls a second, w waiting calls, a age, p pid; twice to turn it "
+        "round), / filters, arrows and j and k move, q leaves. At no terminal one page "
+        "is printed.",
+        epilog="examples: actorlib top --sort calls; actorlib top --json --once",
+    )
+    _about_a_runtime(top)
+    top.add_argument(
+        "--interval",
+        type=_interval,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often it is looked, 0.1 or more (default: 1)",
+    )
+    top.add_argument(
+        "--sort",
+        choices=tuple(SORT_KEYS),
+        default="cpu",
+        help="what actors are sorted by (default: cpu)",
+    )
+    top.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="show the actors whose name, class, state, id, pid or device has it in it",
+    )
+    top.add_argument(
+        "--once", action="store_true", help="look once, print that, and end"
     )
     calls = commands.add_parser(
         "calls",
@@ -247,6 +298,14 @@ def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document for machines"
     )
+
+
+def _interval(text: str) -> float:
+    with suppress(ValueError):
+        seconds = float(text)
+        if 0.1 <= seconds <= 3600:
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 3600")
 
 
 def _count(text: str) -> int:

@@ -56,6 +56,10 @@ IMPORT_ACTORLIB = {"blocking", "_cli", "__main__"}
 """The rooms that may import ``actorlib`` itself, as users do."""
 
 PURE = [
+    "_cli.actor_columns",
+    "_cli.top_figures",
+    "_cli.top_page",
+    "_cli.top_screen",
     "_core.actor_options",
     "_core.call_options",
     "_core.callee",

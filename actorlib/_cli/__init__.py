@@ -9,6 +9,13 @@ In reading order:
 * ``listing``: asks for that, as a document.
 * ``ps_page``: puts it on a page.
 * ``actor_columns``: makes columns of actors, as many as there is room for.
+* ``runtime_words``: says what a runtime is and has, or where it is stuck.
+* ``top``: shows the same live, until the user leaves.
+* ``top_screen``: what keys make of its screen, and what that selects.
+* ``top_figures``: what two looks tell that one does not, such as calls a second.
+* ``top_page``: lays out its page.
+* ``device_meters``: asks NVML how busy devices are.
+* ``terminal``: takes a terminal over, and gives it back whatever happens.
 * ``calls``: shows the calls under way in one of them.
 * ``objects``: shows what the object store of one of them holds, and who that is for.
 * ``one_actor``: explains where an actor is, or ends it.

@@ -51,13 +51,25 @@ _DROPPED = (
     "pss",
     "cpu%",
     "waiting",
+    "runtime",
     "calls/s",
     "state",
 )
 """What is left out first, and then; an actor and its pid are always there."""
 _TEXTS = frozenset({"actor", "devices", "on device"})
 _RIGHT = frozenset(
-    {"pid", "cpu%", "pss", "rss", "running", "waiting", "calls/s", "restarts", "age"}
+    {
+        "runtime",
+        "pid",
+        "cpu%",
+        "pss",
+        "rss",
+        "running",
+        "waiting",
+        "calls/s",
+        "restarts",
+        "age",
+    }
 )
 
 
@@ -65,6 +77,7 @@ def actor_columns(
     actors: Sequence[ActorFound],
     width: int | None,
     rates: Mapping[str, float] | None = None,
+    owners: Mapping[str, int] | None = None,
 ) -> Columns:
     """Makes a table of actors.
 
@@ -72,8 +85,12 @@ def actor_columns(
         actors: Its rows.
         width: How many columns of text there are; None for as many as it takes.
         rates: Calls a second by the id of the actor, if that is to be shown.
+        owners: The pid of its runtime by the id of the actor, if that is to be shown.
     """
     cells = _cells(actors, rates)
+    if owners is not None:
+        first: dict[str, Cell] = {"runtime": lambda actor: str(owners[actor["id"]])}
+        cells = first | cells
     if not any(a["device_nbytes"] or a["device_memory"] for a in actors):
         del cells["on device"]
     if not any(actor["enforced_by"] for actor in actors):

@@ -149,7 +149,8 @@ def listed(
     if meanwhile is not None:
         meanwhile()
     time.sleep(max(0.0, began + _INTERVAL - time.monotonic()))
-    fill_cpu(runtimes, before, time.monotonic() - began)
+    now = cpu_times(runtimes)
+    fill_cpu(runtimes, before, now, time.monotonic() - began)
     return {"runtimes": runtimes}
 
 
@@ -172,19 +173,22 @@ def cpu_times(runtimes: Sequence[RuntimeFound]) -> dict[int, float]:
 
 
 def fill_cpu(
-    runtimes: Sequence[RuntimeFound], before: Mapping[int, float], took: float
+    runtimes: Sequence[RuntimeFound],
+    before: Mapping[int, float],
+    now: Mapping[int, float],
+    took: float,
 ) -> None:
-    """Fills in how busy the processes were since they were looked at.
+    """Fills in how busy the processes were between two looks.
 
     Args:
         runtimes: Where it is filled in.
-        before: Their CPU time at that look.
-        took: Seconds since then.
+        before: Their CPU time at the first.
+        now: Their CPU time at the second.
+        took: Seconds between the two.
     """
-    now = cpu_times(runtimes)
     for row in _living(runtimes):
         pid = row["pid"]
-        if pid in before and pid in now:
+        if pid in before and pid in now and took > 0:
             row["cpu"] = round(max(0.0, now[pid] - before[pid]) / took * 100, 1)
 
 

@@ -83,6 +83,8 @@ def plain_lines(
     rows: Sequence[Sequence[str]],
     right: Collection[str],
     widths: Sequence[int] = (),
+    *,
+    is_kept: bool = False,
 ) -> list[str]:
     """Makes a line of each row of a table, and one of its headings in front.
 
@@ -92,10 +94,12 @@ def plain_lines(
         right: The columns that are numbers.
         widths: How wide each column may be: what is longer is cut; () for as wide as
             it takes.
+        is_kept: Whether each is as wide as that, also where its cells are shorter.
     """
     every = [columns, *rows]
     widest = [max(map(len, cells)) for cells in zip(*every, strict=True)]
     room = [min(each) for each in zip(widest, widths or widest, strict=True)]
+    room = list(widths) if is_kept else room
     are_right = [column in right for column in columns]
     return [
         "  ".join(

@@ -8,14 +8,15 @@ from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.actor_columns import NOTHING, actor_columns
-from actorlib._cli.pages import in_bytes, table
+from actorlib._cli.pages import table
+from actorlib._cli.runtime_words import heading, stuck_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
 
-    from actorlib._cli.listing import FunctionsFound, Listing, RuntimeFound, Stuck
+    from actorlib._cli.listing import FunctionsFound, Listing, RuntimeFound
 
 
 def draw(listing: Listing, width: int | None = None) -> RenderableType:
@@ -46,31 +47,6 @@ def _runtime(found: RuntimeFound, width: int | None) -> Iterable[RenderableType]
     if found["functions"]:
         yield _functions(found["functions"])
     yield from _reasons(found)
-
-
-def heading(found: RuntimeFound) -> str:
-    """Says in a line what a runtime is and has."""
-    parts = [f"pid {found['pid']}"]
-    if found["program"]:
-        parts.append(f"{found['program']!r}")
-    if found["version"]:
-        parts.append(f"actorlib {found['version']}")
-    if found["cpu"] is not None:
-        parts.append(f"{found['cpu']:.0f} % CPU")
-    memory = found["pss"] if found["pss"] is not None else found["rss"]
-    if memory is not None:
-        parts.append(in_bytes(memory))
-    parts += [
-        f"{_amount(name, found['available'].get(name, 0))} of {_amount(name, total)} "
-        f"{name} free"
-        for name, total in sorted(found["total"].items())
-        if not name.startswith("accelerator_type:")
-    ]
-    return ", ".join(parts)
-
-
-def _amount(name: str, amount: float) -> str:
-    return in_bytes(int(amount)) if name == "memory" else f"{amount:g}"
 
 
 def _functions(groups: Sequence[FunctionsFound]) -> RenderableType:
@@ -109,21 +85,3 @@ def _reasons(found: RuntimeFound) -> Iterable[RenderableType]:
     ]
     if deaths:
         yield Text("\n".join(["How they ended:", *deaths, ""]))
-
-
-def stuck_text(stuck: Stuck) -> str:
-    """Says in words that a loop does not answer, and where its thread stands."""
-    if not stuck["is_running"]:
-        head = "Its event loop is not running: nothing in this runtime goes on."
-    else:
-        bound = "for" if stuck["is_exact"] else "for at least"
-        head = (
-            f"Its event loop has been blocked {bound} {stuck['seconds']:.1f} s. "
-            "Its thread stands, the latest call last, at"
-        )
-    lines = [head]
-    for frame in stuck["frames"]:
-        lines.append(f"  {frame['file']}:{frame['line']} in {frame['function']}")
-        if frame["code"]:
-            lines.append(f"    {frame['code']}")
-    return "\n".join([*lines, ""])

@@ -56,6 +56,8 @@ class Card:
         mig: Whether its MIG mode is on, or None where it has none.
         parts: Its MIG instances.
         linked: The UUIDs of the cards that it reaches over NVLink.
+        busy: The per cent of time in which it computes, or None where that is not
+            supported, as in MIG mode.
     """
 
     uuid: str | None
@@ -67,6 +69,7 @@ class Card:
     mig: bool | None = None
     parts: Sequence[Part] = ()
     linked: Sequence[str] = ()
+    busy: int | None = None
 
 
 _Handle = TypeVar("_Handle", bound=Card | Part)
@@ -114,6 +117,7 @@ class FakeNvml(ModuleType):
         self.nvmlDeviceGetUUID = self._uuid
         self.nvmlDeviceGetName = self._name
         self.nvmlDeviceGetMemoryInfo = self._memory_info
+        self.nvmlDeviceGetUtilizationRates = self._utilization
         self.nvmlDeviceGetMinorNumber = self._minor
         self.nvmlDeviceGetPciInfo = self._pci_info
         self.nvmlDeviceGetHandleByUUID = self._handle_of
@@ -175,6 +179,12 @@ class FakeNvml(ModuleType):
         second = {} if version is None else {"version": version, "reserved": 0}
         used = self._processes.used.get(handle.uuid or "", 0)
         return SimpleNamespace(total=total, free=total - used, used=used, **second)
+
+    def _utilization(self, handle: Card | Part) -> SimpleNamespace:
+        busy = handle.busy if isinstance(handle, Card) else None
+        return SimpleNamespace(
+            gpu=_supported(self._answering(handle) and busy), memory=0
+        )
 
     def _minor(self, handle: Card) -> int:
         return _supported(self._answering(handle).minor)

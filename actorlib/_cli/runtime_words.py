@@ -1,0 +1,53 @@
+"""Says in words what a runtime is and has, or where it is stuck."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actorlib._cli.pages import in_bytes
+
+if TYPE_CHECKING:
+    from actorlib._cli.listing import RuntimeFound, Stuck
+
+
+def heading(found: RuntimeFound) -> str:
+    """Says in a line what a runtime is and has."""
+    parts = [f"pid {found['pid']}"]
+    if found["program"]:
+        parts.append(f"{found['program']!r}")
+    if found["version"]:
+        parts.append(f"actorlib {found['version']}")
+    if found["cpu"] is not None:
+        parts.append(f"{found['cpu']:.0f} % CPU")
+    memory = found["pss"] if found["pss"] is not None else found["rss"]
+    if memory is not None:
+        parts.append(in_bytes(memory))
+    parts += [
+        f"{_amount(name, found['available'].get(name, 0))} of {_amount(name, total)} "
+        f"{name} free"
+        for name, total in sorted(found["total"].items())
+        if not name.startswith("accelerator_type:")
+    ]
+    return ", ".join(parts)
+
+
+def _amount(name: str, amount: float) -> str:
+    return in_bytes(int(amount)) if name == "memory" else f"{amount:g}"
+
+
+def stuck_text(stuck: Stuck) -> str:
+    """Says in words that a loop does not answer, and where its thread stands."""
+    if not stuck["is_running"]:
+        head = "Its event loop is not running: nothing in this runtime goes on."
+    else:
+        bound = "for" if stuck["is_exact"] else "for at least"
+        head = (
+            f"Its event loop has been blocked {bound} {stuck['seconds']:.1f} s. "
+            "Its thread stands, the latest call last, at"
+        )
+    lines = [head]
+    for frame in stuck["frames"]:
+        lines.append(f"  {frame['file']}:{frame['line']} in {frame['function']}")
+        if frame["code"]:
+            lines.append(f"    {frame['code']}")
+    return "\n".join([*lines, ""])

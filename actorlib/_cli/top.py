@@ -1,0 +1,333 @@
+"""Shows runtimes and their actors live: ``actorlib top``.
+
+A look is taken by a thread of its own: a runtime that does not answer keeps nobody
+from pressing a key. ``Watched`` is the document that ``--json`` prints, one a line.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, final
+
+from actorlib._cli.device_meters import DeviceMeters
+from actorlib._cli.documents import write_document
+from actorlib._cli.listing import (
+    asked,
+    cpu_times,
+    fill_cpu,
+    measure_memory,
+)
+from actorlib._cli.pages import console, width_of
+from actorlib._cli.terminal import ENDING, Terminal
+from actorlib._cli.top_figures import History, Rates, rates_between
+from actorlib._cli.top_page import View, page
+from actorlib._cli.top_screen import Screen, keys_in, pressed
+from actorlib._door.client import find_runtimes
+from actorlib.accelerators import Host
+from actorlib.exceptions import RuntimeNotFoundError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from actorlib._cli.device_meters import DeviceMeter
+    from actorlib._cli.listing import Listing, RuntimeFound
+    from actorlib._cli.top_page import Line, Page
+
+_FEW = 40
+"""Of so many processes memory is divided fairly at each look: it takes 1 ms of each."""
+_LATE = 2.0
+"""Seconds after which it is said that a look is waited for."""
+_MOST_REMARKS = 3
+
+
+class Watched(TypedDict):
+    """What was seen at one look.
+
+    ``time`` is in seconds since the epoch. ``calls_per_second`` is by the id of an
+    actor, ``runtime_calls_per_second`` by the pid of a runtime: calls that were made
+    since the look before; those that go straight between two actors are not counted.
+    ``devices`` is what NVML says of each card of this machine: empty if no runtime has
+    any.
+    """
+
+    time: float
+    runtimes: list[RuntimeFound]
+    calls_per_second: dict[str, float]
+    runtime_calls_per_second: dict[str, float]
+    devices: list[DeviceMeter]
+
+
+class _Look(NamedTuple):
+    """What was seen, and when by the monotonic clock."""
+
+    listing: Listing
+    rates: Rates
+    meters: list[DeviceMeter]
+    at: float
+
+
+@final
+class Looker:
+    """Looks at runtimes again and again; for one thread at a time.
+
+    Args:
+        pid: The process of the runtime that is meant; None for all of this user.
+        meters: Asks how busy devices are.
+
+    Attributes:
+        history: Calls a second at the last looks.
+        remarks: Which runtimes have ended meanwhile, the latest last.
+    """
+
+    def __init__(self, pid: int | None, meters: DeviceMeters) -> None:
+        self.history = History()
+        self.remarks: list[str] = []
+        self._pid = pid
+        self._meters = meters
+        self._before: _Look | None = None
+        self._cpu: dict[int, float] = {}
+        self._known: dict[int, str] = {}
+
+    def look(self) -> _Look:
+        """Takes a look.
+
+        Raises:
+            RuntimeNotFoundError: There is none, or none is left.
+            RuntimeUnreachableError: It is another user's.
+        """
+        try:
+            runtimes = asked(find_runtimes(self._pid))
+        except RuntimeNotFoundError:
+            if not self._known:
+                raise
+            raise RuntimeNotFoundError(
+                "; ".join(f"{who} has ended" for who in self._known.values())
+            ) from None
+        at, cpu, before = time.monotonic(), cpu_times(runtimes), self._before
+        listing: Listing = {"runtimes": runtimes}
+        rates = Rates({}, {})
+        if before is not None:
+            fill_cpu(runtimes, self._cpu, cpu, at - before.at)
+            rates = rates_between(before.listing, listing, at - before.at)
+        measure_memory(runtimes, _FEW)
+        self._remark_on(runtimes)
+        self.history.add(rates, list(self._known))
+        has_cards = any(not d["is_logical"] for r in runtimes for d in r["devices"])
+        meters = self._meters.look() if has_cards else []
+        self._before, self._cpu = _Look(listing, rates, meters, at), cpu
+        return self._before
+
+    def view(self, look: _Look) -> View:
+        """Gives what is shown of a look."""
+        pids = [found["pid"] for found in look.listing["runtimes"]]
+        history = {pid: self.history.of(pid) for pid in pids}
+        return View(look.listing, look.rates, history, look.meters, [*self.remarks])
+
+    def _remark_on(self, runtimes: list[RuntimeFound]) -> None:
+        there = {
+            found["pid"]: f"pid {found['pid']} ({found['program']!r})"
+            for found in runtimes
+        }
+        gone = [who for pid, who in self._known.items() if pid not in there]
+        self.remarks += [f"{who} has ended" for who in gone]
+        del self.remarks[:-_MOST_REMARKS]
+        self._known = there
+
+
+def show(
+    *,
+    as_json: bool,
+    is_once: bool = False,
+    interval: float = 1.0,
+    sort: str = "cpu",
+    needle: str = "",
+    pid: int | None = None,
+) -> int:
+    """Shows runtimes and their actors until the user leaves.
+
+    Args:
+        as_json: Whether to print a JSON document for each look, one a line.
+        is_once: Whether to look but once; at no terminal, a page is shown once anyway.
+        interval: Seconds between two looks.
+        sort: What actors are sorted by: a name of ``SORT_KEYS``.
+        needle: The text that is looked for in actors; empty for all.
+        pid: The process of the runtime that is meant; None for all.
+
+    Returns:
+        The exit code: 0, or 4 if it was looked but once and a runtime did not answer;
+        128 and the number of a signal after one that ends the command.
+
+    Raises:
+        RuntimeNotFoundError: There is no runtime, or none any more.
+        RuntimeUnreachableError: It is another user's.
+    """
+    meters = DeviceMeters(Host())
+    looker, screen = Looker(pid, meters), Screen(sort=sort, needle=needle)
+    if as_json:
+        return _write(looker, interval, is_once=is_once)
+    out = console()
+    if is_once or not sys.stdout.isatty() or out.is_dumb_terminal:
+        return _show_once(looker, screen, out, interval)
+    return _Session(looker, screen, out, interval).run()
+
+
+def _show_once(looker: Looker, screen: Screen, out: Console, interval: float) -> int:
+    looker.look()
+    time.sleep(interval)
+    look = looker.look()
+    made = page(
+        looker.view(look), screen, width_of(out), is_plain=out.options.ascii_only
+    )
+    out.print(_text(made.lines), crop=False, soft_wrap=True)
+    return _code(look)
+
+
+def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
+    """Writes a document for each look but the first, which has no rates."""
+    looker.look()
+    while True:
+        time.sleep(interval)
+        look = looker.look()
+        document: Watched = {
+            "time": time.time(),
+            "runtimes": look.listing["runtimes"],
+            "calls_per_second": _rounded(look.rates.actors),
+            "runtime_calls_per_second": _rounded(look.rates.runtimes),
+            "devices": look.meters,
+        }
+        write_document(document, indent=None)
+        if is_once:
+            return _code(look)
+
+
+def _rounded(rates: dict[str, float] | dict[int, float]) -> dict[str, float]:
+    return {str(key): round(rate, 2) for key, rate in rates.items()}
+
+
+def _code(look: _Look) -> int:
+    return 4 if any(found["error"] for found in look.listing["runtimes"]) else 0
+
+
+def _text(lines: list[Line]) -> Text:
+    from rich.text import Text  # noqa: PLC0415  # what is for machines needs none
+
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for number, line in enumerate(lines):
+        text.append(f"\n{line.text}" if number else line.text, line.style or None)
+    return text
+
+
+@final
+class _Session:
+    """A user at a terminal.
+
+    Args:
+        looker: Looks at runtimes.
+        screen: How the screen is to be at first.
+        out: Where it is drawn.
+        interval: Seconds between two looks.
+    """
+
+    def __init__(
+        self, looker: Looker, screen: Screen, out: Console, interval: float
+    ) -> None:
+        self._looker = looker
+        self._screen = screen
+        self._out = out
+        self._interval = interval
+        self._view: View | None = None
+        self._rows = 1
+        self._began: float | None = None
+        self._due = 0.0
+        self._looks: queue.SimpleQueue[_Look | Exception] = queue.SimpleQueue()
+
+    def run(self) -> int:
+        """Shows and listens until it is over; gives the exit code.
+
+        Raises:
+            RuntimeNotFoundError: There is no runtime, or none any more.
+            RuntimeUnreachableError: It is another user's.
+        """
+        with Terminal() as terminal:
+            while True:
+                with self._live() as live:
+                    code = self._attend(terminal, live)
+                if code is not None:
+                    return code
+                terminal.stop()  # with its usual screen and keys
+
+    def _live(self) -> Live:
+        from rich.live import Live  # noqa: PLC0415  # what is for machines needs none
+
+        return Live(
+            console=self._out,
+            screen=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def _attend(self, terminal: Terminal, live: Live) -> int | None:
+        """Shows and listens; gives None when the process is to stop for a while."""
+        while True:
+            now = time.monotonic()
+            if self._began is None and now >= self._due:
+                self._look(terminal, now)
+            self._draw(live, now)
+            wait = _LATE if self._began is not None else self._due - now
+            events = terminal.wait(wait)
+            for number in ENDING:
+                if number in events.signals:
+                    return 128 + number
+            if events.is_closed:
+                return 128 + signal.SIGHUP
+            for key in keys_in(events.typed):
+                self._screen = pressed(self._screen, key, self._rows)
+                if self._screen.is_over:
+                    return 0
+            self._take_look()
+            if signal.SIGTSTP in events.signals:
+                return None
+
+    def _look(self, terminal: Terminal, now: float) -> None:
+        def look() -> None:
+            try:
+                seen: _Look | Exception = self._looker.look()
+            except Exception as error:  # noqa: BLE001  # it is raised in the main thread
+                seen = error
+            self._looks.put(seen)
+            terminal.wake()
+
+        self._began, self._due = now, now + self._interval
+        threading.Thread(target=look, name="actorlib-top", daemon=True).start()
+
+    def _take_look(self) -> None:
+        if self._looks.empty():
+            return
+        seen = self._looks.get()
+        self._began = None
+        if isinstance(seen, Exception):
+            raise seen
+        self._view = self._looker.view(seen)
+
+    def _draw(self, live: Live, now: float) -> None:
+        width, height = self._out.size
+        late = 0.0 if self._began is None else now - self._began
+        said = f"an answer is waited for since {late:.0f} s" if late >= _LATE else ""
+        if self._view is None:
+            live.update(f" {said}", refresh=True)
+            return
+        view = self._view
+        if said:
+            view = view._replace(remarks=[*view.remarks, said])
+        made: Page = page(
+            view, self._screen, width, height, is_plain=self._out.options.ascii_only
+        )
+        self._screen, self._rows = made.screen, made.rows
+        live.update(_text(made.lines[:height]), refresh=True)

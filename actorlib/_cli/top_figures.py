@@ -1,0 +1,167 @@
+"""What two looks at runtimes tell that one does not: calls a second, and their history.
+
+Pure: time comes in with each look.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, NamedTuple, final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from actorlib._cli.device_meters import DeviceMeter
+    from actorlib._cli.listing import ActorFound, DeviceFound, Listing, RuntimeFound
+
+LONGEST: Final = 120
+"""How many looks are remembered."""
+_BARS = "▁▂▃▄▅▆▇█"
+_PLAIN_BARS = "_.-=+*%#"
+
+
+class Rates(NamedTuple):
+    """Calls a second, between two looks.
+
+    Attributes:
+        actors: By the id of an actor; of those that both looks saw.
+        runtimes: By the pid of a runtime, likewise.
+    """
+
+    actors: dict[str, float]
+    runtimes: dict[int, float]
+
+
+def rates_between(before: Listing, now: Listing, seconds: float) -> Rates:
+    """Says how many calls a second were made.
+
+    Args:
+        before: A look.
+        now: The next one.
+        seconds: How much later that was.
+    """
+    made = {a["id"]: a["made"] for r in before["runtimes"] for a in r["actors"]}
+    known = {r["pid"] for r in before["runtimes"] if is_answering(r)}
+    actors: dict[str, float] = {}
+    runtimes: dict[int, float] = {}
+    for runtime in now["runtimes"]:
+        if runtime["pid"] not in known or not is_answering(runtime) or seconds <= 0:
+            continue
+        total = 0.0
+        for actor in runtime["actors"]:
+            # Who was made meanwhile has made all of its calls meanwhile.
+            count = max(0, actor["made"] - made.get(actor["id"], 0))
+            actors[actor["id"]] = count / seconds
+            total += count / seconds
+        runtimes[runtime["pid"]] = total
+    return Rates(actors, runtimes)
+
+
+def is_answering(runtime: RuntimeFound) -> bool:
+    """Whether a runtime has told what goes on in it."""
+    return not runtime["error"] and runtime["stuck"] is None
+
+
+@final
+class History:
+    """Remembers the calls a second of each runtime at the last looks."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, deque[float]] = {}
+
+    def add(self, rates: Rates, there: Sequence[int]) -> None:
+        """Remembers a look, and forgets the runtimes that have ended.
+
+        Args:
+            rates: What was seen.
+            there: The pids of the runtimes that there are.
+        """
+        for pid in set(self._lines) - set(there):
+            del self._lines[pid]
+        for pid, rate in rates.runtimes.items():
+            self._lines.setdefault(pid, deque(maxlen=LONGEST)).append(rate)
+
+    def of(self, pid: int) -> list[float]:
+        """Gives what is remembered of a runtime, the oldest first."""
+        return list(self._lines.get(pid, ()))
+
+
+def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) -> str:
+    """Draws numbers as a line of bars, the latest at the right.
+
+    Args:
+        values: The numbers, none below 0.
+        width: How many of them at the most.
+        is_plain: Whether ASCII has to do.
+    """
+    bars = _PLAIN_BARS if is_plain else _BARS
+    shown = list(values)[-width:] if width > 0 else list[float]()
+    top = max(shown, default=0.0)
+    if top <= 0:
+        return bars[0] * len(shown)
+    # Whatever is above 0 is seen to be.
+    return "".join(
+        bars[min(len(bars) - 1, 1 + int(value / top * (len(bars) - 2)))]
+        if value > 0
+        else bars[0]
+        for value in shown
+    )
+
+
+def bar(part: float, width: int, *, is_plain: bool = False) -> str:
+    """Draws a part of a whole as a bar; more than the whole fills it."""
+    full, rest = "#-" if is_plain else "█░"
+    filled = round(min(1.0, max(0.0, part)) * width)
+    return full * filled + rest * (width - filled)
+
+
+class DeviceLine(NamedTuple):
+    """A device, as all runtimes that may grant it see it.
+
+    Attributes:
+        device: The device.
+        granted: The part of it that actors hold, of all these runtimes together.
+        meter: What NVML says of it; None if it does not know it.
+    """
+
+    device: DeviceFound
+    granted: float
+    meter: DeviceMeter | None
+
+
+def device_lines(
+    runtimes: Sequence[RuntimeFound], meters: Sequence[DeviceMeter]
+) -> list[DeviceLine]:
+    """Lists the devices of runtimes, each once; logical ones are each runtime's own."""
+    found: dict[tuple[str, str, int], tuple[DeviceFound, float]] = {}
+    for runtime in runtimes:
+        for device in runtime["devices"]:
+            whose = runtime["pid"] if device["is_logical"] else 0
+            key = device["kind"], device["id"], whose
+            _, granted = found.get(key, (device, 0.0))
+            found[key] = device, granted + 1 - device["available"]
+    by_index = {str(meter["index"]): meter for meter in meters}
+    return [
+        DeviceLine(device, granted, _meter_of(device, meters, by_index))
+        for device, granted in found.values()
+    ]
+
+
+def _meter_of(
+    device: DeviceFound,
+    meters: Sequence[DeviceMeter],
+    by_index: Mapping[str, DeviceMeter],
+) -> DeviceMeter | None:
+    if device["is_logical"] or device["kind"] != "GPU":
+        return None
+    if device["id"].isdecimal():
+        # Programs can be made to count in another order; then at least models differ.
+        meter = by_index.get(device["id"])
+        return meter if meter and meter["model"] == device["model"] else None
+    named = [m for m in meters if m["uuid"] and m["uuid"].startswith(device["id"])]
+    return named[0] if len(named) == 1 else None
+
+
+def all_actors(listing: Listing) -> list[ActorFound]:
+    """Lists the actors of every runtime."""
+    return [actor for found in listing["runtimes"] for actor in found["actors"]]

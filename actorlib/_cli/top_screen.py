@@ -1,0 +1,226 @@
+"""The state of ``actorlib top``'s screen: what keys make of it, and what it selects.
+
+Everything here is made of values: what was typed, and rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from actorlib._cli.actor_columns import waiting_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from actorlib._cli.listing import ActorFound
+
+    Order = Callable[[ActorFound], Any]
+
+SORT_KEYS: Final[Mapping[str, str]] = {
+    "cpu": "c",
+    "memory": "m",
+    "device": "d",
+    "name": "n",
+    "calls": "r",
+    "waiting": "w",
+    "age": "a",
+    "pid": "p",
+}
+"""What actors can be sorted by, and the key that does it."""
+
+_BY_KEY = {key: name for name, key in SORT_KEYS.items()}
+_ASCENDING = frozenset({"name", "pid"})
+_ESCAPES: Mapping[str, str] = {
+    "[A": "up",
+    "OA": "up",
+    "[B": "down",
+    "OB": "down",
+    "[5~": "page up",
+    "[6~": "page down",
+    "[H": "home",
+    "OH": "home",
+    "[1~": "home",
+    "[F": "end",
+    "OF": "end",
+    "[4~": "end",
+}
+_CONTROLS: Mapping[str, str] = {
+    "\r": "enter",
+    "\n": "enter",
+    "\x7f": "backspace",
+    "\b": "backspace",
+    "\x15": "clear",
+    "\x1b": "escape",
+}
+_END = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """What a user has made of the screen.
+
+    Attributes:
+        sort: What actors are sorted by: a name of ``SORT_KEYS``.
+        is_reversed: Whether the least comes first where the most usually does.
+        needle: The text that is looked for in actors; empty for none.
+        is_typing: Whether keys are letters of that text.
+        kept: What the text was before it was typed anew.
+        first: The row that is shown first, from 0; past the end for the last page.
+        is_over: Whether the user wants to leave.
+    """
+
+    sort: str = "cpu"
+    is_reversed: bool = False
+    needle: str = ""
+    is_typing: bool = False
+    kept: str = ""
+    first: int = 0
+    is_over: bool = False
+
+
+def keys_in(typed: bytes) -> Iterator[str]:
+    """Names the keys that a terminal sent.
+
+    Args:
+        typed: What came. A terminal sends all bytes of a key at once.
+
+    Yields:
+        A letter as it is, other keys by a word: ``"up"``, ``"enter"``, ``"escape"``.
+        What is unknown is left out.
+    """
+    text = typed.decode("utf-8", "ignore")
+    while text:
+        if text[0] == "\x1b" and text[1:2] in ("[", "O"):
+            end = 2
+            while end < len(text) and text[end] in "0123456789;":
+                end += 1
+            known = _ESCAPES.get(text[1 : end + 1])
+            text = text[end + 1 :]
+            if known is not None:
+                yield known
+            continue
+        letter, text = text[0], text[1:]
+        if letter in _CONTROLS:
+            yield _CONTROLS[letter]
+        elif letter.isprintable():
+            yield letter
+
+
+def pressed(screen: Screen, key: str, page: int = 10) -> Screen:
+    """Gives what a key makes of the screen.
+
+    Args:
+        screen: As it is.
+        key: The key, as ``keys_in`` names it.
+        page: How many rows are shown at once.
+    """
+    if screen.is_typing:
+        return _typed(screen, key)
+    if key in _BY_KEY:
+        name = _BY_KEY[key]
+        again = name == screen.sort and not screen.is_reversed
+        return replace(screen, sort=name, is_reversed=again, first=0)
+    first = _moved(screen.first, key, page)
+    if first is not None:
+        return replace(screen, first=max(0, first))
+    if key == "/":
+        return replace(screen, is_typing=True, kept=screen.needle, needle="")
+    if key == "escape":
+        return replace(screen, needle="", first=0)
+    return replace(screen, is_over=key in ("q", "Q"))
+
+
+def _moved(first: int, key: str, page: int) -> int | None:
+    """Gives the row that a key moves to; None for a key that moves nowhere."""
+    moves = {
+        "up": first - 1,
+        "k": first - 1,
+        "down": first + 1,
+        "j": first + 1,
+        "page up": first - page,
+        "page down": first + page,
+        " ": first + page,
+        "home": 0,
+        "end": _END,
+    }
+    return moves.get(key)
+
+
+def _typed(screen: Screen, key: str) -> Screen:
+    if key == "enter":
+        return replace(screen, is_typing=False, kept="", first=0)
+    if key == "escape":
+        return replace(screen, is_typing=False, needle=screen.kept, kept="")
+    if key == "backspace":
+        return replace(screen, needle=screen.needle[:-1], first=0)
+    if key == "clear":
+        return replace(screen, needle="", first=0)
+    if len(key) == 1:
+        return replace(screen, needle=screen.needle + key, first=0)
+    return screen
+
+
+def settled(screen: Screen, count: int, page: int) -> Screen:
+    """Moves the first row to where the rest fills the page.
+
+    Args:
+        screen: As it is.
+        count: How many rows there are.
+        page: How many are shown at once.
+    """
+    return replace(screen, first=max(0, min(screen.first, count - page)))
+
+
+def selected(
+    screen: Screen, actors: Sequence[ActorFound], rates: Mapping[str, float]
+) -> list[ActorFound]:
+    """Gives the actors that are looked for, sorted.
+
+    Args:
+        screen: What is looked for, and how it is sorted.
+        actors: All of them.
+        rates: Calls a second by the id of an actor.
+    """
+    needle = screen.needle.casefold()
+    found = [actor for actor in actors if needle in _text(actor)]
+    order = _order(screen.sort, rates)
+    is_falling = (screen.sort not in _ASCENDING) != screen.is_reversed
+    # Those that are equal stay in the order in which they were made.
+    return sorted(found, key=order, reverse=is_falling)
+
+
+def _text(actor: ActorFound) -> str:
+    """What is searched of an actor."""
+    parts = (
+        actor["label"],
+        actor["class_name"],
+        actor["state"],
+        actor["id"],
+        str(actor["pid"]),
+        *actor["devices"],
+    )
+    return "\n".join(parts).casefold()
+
+
+def _order(sort: str, rates: Mapping[str, float]) -> Order:
+    orders: dict[str, Order] = {
+        "cpu": lambda actor: actor["cpu"] or 0.0,
+        "memory": lambda actor: actor["pss"] or actor["rss"] or 0,
+        "device": _on_devices,
+        "name": lambda actor: actor["label"],
+        "calls": lambda actor: rates.get(actor["id"], 0.0),
+        "waiting": waiting_calls,
+        "age": lambda actor: actor["age"] or 0.0,
+        "pid": lambda actor: actor["pid"],
+    }
+    return orders[sort]
+
+
+def _on_devices(actor: ActorFound) -> tuple[float, ...]:
+    """Bytes in use, then bytes granted, then parts."""
+    return (
+        sum(actor["device_memory"].values()),
+        sum(nbytes or 0 for nbytes in actor["device_nbytes"].values()),
+        sum(actor["devices"].values()),
+    )

@@ -1,0 +1,439 @@
+"""What ``actorlib top`` makes of looks and keys, and how it treats a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.listings import BUSY, actor, actorlib, listing
+from helpers.nvml import Card, nvidia_host
+from helpers.owners import Owner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._cli.device_meters import DeviceMeters
+from actorlib._cli.top_figures import (
+    LONGEST,
+    History,
+    Rates,
+    bar,
+    device_lines,
+    rates_between,
+    sparkline,
+)
+from actorlib._cli.top_page import View, page
+from actorlib._cli.top_screen import (
+    SORT_KEYS,
+    Screen,
+    keys_in,
+    pressed,
+    selected,
+    settled,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+LIMIT = 20.0
+NONE = Rates({}, {})
+
+
+def after(*keys: str, screen: Screen | None = None) -> Screen:
+    """The screen once these keys were pressed."""
+    return reduce(pressed, keys, screen or Screen())
+
+
+def device(**said: Any) -> Any:
+    return {
+        "id": "0",
+        "kind": "GPU",
+        "model": "NVIDIA H100 80GB HBM3",
+        "nbytes": 80 * 2**30,
+        "available": 0.25,
+        "is_logical": False,
+        **said,
+    }
+
+
+# Keys.
+
+
+@pytest.mark.parametrize(
+    ("typed", "keys"),
+    [
+        (b"q", ["q"]),
+        (b"\x1b[A\x1bOB\x1b[5~", ["up", "down", "page up"]),
+        (b"\x1b", ["escape"]),
+        (b"/ab\x7f\r", ["/", "a", "b", "backspace", "enter"]),
+        ("ä".encode(), ["ä"]),
+        (b"\x1b[1;5Cx\x01\xff", ["x"]),
+    ],
+)
+def test_keys_when_typed_then_named_and_unknown_ones_left_out(
+    typed: bytes, keys: list[str]
+) -> None:
+    assert list(keys_in(typed)) == keys
+
+
+@given(st.binary(max_size=12), st.integers(1, 50))
+def test_screen_when_anything_is_typed_then_it_stays_sound(
+    typed: bytes, rows: int
+) -> None:
+    screen = reduce(lambda s, key: pressed(s, key, rows), keys_in(typed), Screen())
+
+    screen = settled(screen, 100, rows)
+    assert 0 <= screen.first <= 100 - rows
+    assert screen.sort in SORT_KEYS
+    assert screen.needle.isprintable()
+
+
+def test_screen_when_a_key_of_a_column_is_pressed_twice_then_it_is_turned_round() -> (
+    None
+):
+    once, twice, thrice = after("m"), after("m", "m"), after("m", "m", "m")
+
+    assert (once.sort, once.is_reversed) == ("memory", False)
+    assert (twice.sort, twice.is_reversed) == ("memory", True)
+    assert thrice == once
+
+
+def test_screen_when_text_is_typed_then_letters_are_no_keys_until_it_is_over() -> None:
+    typed = after("/", "q", "m", "x", "backspace")
+
+    assert (typed.needle, typed.is_typing, typed.is_over) == ("qm", True, False)
+    assert not after("enter", screen=typed).is_typing
+    assert after("enter", "q", screen=typed).is_over
+    assert after("enter", "/", "z", "escape", screen=typed).needle == "qm"
+    assert after("enter", "escape", screen=typed).needle == ""
+
+
+def test_screen_when_moved_past_an_end_then_it_stays_at_it() -> None:
+    assert after("up").first == 0
+    assert settled(after("end"), 30, 10).first == 20
+    assert settled(after("page down", "down"), 30, 10).first == 11
+    assert settled(after("page down"), 3, 10).first == 0
+
+
+# Rows.
+
+
+def sorted_by(sort: str, actors: Sequence[Any], **said: Any) -> list[str]:
+    screen = Screen(sort=sort, **said)
+    return [row["id"] for row in selected(screen, actors, {"a": 1.0, "b": 2.0})]
+
+
+@pytest.mark.parametrize("sort", list(SORT_KEYS))
+def test_actors_when_sorted_then_the_most_first_and_names_from_a_to_z(
+    sort: str,
+) -> None:
+    least = actor(id="a", label="A", cpu=1.0, pss=1, waiting=0, age=1.0, pid=1)
+    least |= {"device_memory": {"0": 1}}
+    most = actor(id="b", label="B", cpu=2.0, pss=2, waiting=1, age=2.0, pid=2)
+    most |= {"device_memory": {"0": 2}}
+
+    expected = ["a", "b"] if sort in ("name", "pid") else ["b", "a"]
+    assert sorted_by(sort, [least, most]) == expected
+    assert sorted_by(sort, [least, most], is_reversed=True) == expected[::-1]
+
+
+def test_actors_when_a_text_is_looked_for_then_wherever_it_stands() -> None:
+    rows = [actor(id="a", label="Model 'M1'"), actor(id="b", label="x", pid=4711)]
+
+    assert sorted_by("name", rows, needle="m1") == ["a"]
+    assert sorted_by("name", rows, needle="471") == ["b"]
+    assert sorted_by("name", rows, needle="alive") == ["a", "b"]
+
+
+# Two looks.
+
+
+def test_rates_when_looked_twice_then_calls_a_second_by_actor_and_runtime() -> None:
+    before = listing(actor(id="a", made=10), actor(id="b", made=5))
+    now = listing(actor(id="a", made=30), actor(id="b", made=5), actor(id="c", made=4))
+
+    rates = rates_between(before, now, 2.0)
+
+    assert rates == Rates({"a": 10.0, "b": 0.0, "c": 2.0}, {800: 12.0})
+
+
+def test_rates_when_a_runtime_did_not_answer_before_then_nothing_is_made_up() -> None:
+    silent, now = listing(error="it is stopped"), listing(actor(made=1000))
+
+    assert rates_between(silent, now, 1.0) == NONE
+    assert rates_between(now, silent, 1.0) == NONE
+    assert rates_between(now, now, 0.0) == NONE
+
+
+def test_history_when_a_runtime_ends_then_it_is_forgotten() -> None:
+    history = History()
+    for rate in range(LONGEST + 5):
+        history.add(Rates({}, {1: float(rate), 2: 0.0}), [1, 2])
+    history.add(NONE, [1])
+
+    assert history.of(1) == [float(rate) for rate in range(5, LONGEST + 5)]
+    assert history.of(2) == []
+
+
+def test_sparkline_when_drawn_then_the_latest_is_right_and_little_is_seen() -> None:
+    assert sparkline([0.0, 0.1, 50.0, 100.0], 3) == "▂▅█"
+    assert sparkline([0.0, 0.0], 5) == "▁▁"
+    assert sparkline([], 5) == sparkline([1.0], 0) == ""
+    assert sparkline([0.0, 1.0], 5, is_plain=True) == "_#"
+    assert bar(1.5, 4) == "████"
+    assert bar(0.5, 4, is_plain=True) == "##--"
+
+
+# Devices.
+
+
+def test_meters_when_cards_are_there_then_what_each_can_tell() -> None:
+    host = nvidia_host(
+        Card(uuid="GPU-a", busy=43), Card(uuid="GPU-b", mig=True), Card(uuid=None)
+    )
+    meters = DeviceMeters(host)
+
+    first, second, third = meters.look()
+    meters.close()
+
+    assert (first["busy"], first["uuid"], first["used"]) == (43, "GPU-a", 0)
+    assert (second["busy"], second["total"]) == (None, 80 * 2**30)
+    assert (third["uuid"], third["index"]) == (None, 2)
+
+
+@pytest.mark.parametrize("broken", ["DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND"])
+def test_meters_when_nvml_does_not_start_then_nothing(broken: str) -> None:
+    meters = DeviceMeters(nvidia_host(broken=broken))
+
+    assert meters.look() == meters.look() == []
+    meters.close()
+
+
+def test_meters_when_a_card_is_lost_then_the_others_are_told_of() -> None:
+    host = nvidia_host(Card(uuid="GPU-a", lost=True), Card(uuid="GPU-b", busy=1))
+
+    lost, other = DeviceMeters(host).look()
+
+    assert (lost["uuid"], lost["busy"]) == (None, None)
+    assert other["busy"] == 1
+
+
+def test_devices_when_two_runtimes_grant_one_then_it_is_there_once() -> None:
+    runtimes = [
+        listing(devices=[device(), device(id="1", is_logical=True)])["runtimes"][0],
+        listing(pid=801, devices=[device(available=0.5), device(id="GPU-b")])[
+            "runtimes"
+        ][0],
+    ]
+    meters = DeviceMeters(nvidia_host(Card(uuid="GPU-a"), Card(uuid="GPU-bb"))).look()
+
+    lines = device_lines(runtimes, meters)
+
+    assert [(line.device["id"], line.granted) for line in lines] == [
+        ("0", 1.25),
+        ("1", 0.75),
+        ("GPU-b", 0.75),
+    ]
+    assert [line.meter and line.meter["uuid"] for line in lines] == [
+        "GPU-a",
+        None,
+        "GPU-bb",
+    ]
+
+
+# The page.
+
+
+def view(found: Any, **said: Any) -> View:
+    return View(found, said.pop("rates", NONE), said.pop("history", {}), [], **said)
+
+
+def lines_of(made: Any) -> list[str]:
+    return [line.text for line in made.lines]
+
+
+@pytest.mark.parametrize("height", [8, 12, 24])
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_page_when_laid_out_then_it_fills_the_terminal_and_no_more(
+    width: int, height: int
+) -> None:
+    many = [actor(id=f"{n:032x}", pid=n) for n in range(100)]
+
+    made = page(view(listing(*many, devices=[device()])), after("end"), width, height)
+
+    assert len(made.lines) == height
+    assert made.rows == height - 5
+    assert made.screen.first == 100 - made.rows
+    table = lines_of(made)[3:-1]
+    assert all(len(line) <= width for line in table)
+    assert "99" in table[-1].split()
+
+
+def test_page_when_told_once_then_every_actor_and_no_word_of_keys() -> None:
+    many = [actor(id=f"{n:032x}", pid=n) for n in range(100)]
+
+    made = page(view(listing(*many)), Screen(), None)
+
+    assert len(made.lines) == 2 + 1 + 100
+    assert not any("quit" in line for line in lines_of(made))
+
+
+def test_page_when_there_is_a_history_then_a_line_of_it() -> None:
+    rates = Rates({}, {800: 1234.0})
+
+    made = page(view(listing(), rates=rates, history={800: [0.0, 5.0]}), Screen(), 80)
+
+    assert lines_of(made)[1] == "  1.2k calls/s  ▁█"
+
+
+def test_page_when_somebody_waits_then_for_what() -> None:
+    why = "Model 'm2' waits for GPU=1: Model 'm1' has 0.5 of GPU 0\nand more"
+    rows = [actor(id=f"{n:032x}", why=why) for n in range(6)]
+
+    lines = lines_of(page(view(listing(*rows)), Screen(), 100, 30))
+
+    assert sum(line.startswith("waits: Model 'm2' waits") for line in lines) == 4
+    assert "and 2 wait besides" in lines
+
+
+def test_page_when_a_runtime_is_stuck_then_where_it_stands_last() -> None:
+    frame = {"file": "a.py", "function": "f", "code": "x = y()"}
+    stuck = {
+        "seconds": 5.0,
+        "is_exact": True,
+        "is_running": True,
+        "frames": [{**frame, "line": line} for line in range(20)],
+    }
+
+    lines = lines_of(page(view(listing(stuck=stuck)), Screen(), 100, 24))
+
+    assert "has been blocked for 5.0 s" in lines[1]
+    assert "  a.py:19 in f" in lines
+    assert "  a.py:0 in f" not in lines
+
+
+def test_page_when_there_are_two_runtimes_then_whose_each_actor_is() -> None:
+    one, other = listing(actor(id="a")), listing(actor(id="b"), pid=801)
+    both: Any = {"runtimes": one["runtimes"] + other["runtimes"]}
+
+    made = page(view(both, remarks=["pid 7 has ended"]), Screen(needle="nobody"), 120)
+    lines = lines_of(page(view(both), replace(made.screen, needle=""), 120))
+
+    assert "No actor has that in it." in lines_of(made)
+    assert "pid 7 has ended" in lines_of(made)
+    (head,) = [line for line in lines if " actor " in line]
+    assert head.split()[0] == "runtime"
+    assert {line.split()[0] for line in lines[-2:]} == {"800", "801"}
+
+
+# The command.
+
+
+class Seen:
+    """``actorlib top`` at a terminal of its own.
+
+    Args:
+        words: What stands behind the command.
+        columns: How wide the terminal is.
+    """
+
+    def __init__(self, *words: str, columns: int = 150) -> None:
+        self.screen, inside = pty.openpty()
+        self.resize(columns)
+        self.mode = termios.tcgetattr(self.screen)
+        environ = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "actorlib", "top", *words],
+            stdin=inside,
+            stdout=inside,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  # one thread
+            env={**environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"},
+        )
+        os.close(inside)
+        self.text = ""
+
+    def resize(self, columns: int) -> None:
+        size = struct.pack("HHHH", 30, columns, 0, 0)
+        fcntl.ioctl(self.screen, termios.TIOCSWINSZ, size)
+
+    def press(self, keys: bytes) -> None:
+        os.write(self.screen, keys)
+
+    def until(self, *words: str) -> str:
+        """Waits until these words were drawn since it was asked last, in this order."""
+        end, place = time.monotonic() + LIMIT, 0
+        for word in words:
+            while (found := self.text.find(word, place)) < 0:
+                left = end - time.monotonic()
+                ready, _, _ = select.select([self.screen], [], [], max(0.0, left))
+                assert ready, f"{word!r} did not come: {self.text[-2000:]!r}"
+                self.text += os.read(self.screen, 65536).decode("utf-8", "replace")
+            place = found + len(word)
+        drawn, self.text = self.text[:place], self.text[place:]
+        return drawn
+
+    def end(self) -> tuple[int, str]:
+        """Waits for its end; gives the exit code and what it said."""
+        _, said = self.process.communicate(timeout=LIMIT)
+        assert termios.tcgetattr(self.screen) == self.mode
+        self.until("\x1b[?1049l")
+        os.close(self.screen)
+        return self.process.returncode, said.decode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.process
+@pytest.mark.slow
+def test_command_when_at_a_terminal_then_live_until_left_or_nobody_is_there(
+    tmp_path: Path,
+) -> None:
+    with Owner(BUSY, folder=tmp_path) as owner:
+        assert owner.told() == "ready"
+        words = ("--interval", "0.1", "--pid", str(owner.pid))
+        left, killed, abandoned = Seen(*words), Seen(*words), Seen(*words)
+
+        left.until("\x1b[?1049h", "Model 'm1'", "waits: Model 'm2'", "by cpu")
+        left.press(b"m/m2\r")
+        left.until("by memory", "'m2' (Esc drops it)")
+        left.resize(50)
+        drawn = left.until("\x1b[H", "\x1b[H", "\x1b[H")
+        assert "restarts" not in drawn.rpartition("calls/s")[2]
+        left.press(b"\x1a")  # nobody could let it go on here, so it does at once
+        left.until("\x1b[?1049l", "\x1b[?1049h", "Model 'm2'")
+        left.press(b"\x1bq")
+        assert left.end() == (0, "")
+
+        killed.until("Model 'm1'")
+        killed.process.send_signal(signal.SIGTERM)
+        assert killed.end() == (128 + signal.SIGTERM, "")
+
+        told = actorlib("top", "--json", "--once", *words)
+        once = actorlib("top", "--filter", "m1", *words)
+        abandoned.until("Model 'm1'")
+        owner.go_on()
+        owner.end()
+        code, said = abandoned.end()
+
+    assert (code, f"pid {owner.pid}" in said, "has ended" in said) == (3, True, True)
+    document = json.loads(told.stdout)
+    m1, m2 = document["runtimes"][0]["actors"]
+    assert document["calls_per_second"] == {m1["id"]: 0.0, m2["id"]: 0.0}
+    assert (m1["cpu"] is None, document["devices"]) == (False, [])
+    assert (once.returncode, once.stderr) == (0, "")
+    assert "Model 'm1'" in once.stdout
+    assert "\x1b" not in once.stdout
