@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import LIMIT
 from helpers.cgroups import OWNER, Group, Kernel, KernelFiles
-from helpers.scripted import scripted
+from helpers.scripted import be_busy, scripted
 
 import actorlib
 from actorlib._enforcement import host_cgroups
@@ -25,6 +25,7 @@ from actorlib.exceptions import (
     ActorDiedError,
     ActorUnschedulableError,
     EnforcementRefused,
+    WorkerCrashedError,
 )
 
 if TYPE_CHECKING:
@@ -106,6 +107,21 @@ async def test_function_when_it_asks_by_name_then_its_worker_has_a_leaf(
         leaf = _joined(kernel, launcher.workers[-1])
         assert leaf.values["memory.max"] == str(1 << 30)
         assert leaf.values["cpu.max"] == "100000 100000"
+
+
+@in_memory
+async def test_function_when_the_kernel_killed_in_the_leaf_then_its_call_says_so(
+    kernel: Kernel,
+) -> None:
+    called = asyncio.Event()
+    async with scripted({"function": be_busy(called)}, num_cpus=4) as launcher:
+        asking = compute.options(enforcement="cgroup", memory="1GiB", max_retries=0)
+        call = asking.remote()
+        await called.wait()
+        _joined(kernel, launcher.workers[-1]).oom_kills = 1
+        launcher.workers[-1].leave(KILLED)
+        with pytest.raises(WorkerCrashedError, match="more than its memory='1 GiB'"):
+            await asyncio.wait_for(call, LIMIT)
 
 
 @in_memory

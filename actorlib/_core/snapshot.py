@@ -283,6 +283,9 @@ class WorkerGroupInfo:
         running: How many run.
         blocked: How many of those wait for a result, and have given their CPUs back.
         pids: The processes that run them, also those that have nothing to do.
+        host_memory: Bytes of the host's memory that each of these had, with all that
+            it started, when they were looked at; None where they are not, as they
+            asked for no ``memory``.
     """
 
     resources: str
@@ -290,6 +293,7 @@ class WorkerGroupInfo:
     running: int
     blocked: int
     pids: tuple[int, ...]
+    host_memory: tuple[int | None, ...] = ()
 
 
 @public("actorlib")

@@ -1,8 +1,8 @@
 """Looks every few seconds at the host's memory that workers have.
 
-Only those are looked at whose actors said ``memory=``; where there are none there is no
-task and nothing is read. A look reads one file for each process of the machine, in a
-thread. ``resident`` judges.
+Only those are looked at whose actors or functions said ``memory=``; where there are
+none there is no task and nothing is read. A look reads one file for each process of the
+machine, in a thread. ``resident`` judges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from actorlib._enforcement.resident import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from actorlib._enforcement.process_stat import HasPid
     from actorlib._enforcement.resident import Resident
@@ -40,7 +40,7 @@ class _Entry:
 
     __slots__ = ("asked", "label", "used", "watched")
 
-    def __init__(self, label: str, asked: int | None) -> None:
+    def __init__(self, label: Callable[[], str], asked: int | None) -> None:
         self.label = label
         self.asked = asked
         self.used: int | None = None
@@ -61,12 +61,14 @@ class ResidentWatch:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    def entered(self, worker: HasPid, label: str, asked: int | None) -> None:
+    def entered(
+        self, worker: HasPid, label: Callable[[], str], asked: int | None
+    ) -> None:
         """Looks at a worker from now on.
 
         Args:
             worker: The worker.
-            label: What its actor is called in messages.
+            label: Says what it is called in messages, when there is one.
             asked: Bytes that it asked for; None if nobody is to be told of more, as it
                 cannot have more.
         """
@@ -143,7 +145,7 @@ def _tell(entry: _Entry, pid: int, its: Resident, real: int | None) -> None:
             "%s (pid %d) has %s of the host's memory%s, and memory='%s' was asked for. "
             "Ask for as much as it takes: others are placed where there is no room for "
             "them",
-            entry.label,
+            entry.label(),
             pid,
             format_bytes(its.nbytes if real is None else real),
             f" in {count} processes" if count > 1 else "",

@@ -101,6 +101,7 @@ class LocalNode:
         self._oom_kills = _oom_kills(host)
         self._next_look = 0.0
         self._resident: ResidentWatch | None = None
+        self._is_closed = False
 
     @classmethod
     async def open(
@@ -264,23 +265,30 @@ class LocalNode:
         return enforcement.host_cgroups().plan(number, lease.amounts)
 
     def watch_memory(
-        self, process: WorkerProcess, label: str, asked: int | None
+        self,
+        process: WorkerProcess,
+        label: Callable[[], str],
+        asked: int,
+        options: ActorOptions,
     ) -> None:
-        """Watches the host's memory that a worker has.
+        """Watches the host's memory that a worker has, unless nothing is to hold it.
 
         Args:
             process: The worker.
-            label: What its actor is called in messages.
-            asked: Bytes that it asked for; None if it cannot have more.
+            label: Says what it is called in messages.
+            asked: Bytes that it asked for.
+            options: What is asked besides.
         """
-        if self.is_shared:
+        how = options.enforcement or self.enforcement.default
+        if self.is_shared or how == OFF or self._is_closed or process.exited.done():
             return
         watch = self._resident
         if watch is None:
             from actorlib._enforcement.resident_watch import ResidentWatch  # noqa: PLC0415  # few say memory=
 
             watch = self._resident = ResidentWatch(self._host)
-        watch.entered(process, label, asked)
+        # By cgroup it cannot have more, so nobody is to be told.
+        watch.entered(process, label, None if how == CGROUP else asked)
         process.exited.add_done_callback(lambda _: watch.left(process))
 
     def memory_used(self, process: WorkerProcess | None) -> int | None:
@@ -396,6 +404,7 @@ class LocalNode:
 
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
+        self._is_closed = True
         self._claims.release()
         # The last one first, and each whatever the others raise.
         async with AsyncExitStack() as steps:
@@ -477,9 +486,8 @@ class WorkerStarter:
         if lease.shares:
             enforcement.entered(process, record.label, lease, options)
             process.exited.add_done_callback(lambda _: enforcement.left(process))
-        if asked and record.is_actor and how != OFF:
-            most = None if how == CGROUP else asked
-            self._node.watch_memory(process, record.label, most)
+        if asked and record.is_actor:
+            self._node.watch_memory(process, lambda: record.label, asked, options)
         return process
 
     def open_session(

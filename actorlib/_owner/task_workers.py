@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING
 
+from actorlib._core.resources import MEMORY
 from actorlib._core.snapshot import WorkerGroupInfo
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
@@ -209,6 +210,7 @@ class TaskWorkers:
         self._refuse = refuse
         self._create_worker = create_worker
         self._long_waits = scheduler.long_waits
+        self._machine = machine
         self._parallel = machine.parallel
         self._references = references
         self._lost = lost
@@ -239,8 +241,23 @@ class TaskWorkers:
         if not group.is_on_device:
             self._starting += 1
             supervisor.ready().add_done_callback(self._started)
+        asked = group.demand.resources.amounts.get(MEMORY)
+        if asked:
+            supervisor.ready().add_done_callback(
+                lambda ready: self._watch_memory(worker, asked, ready)
+            )
         supervisor.ended.add_done_callback(lambda _: self._worker_gone(worker))
         return worker
+
+    def _watch_memory(
+        self, worker: TaskWorker, asked: int, ready: asyncio.Future[None]
+    ) -> None:
+        record = worker.supervisor.record
+        if ready.cancelled() or ready.exception() or record.process is None:
+            return
+        self._machine.watch_memory(
+            record.process, lambda: _at_work(worker), asked, record.options
+        )
 
     def enter(self, group: TaskRunner) -> None:
         """Takes a group in."""
@@ -330,6 +347,10 @@ class TaskWorkers:
                 running=sum(bool(worker.tasks) for worker in group.workers),
                 blocked=sum(worker.is_blocked for worker in group.workers),
                 pids=tuple(worker.supervisor.pid for worker in group.workers),
+                host_memory=tuple(
+                    self._machine.memory_used(worker.supervisor.record.process)
+                    for worker in group.workers
+                ),
             )
             for group in self._worker_groups
             if group.workers or group.waiting_count
@@ -340,3 +361,9 @@ class TaskWorkers:
         self.idle.close()
         self._stuck_calls.close()
         return [task for group in list(self._worker_groups) for task in group.give_up()]
+
+
+def _at_work(worker: TaskWorker) -> str:
+    """Says what a worker runs, in the words of messages."""
+    running = next((task.entry.label for task in worker.tasks), None)
+    return running or "an idle worker of functions"

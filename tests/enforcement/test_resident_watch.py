@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from helpers.scripted import scripted
+from helpers.scripted import be_busy, scripted
 
 import actorlib
 from actorlib._core.engine import find_engine
@@ -80,6 +80,10 @@ class Kernel(Host):
 @actorlib.remote
 class Model:
     def work(self) -> None: ...
+
+
+@actorlib.remote
+def compute() -> None: ...
 
 
 @pytest.fixture
@@ -204,3 +208,44 @@ async def test_memory_when_it_is_over_now_and_then_nobody_is_told(
             kernel.resident[pid] = MIB
             await _looks(1)
         assert told() == []
+
+
+@pytest.mark.parametrize("word", ["auto", "off"])
+async def test_memory_of_a_function_when_over_twice_then_as_an_actor(
+    kernel: Kernel, told: Callable[[], list[str]], word: Any
+) -> None:
+    called = asyncio.Event()
+    async with scripted({"function": be_busy(called)}, num_cpus=2) as launcher:
+        engine = cast("LocalEngine", find_engine())
+        call = compute.options(memory="2MiB", enforcement=word).remote()
+        await called.wait()
+        pid = launcher.workers[-1].pid
+        kernel.resident[pid] = 3 * MIB
+        await _looks(3)
+
+        [group] = engine.snapshot().worker_groups
+        assert group.host_memory == (None if word == "off" else 3 * MIB,)
+        assert len(told()) == (word == "auto")
+        for words in (f"compute (pid {pid})", "3 MiB", "memory='2 MiB'"):
+            assert word != "auto" or words in told()[0]
+        call.cancel()
+
+
+async def test_memory_of_a_function_when_it_is_idle_then_the_worker_is_told_of(
+    kernel: Kernel, told: Callable[[], list[str]]
+) -> None:
+    async with scripted({}, num_cpus=2) as launcher:
+        await compute.options(memory="2MiB").remote()
+        kernel.resident[launcher.workers[-1].pid] = 3 * MIB
+        await _looks(2)
+        assert "an idle worker of functions (pid" in told()[0]
+
+
+async def test_memory_of_a_function_when_nobody_asked_then_nothing_is_read(
+    kernel: Kernel,
+) -> None:
+    async with scripted({}, num_cpus=2) as launcher:
+        await compute.remote()
+        kernel.resident[launcher.workers[-1].pid] = 3 * MIB
+        await _looks(3)
+        assert kernel.looks == 0

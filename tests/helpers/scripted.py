@@ -221,6 +221,17 @@ def be_silent(worker: ScriptedWorker, frame: Frame) -> None:
         worker.send((READY, "", worker.pid))
 
 
+def be_busy(called: asyncio.Event) -> Behaviour:
+    """Makes one that is silent, and sets an event when it is called."""
+
+    def behave(worker: ScriptedWorker, frame: Frame) -> None:
+        be_silent(worker, frame)
+        if frame[0] in (CALL, CALL_SCALARS, CALL_WITH):
+            called.set()
+
+    return behave
+
+
 @asynccontextmanager
 async def scripted(
     behaviours: dict[str, Behaviour], **options: Any
