@@ -90,6 +90,15 @@ def _about_runtimes(asked: argparse.Namespace) -> int:
         from actorlib._cli import ps  # noqa: PLC0415  # likewise
 
         return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
+    if asked.web:
+        if asked.json or asked.once:
+            raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
+        from actorlib._cli import web  # noqa: PLC0415  # few serve a page
+
+        host = "127.0.0.1" if asked.host is None else asked.host
+        return web.serve(pid=asked.pid, host=host, port=asked.port or 0)
+    if asked.host is not None or asked.port is not None:
+        raise ValueError("--host and --port are of the page: write --web, too")
     from actorlib._cli import top  # noqa: PLC0415  # likewise
 
     return top.show(
@@ -184,9 +193,11 @@ def _parser() -> argparse.ArgumentParser:
         "name, r calls a second, w waiting calls, a age, p pid; twice to turn it "
         "round), / filters, arrows and j and k move, q leaves. At no terminal one page "
         "is printed.",
-        epilog="examples: actorlib top --sort calls; actorlib top --json --once",
+        epilog="examples: actorlib top --sort calls; actorlib top --json --once; "
+        "actorlib top --web",
     )
     _about_a_runtime(top)
+    _about_a_page(top)
     top.add_argument(
         "--interval",
         type=_interval,
@@ -288,6 +299,26 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _about_a_page(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--web",
+        action="store_true",
+        help="serve a page for a browser, until Ctrl-C; print its address, which has a "
+        "token that it needs",
+    )
+    parser.add_argument(
+        "--host",
+        help="where the page of --web is served (default: 127.0.0.1, for this machine "
+        "alone; beyond it nothing is encrypted)",
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        metavar="N",
+        help="the port of the page of --web (default: 0, which is a free one)",
+    )
+
+
 def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pid",
@@ -306,6 +337,12 @@ def _interval(text: str) -> float:
         if 0.1 <= seconds <= 3600:
             return seconds
     raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 3600")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+    return int(text)
 
 
 def _count(text: str) -> int:

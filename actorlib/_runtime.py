@@ -32,6 +32,7 @@ from actorlib._core.validation import (
     check_rows,
     checked_options,
 )
+from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import CallInfo, ObjectInfo, ObjectOrder, Snapshot
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.machine import LocalNode
+    from actorlib._web.server import PageServer
 
 
 ENGINE_VARIABLE = "ACTORLIB_ENGINE"
@@ -124,6 +126,53 @@ async def started(
     return _load_local()(machine, options)
 
 
+def check_page(engine: str) -> None:
+    """Makes sure that a runtime can have a page.
+
+    Raises:
+        UnsupportedOptionError: The engine is Ray's.
+        ImportError: What serves it is not installed.
+    """
+    from actorlib._web.server import check_installed
+
+    if engine == "ray":
+        raise UnsupportedOptionError(
+            "init(dashboard=...) and engine='ray' exclude each other: a cluster has a "
+            "page of its own, at the address that Ray logs (pip install 'ray[default]')"
+        )
+    check_installed("init(dashboard=...)")
+
+
+def listening_page(options: RuntimeOptions) -> PageServer | None:
+    """Listens where the page of a runtime is to be, if it is to have one.
+
+    Raises:
+        OSError: That cannot be.
+    """
+    if options.dashboard is None:
+        return None
+    from actorlib._core.web_address import web_address
+    from actorlib._web.server import PageServer
+
+    address = web_address("dashboard", options.dashboard)
+    return PageServer(address, f"init(dashboard={options.dashboard!r})")
+
+
+def show_page(page: PageServer, engine: LocalEngine) -> None:
+    """Shows a runtime on a page for as long as it runs."""
+    from actorlib._door.within import InnerDoor
+
+    door = InnerDoor(engine)
+
+    def close() -> None:
+        door.close()
+        page.close()
+
+    engine.at_end(close)
+    page.start(door.ask)
+    page.announce()
+
+
 def has_door(options: RuntimeOptions) -> bool:
     """Whether others may look into a runtime whose engine is local."""
     said = os.environ.get(CONTROL_VARIABLE, "1").lower()
@@ -169,6 +218,9 @@ class Runtime:
         self._options = options
         self._engine_name = engine_name(options)
         self._address = address_of(options, self._engine_name)
+        self._page: PageServer | None = None
+        if options.dashboard is not None:
+            check_page(self._engine_name)
         if self._engine_name == "inline":
             refuse_env(options.runtime_env)
         self._engine: RuntimeEngine | None = None
@@ -201,6 +253,22 @@ class Runtime:
         engine, self._engine = self._engine, None
         if engine is not None:
             await _ended(engine)
+
+    @property
+    def dashboard(self) -> str | None:
+        """The whole address of its page, with the token; None if it has no page.
+
+        It is there while the runtime runs, with ``init(dashboard=...)``. Whoever has
+        it can look into the runtime and end its actors.
+
+        Example:
+            >>> async def main():
+            ...     async with actorlib.init(engine="inline") as runtime:
+            ...         return runtime.dashboard
+            >>> print(actorlib.run(main()))
+            None
+        """
+        return None if self._page is None or self._owner() is None else self._page.url
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now: what there is, who waits, who lives.
@@ -410,13 +478,21 @@ class Runtime:
             await shutdown()
         _refuse_second()
         self._is_used = True
-        engine = await started(self._options, self._engine_name, self._address)
+        page = listening_page(self._options)
         try:
-            _refuse_second()
+            engine = await started(self._options, self._engine_name, self._address)
+            try:
+                _refuse_second()
+                if page is not None:
+                    show_page(page, cast("LocalEngine", engine))
+            except BaseException:
+                await engine.aclose()
+                raise
         except BaseException:
-            await engine.aclose()
+            if page is not None:
+                page.close()
             raise
-        self._engine = engine
+        self._page, self._engine = page, engine
         set_engine(engine)
         return self
 
@@ -518,6 +594,12 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             ``actorlib.observe``. Those that can be pickled are told in the workers,
             too, each by a copy. Calls cost what they cost while there are none. On Ray
             they are refused. Default: (), for none.
+        dashboard: Where a page for a browser shows this runtime: a host and a port,
+            ``"127.0.0.1:0"`` for a free one. Its address, with a token that it needs,
+            is ``runtime.dashboard`` and is printed on standard error. Beyond this
+            machine (``"0.0.0.0:8265"``) nothing is encrypted. It takes
+            ``pip install actorlib[web]``; Ray has a page of its own, and refuses this.
+            Default: None, for no page; ``actorlib top --web`` shows one, too.
 
     Returns:
         The Runtime, not started yet.

@@ -43,11 +43,12 @@ ROOMS: dict[str, str] = {
     "_inline": "_core _processes _wire _worker exceptions",
     "_door": "_core exceptions",
     "observe": "_core exceptions",
-    "_runtime": "_api _core _door _inline _owner _ray exceptions",
+    "_web": "_core _door exceptions",
+    "_runtime": "_api _core _door _inline _owner _ray _web exceptions",
     # The faces.
     "": "_api _core _runtime exceptions",
     "blocking": " _api _core _runtime accelerators exceptions",
-    "_cli": " _api _door _runtime _enforcement accelerators exceptions",
+    "_cli": " _api _core _door _runtime _enforcement _web accelerators exceptions",
     "__main__": " _cli _core exceptions",
 }
 """The rooms that each room may import, ground floor first; ``""`` is ``actorlib``."""
@@ -80,6 +81,7 @@ PURE = [
     "_core.snapshot",
     "_core.validation",
     "_core.value",
+    "_core.web_address",
     "_door.protocol",
     "_enforcement.caps",
     "_enforcement.frameworks",
@@ -128,6 +130,7 @@ PURE = [
     "_worker.concurrency_groups",
     "_worker.demand",
     "_worker.method_timing",
+    "_web.looks",
     "_worker.outgoing_links",
     "accelerators.base",
     "accelerators.masks",

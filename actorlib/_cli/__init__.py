@@ -20,6 +20,7 @@ In reading order:
 * ``objects``: shows what the object store of one of them holds, and who that is for.
 * ``one_actor``: explains where an actor is, or ends it.
 * ``stack``: shows where the threads of an actor, or of the program, stand.
+* ``web``: shows one of them on a page for a browser.
 * ``choosing``: finds out which actor is meant.
 * ``documents``: writes documents for machines.
 * ``pages``: makes tables, times and sizes for all these.

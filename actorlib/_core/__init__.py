@@ -16,6 +16,7 @@ In reading order:
 * ``function_options``: what may be said about a remote function: checked once, then
   frozen.
 * ``runtime_options``: what may be said about a runtime: checked once, then frozen.
+* ``web_address``: where a page is served: a host and a port.
 * ``group_spec``: what a placement group asks for: checked once, then frozen.
 * ``hooks``: marks the methods with which an actor's life begins and ends.
 * ``interface``: the signatures of an actor class, by which callers check calls.

@@ -63,6 +63,7 @@ class RuntimeKeywords(TypedDict, total=False):
     runtime_env: RuntimeEnv | None
     control: bool
     middleware: Sequence[Middleware]
+    dashboard: str | None
 
 
 @public("actorlib")
@@ -160,6 +161,12 @@ class RuntimeOptions:
             ``actorlib.observe``. Those that can be pickled are told in the workers,
             too, each by a copy. Calls cost what they cost while there are none. On Ray
             they are refused. Default: (), for none.
+        dashboard: Where a page for a browser shows this runtime: a host and a port,
+            ``"127.0.0.1:0"`` for a free one. Its address, with a token that it needs,
+            is ``runtime.dashboard`` and is printed on standard error. Beyond this
+            machine (``"0.0.0.0:8265"``) nothing is encrypted. It takes
+            ``pip install actorlib[web]``; Ray has a page of its own, and refuses this.
+            Default: None, for no page; ``actorlib top --web`` shows one, too.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -188,6 +195,7 @@ class RuntimeOptions:
     runtime_env: RuntimeEnv | None = None
     control: bool = True
     middleware: Sequence[Middleware] = ()
+    dashboard: str | None = None
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -230,6 +238,10 @@ class RuntimeOptions:
         _check_overuse_action(self.device_memory_overuse)
         check_bool("control", self.control)
         object.__setattr__(self, "middleware", _checked_middlewares(self.middleware))
+        if self.dashboard is not None:
+            from actorlib._core.web_address import web_address  # noqa: PLC0415  # few have a page
+
+            web_address("dashboard", self.dashboard)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"

@@ -10,5 +10,6 @@ In reading order:
 * ``stacks``: where the threads and the tasks of the owner stand.
 * ``worker_stacks``: asks the threads of an actor's process where they stand.
 * ``client``: asks, from another process.
+* ``within``: asks, from another thread of the same process.
 * ``processes``: what the system says of processes: state, time, memory, words.
 """

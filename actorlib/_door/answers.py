@@ -115,6 +115,7 @@ def _described(look: _Look, *, has_dead: bool) -> Row:
             "limit": snapshot.object_store.limit,
         },
         "devices": [_row(device) for device in snapshot.devices],
+        "draining": list(snapshot.draining),
         "functions": [_row(group) for group in snapshot.worker_groups],
         "actors": [
             {

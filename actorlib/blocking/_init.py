@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from actorlib._core.engine import current_engine, find_engine
@@ -11,6 +12,7 @@ from actorlib._core.public import public
 from actorlib._runtime import ENGINE_VARIABLE
 from actorlib.blocking._options import checked_init
 from actorlib.blocking._script_runtime import SCRIPT
+from actorlib.exceptions import RuntimeNotStartedError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,8 +24,6 @@ _log = logging.getLogger("actorlib")
 @public("actorlib.blocking")
 class Context:
     """The runtime of a script: ``with init():`` ends it with the block."""
-
-    dashboard_url = ""
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -37,6 +37,13 @@ class Context:
     ) -> None:
         """Ends the runtime."""
         SCRIPT.end()
+
+    @property
+    def dashboard_url(self) -> str:
+        """The whole address of its page, or empty without ``init(dashboard=...)``."""
+        with suppress(RuntimeNotStartedError):  # it has ended, or is another's
+            return SCRIPT.read(lambda runtime: runtime.dashboard) or ""
+        return ""
 
     def disconnect(self) -> None:
         """Ends the runtime."""
@@ -156,6 +163,12 @@ def init(address: str | None = None, **options: Any) -> Context:
             ``actorlib.observe``. Those that can be pickled are told in the workers,
             too, each by a copy. Calls cost what they cost while there are none. On Ray
             they are refused. Default: (), for none.
+        dashboard: Where a page for a browser shows this runtime: a host and a port,
+            ``"127.0.0.1:0"`` for a free one. Its address, with a token that it needs,
+            is ``runtime.dashboard`` and is printed on standard error. Beyond this
+            machine (``"0.0.0.0:8265"``) nothing is encrypted. It takes
+            ``pip install actorlib[web]``; Ray has a page of its own, and refuses this.
+            Default: None, for no page; ``actorlib top --web`` shows one, too.
 
     Returns:
         To be left alone, or to be used in ``with``.

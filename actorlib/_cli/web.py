@@ -1,0 +1,45 @@
+"""Shows a runtime on a page for a browser: ``actorlib top --web``."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+from actorlib._core.web_address import WebAddress
+from actorlib._door.client import ask, the_runtime
+from actorlib._web.server import PageServer, check_installed
+
+_WHO = "actorlib top --web"
+
+
+def serve(*, pid: int | None = None, host: str = "127.0.0.1", port: int = 0) -> int:
+    """Serves the page until it is interrupted, and prints where it is.
+
+    Args:
+        pid: The process of the runtime, if there are several.
+        host: Where to listen; beyond this machine only if it is said.
+        port: Likewise; 0 for a free one.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        RuntimeNotFoundError: There is no such runtime.
+        RuntimeUnreachableError: It is another user's.
+        ValueError: What serves it is not installed.
+        OSError: Nobody can listen there.
+    """
+    try:
+        check_installed(_WHO)
+    except ImportError as error:
+        raise ValueError(str(error)) from None
+    address = the_runtime(pid)
+    server = PageServer(WebAddress(host, port), _WHO)
+    try:
+        server.start(partial(ask, address))
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        server.wait()
+    finally:
+        server.close()
+    return 0

@@ -1,0 +1,72 @@
+"""Where a page is served, as the user wrote it: a host and a port."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+LOCALHOST: Final = "localhost"
+_LARGEST = 65535
+
+
+class WebAddress(NamedTuple):
+    """A host and a port.
+
+    Attributes:
+        host: A name, or an address without brackets.
+        port: 0 for one that the system chooses.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return (
+            f"[{self.host}]:{self.port}"
+            if ":" in self.host
+            else ":".join((self.host, str(self.port)))
+        )
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether nobody but this machine comes there."""
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine alone; of names only ``localhost`` is."""
+    if host.lower() == LOCALHOST:
+        return True
+    from ipaddress import ip_address  # noqa: PLC0415  # few ask
+
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def web_address(name: str, text: object) -> WebAddress:
+    """Reads where a page is to be served.
+
+    Args:
+        name: What the option is called, for messages.
+        text: ``"127.0.0.1:8265"``, ``"localhost:0"``, ``"[::1]:0"``.
+
+    Raises:
+        TypeError: It is no text.
+        ValueError: It is no host and port.
+    """
+    if not isinstance(text, str):
+        raise TypeError(
+            f"{name} takes a host and a port, for example '127.0.0.1:0', not {text!r} "
+            f"({type(text).__name__})"
+        )
+    host, colon, port = text.rpartition(":")
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    bare = host[1:-1] if is_bracketed else host
+    is_port = port.isascii() and port.isdecimal() and int(port) <= _LARGEST
+    if not colon or not bare or not is_port or (":" in bare) is not is_bracketed:
+        raise ValueError(
+            f"{name} takes a host and a port from 0 to {_LARGEST}, for example "
+            f"'127.0.0.1:0' (a free port), 'localhost:8265' or '[::1]:0', not {text!r}"
+        )
+    return WebAddress(bare, int(port))

@@ -1,0 +1,86 @@
+"""Asks a runtime from another thread of its own process, as others ask at its door.
+
+There need be no door: what is asked and answered is the same (``answers``).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, final
+
+from actorlib._door.answers import ANSWERS
+from actorlib._door.protocol import BLOCKED, OK, VERSION, Answer
+from actorlib._door.service import LoopVisits
+from actorlib._door.stacks import where_it_stands
+from actorlib.exceptions import RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from actorlib._core.engine import RuntimeEngine
+
+_OVER = "this runtime has ended"
+
+
+@final
+class InnerDoor:
+    """Asks the runtime of this process; made by the thread of its loop.
+
+    Args:
+        engine: The runtime.
+    """
+
+    def __init__(self, engine: RuntimeEngine) -> None:
+        self._engine = engine
+        self._loop_thread = threading.get_ident()
+        self._answered = threading.Condition()
+        self._visits = LoopVisits(engine.loop, self._wake)
+        self._is_over = False
+
+    def ask(self, verb: str, /, *, patience: float = 1.0, **options: Any) -> Answer:
+        """Asks, and waits for the answer; not for the thread of the loop.
+
+        Args:
+            verb: What is asked for.
+            patience: Seconds that the loop may take.
+            **options: How.
+
+        Returns:
+            The answer, whose outcome is ``OK`` or ``BLOCKED``.
+
+        Raises:
+            RuntimeUnreachableError: The runtime has ended.
+            ValueError: It refuses, and says why.
+        """
+        make = ANSWERS.get(verb)
+        if make is None:
+            raise ValueError(f"this runtime is not asked {verb!r}")
+        asked = make(self._engine, self._loop_thread, options)
+        if asked.on_loop is None:
+            return Answer(VERSION, OK, asked.finish(None))
+        try:
+            visit = self._visits.ask(asked.on_loop, time.monotonic())
+        except RuntimeError:
+            raise RuntimeUnreachableError(_OVER) from None
+        with self._answered:
+            self._answered.wait_for(lambda: visit.is_done or self._is_over, patience)
+        if visit.is_done:
+            if visit.error is not None:
+                said = f"{type(visit.error).__name__}: {visit.error}"
+                raise ValueError(said) from visit.error
+            return Answer(VERSION, OK, asked.finish(visit.value))
+        visit.is_wanted = False
+        if self._is_over:
+            raise RuntimeUnreachableError(_OVER)
+        now = time.monotonic()
+        posted = self._visits.posted_at or now
+        told = where_it_stands(self._engine.loop, self._loop_thread, posted, now)
+        return Answer(VERSION, BLOCKED, told)
+
+    def close(self) -> None:
+        """Lets those go who wait: the loop will not answer any more."""
+        self._is_over = True
+        self._wake()
+
+    def _wake(self) -> None:
+        with self._answered:
+            self._answered.notify_all()

@@ -1,0 +1,168 @@
+"""Serves the page, what it shows, and what it asks: an application of ASGI.
+
+| path | method | answer |
+|---|---|---|
+| ``/`` | GET | the page: one file with all that it needs |
+| ``/looks`` | GET | what is seen, as events, for as long as one reads |
+| ``/actors/{id}/stack``, ``calls``, ``explain`` | GET | what is asked, in JSON |
+| ``/actors/{id}/kill`` | POST | ends the actor: ``{"restart": false}`` |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+from actorlib._web.guard import Guard
+from actorlib._web.questions import Questions
+from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+    from actorlib._web.guard import Admission
+    from actorlib._web.watch import Ask, Watch
+
+MOST_WATCHING: Final = 16
+"""How many pages may watch at once."""
+_PAGE = Path(__file__).with_name("page.html")
+_PARTS = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
+_LONGEST_BODY = 1024
+
+
+@final
+class Application:
+    """Serves the page of one runtime.
+
+    Args:
+        ask: Asks the runtime.
+        watch: Looks at it.
+        admission: Says who is served.
+    """
+
+    def __init__(self, ask: Ask, watch: Watch, admission: Admission) -> None:
+        self._watch = watch
+        self._questions = Questions(ask, watch)
+        self._page = _PAGE.read_text("utf-8")
+        self._watching = 0
+        routes = [
+            Route("/", self._show),
+            Route("/looks", self._looks),
+            Route("/actors/{actor}/kill", self._kill, methods=["POST"]),
+            Route("/actors/{actor}/{question}", self._answer),
+        ]
+        bare = Starlette(routes=routes)
+        self.asgi: ASGIApp = Guard(bare, admission, headers(self._page))
+
+    async def _show(self, _: Request) -> Response:
+        return HTMLResponse(self._page)
+
+    async def _looks(self, _: Request) -> Response:
+        if self._watching >= MOST_WATCHING:
+            said = {"error": f"{MOST_WATCHING} pages watch already"}
+            return JSONResponse(said, status_code=503)
+        return StreamingResponse(
+            self._events(), media_type="text/event-stream; charset=utf-8"
+        )
+
+    async def _events(self) -> AsyncIterator[str]:
+        """Sends looks; who reads slowly misses some, and is sent the latest."""
+        self._watching += 1
+        try:
+            number = 0
+            while (look := await self._watch.after(number)) is not None:
+                shown = look.shown
+                if number == 0:
+                    shown = {**shown, "points": list(self._watch.points)}
+                number = look.number
+                yield f"data: {json.dumps(shown, separators=(',', ':'))}\n\n"
+        finally:
+            self._watching -= 1
+
+    async def _answer(self, request: Request) -> Response:
+        ways: dict[str, Callable[[str], dict[str, Any]]] = {
+            "calls": self._questions.calls,
+            "explain": self._questions.explain,
+            "stack": self._questions.stack,
+        }
+        way = ways.get(request.path_params["question"])
+        if way is None:
+            return JSONResponse({"error": "nothing is served there"}, status_code=404)
+        return await _answered(way, request.path_params["actor"])
+
+    async def _kill(self, request: Request) -> Response:
+        said = await _json_of(request)
+        is_restarted = said.get("restart", False) if said is not None else None
+        if not isinstance(is_restarted, bool):
+            wrong = {"error": 'what is sent is {"restart": true} or {"restart": false}'}
+            return JSONResponse(wrong, status_code=400)
+
+        def kill(actor: str) -> dict[str, Any]:
+            return self._questions.kill(actor, is_restarted=is_restarted)
+
+        return await _answered(kill, request.path_params["actor"])
+
+
+async def _answered(way: Callable[[str], dict[str, Any]], actor: str) -> Response:
+    try:
+        return JSONResponse(await asyncio.to_thread(way, actor))
+    except RuntimeNotFoundError as error:
+        status, said = 404, str(error)
+    except RuntimeUnreachableError as error:
+        status, said = 503, str(error)
+    except ValueError as error:
+        status, said = 409, str(error)
+    return JSONResponse({"error": said}, status_code=status)
+
+
+async def _json_of(request: Request) -> dict[str, Any] | None:
+    """What was sent, if it is short and an object of JSON."""
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _LONGEST_BODY:
+            return None
+    try:
+        said: object = json.loads(body)
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+
+
+def headers(page: str) -> dict[str, str]:
+    """Says what a browser may do with the page: run what is in it, and ask us."""
+    hashes: dict[str, list[str]] = {"script": [], "style": []}
+    for kind, text in _PARTS.findall(page):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        hashes[kind].append(f"'sha256-{digest}'")
+    policy = [
+        "default-src 'none'",
+        f"script-src {' '.join(hashes['script'])}",
+        f"style-src {' '.join(hashes['style'])}",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+    return {
+        "Content-Security-Policy": "; ".join(policy),
+        "Cache-Control": "no-store",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }

@@ -1,0 +1,340 @@
+"""What the page's server serves, to whom, and what it asks the runtime for that."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+import threading
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from test_looks import actor, status
+
+from actorlib._core.web_address import WebAddress
+from actorlib._door.protocol import BLOCKED, OK, VERSION, Answer
+from actorlib._web.application import Application
+from actorlib._web.guard import Admission
+from actorlib._web.questions import MOST_CALLS
+from actorlib._web.watch import Watch
+from actorlib.exceptions import RuntimeUnreachableError
+
+TOKEN = "s3cret"
+ACTOR = actor(1)["actor_id"]
+
+
+class Told:
+    """A runtime that answers as it is told, and remembers what it was asked."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.answers = {"status": status(actor(1), actor(2, pid=0)), **answers}
+
+    def __call__(self, verb: str, /, *, patience: float = 1.0, **said: Any) -> Answer:
+        assert 0 < patience <= 10
+        self.asked.append((verb, said))
+        value = self.answers.get(verb, ValueError(f"not asked {verb!r}"))
+        if isinstance(value, Exception):
+            raise value
+        return value if isinstance(value, Answer) else Answer(VERSION, OK, value)
+
+    def count(self, verb: str) -> int:
+        return sum(asked == verb for asked, _ in self.asked)
+
+
+class Reply(NamedTuple):
+    """What was answered."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class Client:
+    """Asks the application as its server does."""
+
+    def __init__(self, told: Told) -> None:
+        watch = Watch(told, usage=lambda _: None, interval=0.0)
+        asyncio.run(watch.after(0))
+        admission = Admission(TOKEN, WebAddress("127.0.0.1", 1))
+        self._asgi = Application(told, watch, admission).asgi
+
+    def get(self, path: str, **said: str) -> Reply:
+        return self.request("GET", path, **said)
+
+    def post(self, path: str, body: bytes) -> Reply:
+        return self.request("POST", path, body)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        query: str = f"token={TOKEN}",
+        host: str = "127.0.0.1",
+    ) -> Reply:
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(b"host", host.encode())],
+        }
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        asyncio.run(self._asgi(scope, receive, send))
+        headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        text = b"".join(message["body"] for message in sent[1:]).decode()
+        return Reply(sent[0]["status"], headers, text)
+
+
+def call(number: int) -> dict[str, Any]:
+    return {"actor_id": ACTOR if number % 2 else "", "name": f"call {number}"}
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"), [("/", 401), ("/looks", 401), ("/nowhere", 401)]
+)
+def test_request_when_it_has_no_token_then_nothing_is_served(
+    path: str, expected: int
+) -> None:
+    told = Told()
+    client = Client(told)
+    answer = client.get(path, query="")
+
+    assert answer.status == expected
+    assert "runtime.dashboard" in answer.text
+    assert told.count("status") == 1
+
+
+def test_request_when_its_host_is_another_then_nothing_is_served() -> None:
+    client = Client(Told())
+    answer = client.get("/", host="evil.example")
+
+    assert answer.status == 421
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", "/actors/1/nothing", 404),
+        ("GET", "/../etc/passwd", 404),
+        ("GET", f"/actors/{ACTOR}/kill", 404),
+        ("POST", "/", 405),
+        ("POST", f"/actors/{ACTOR}/stack", 405),
+    ],
+)
+def test_request_when_nothing_is_there_then_it_is_refused(
+    method: str, path: str, expected: int
+) -> None:
+    told = Told()
+    client = Client(told)
+    assert client.request(method, path).status == expected
+
+    assert told.count("kill") == 0
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{", b'{"restart": 1}', b" " * 2000 + b"{}"]
+)
+def test_kill_when_what_is_sent_is_no_answer_then_nobody_is_killed(body: bytes) -> None:
+    told = Told(kill=True)
+    client = Client(told)
+    answer = client.post(f"/actors/{ACTOR}/kill", body)
+
+    assert answer.status == 400
+    assert told.count("kill") == 0
+
+
+# Answers.
+
+
+def test_page_when_served_then_browsers_run_what_is_in_it_and_nothing_else() -> None:
+    client = Client(Told())
+    answer = client.get("/")
+
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ")
+    for kind in ("script", "style"):
+        (text,) = re.findall(f"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_page_when_read_then_it_makes_no_markup_of_text_and_loads_nothing() -> None:
+    client = Client(Told())
+    page = client.get("/").text
+
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write", page)
+    assert set(re.findall(r"https?://[\w./]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"<script[^>]+src|@import|url\(", page)
+
+
+def test_kill_when_asked_then_the_runtime_is_asked_for_it() -> None:
+    told = Told(kill=True)
+    client = Client(told)
+    answer = client.post(f"/actors/{ACTOR}/kill", b'{"restart": true}')
+
+    assert answer.json() == {"killed": True}
+    assert told.asked[-1] == ("kill", {"actor": ACTOR, "restart": True})
+
+
+def test_calls_when_of_one_actor_then_those_of_others_are_left_out() -> None:
+    calls = [call(number) for number in range(2 * MOST_CALLS + 10)]
+    client = Client(Told(calls={"calls": calls, "left_out": 3}))
+    answer = client.get(f"/actors/{ACTOR}/calls").json()
+    all_of_them = client.get("/actors/owner/calls").json()
+
+    assert len(answer["calls"]) == MOST_CALLS
+    assert answer["left_out"] == 3 + 5
+    assert all_of_them["left_out"] == 3 + MOST_CALLS + 10
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "words"),
+    [
+        (ValueError("actor takes an id"), 409, "actor takes an id"),
+        (RuntimeUnreachableError("it has ended"), 503, "it has ended"),
+        (Answer(VERSION, BLOCKED, {"seconds": 3.21}), 503, "3.2 s"),
+    ],
+)
+def test_question_when_there_is_no_answer_then_it_says_why(
+    found: object, expected: int, words: str
+) -> None:
+    client = Client(Told(explain=found))
+    answer = client.get(f"/actors/{ACTOR}/explain")
+
+    assert answer.status == expected
+    assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [("ff", "no such actor"), (actor(2)["actor_id"], "no process yet")],
+)
+def test_stack_when_there_is_no_process_then_it_says_so(which: str, words: str) -> None:
+    client = Client(Told())
+    answer = client.get(f"/actors/{which}/stack")
+
+    assert answer.status == 404
+    assert words in answer.json()["error"]
+
+
+def test_stack_when_the_actor_is_a_thread_of_the_program_then_it_is_its_own() -> None:
+    threads = [{"name": name} for name in ("MainThread", "Model 'm1' #1", "Model #2")]
+    told = Told(
+        status=status(actor(1, pid=7)), stack={"threads": threads, "tasks": [1]}
+    )
+    client = Client(told)
+    answer = client.get(f"/actors/{ACTOR}/stack").json()
+
+    assert answer == {
+        "threads": [{"name": "Model 'm1' #1"}],
+        "tasks": [],
+        "missing": "",
+    }
+
+
+# Looks.
+
+
+async def test_watch_when_several_wait_then_the_runtime_is_asked_once() -> None:
+    told = Told()
+    watch = Watch(told, usage=lambda _: None, interval=0.0)
+
+    looks = await asyncio.gather(*(watch.after(0) for _ in range(3)))
+    assert told.count("status") >= 1
+    later = await asyncio.gather(*(watch.after(look.number) for look in looks if look))
+
+    assert len({look.number for look in later if look}) <= 3
+    before = told.count("status")
+    await asyncio.gather(*(watch.after(watch.latest.number) for _ in range(3)))
+    assert told.count("status") == before + 1
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (RuntimeUnreachableError("it has ended"), "gone"),
+        (Answer(VERSION, BLOCKED, {"seconds": 1.0, "frames": []}), "blocked"),
+    ],
+)
+async def test_watch_when_the_runtime_does_not_answer_then_it_shows_that(
+    found: object, state: str
+) -> None:
+    told = Told()
+    watch = Watch(told, usage=lambda _: None, interval=0.0)
+    await watch.after(0)
+    told.answers["status"] = found
+
+    look = await watch.after(1)
+
+    assert look is not None
+    assert look.shown["state"] == state
+    assert watch.known["state"] == "live"  # what was known still is
+
+
+async def test_watch_when_closed_then_who_waits_is_let_go() -> None:
+    watch = Watch(Told(), usage=lambda _: None, interval=1000.0)
+    await watch.after(0)
+    waiting = [asyncio.ensure_future(watch.after(1)) for _ in range(3)]
+    await asyncio.sleep(0)
+
+    watch.close()
+
+    assert await asyncio.gather(*waiting) == [None] * 3
+
+
+async def test_looks_when_streamed_then_the_first_has_all_points() -> None:
+    told = Told()
+    watch = Watch(told, usage=lambda _: None, interval=0.0)
+    for number in range(3):
+        await watch.after(number)
+    application = Application(told, watch, Admission(TOKEN, WebAddress("::1", 1)))
+
+    events = application._events()
+    first, second = [
+        json.loads((await anext(events)).removeprefix("data: ")) for _ in "ab"
+    ]
+    await events.aclose()
+
+    assert len(first["points"]) >= 3
+    assert "points" not in second
+    assert application._watching == 0
+
+
+def test_asked_when_by_a_thread_then_by_no_loop() -> None:
+    """The loop that serves is never kept by a question that takes long."""
+    here = threading.get_ident()
+    threads: list[int] = []
+
+    def ask(*_: object, **__: object) -> Answer:
+        threads.append(threading.get_ident())
+        return Answer(VERSION, OK, status())
+
+    watch: Any = Watch(ask, usage=lambda _: None)
+    asyncio.run(watch.after(0))
+
+    assert threads != []
+    assert here not in threads

@@ -1,0 +1,186 @@
+"""The page in a real browser, of a real program, by the command that serves it."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.owners import Owner
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+webdriver: Any = pytest.importorskip("selenium.webdriver")
+Keys = webdriver.Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not CHROMIUM or not CHROMEDRIVER, reason="needs chromium and chromedriver"
+    ),
+    pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc"),
+]
+LIMIT = 20.0
+HOSTILE = "<img src=x onerror=document.title='seen'>"
+
+BUSY = """
+import asyncio, time
+import actorlib
+from helpers.owners import listen, tell
+
+@actorlib.remote(num_gpus=0.5)
+class Model:
+    def predict(self):
+        time.sleep(1000)
+
+async def main():
+    async with actorlib.init(num_cpus=4, num_gpus=2, grace=0):
+        busy = Model.options(name="busy").remote()
+        hostile = Model.options(name=HOSTILE).remote()
+        await asyncio.gather(busy, hostile)
+        late = Model.options(name="late", num_gpus=2).remote()
+        calls = [busy.predict.remote() for _ in range(3)]
+        await asyncio.sleep(0)
+        tell("ready")
+        await asyncio.to_thread(listen)
+
+asyncio.run(main())
+"""
+
+
+class Page:
+    """The page, in a browser that shows it."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def until(self, condition: str) -> Any:
+        """Waits until an expression of JavaScript is true: the page tells of changes.
+
+        Gives what it is then.
+        """
+        return self.driver.execute_async_script(f"""
+            const done = arguments[0];
+            const look = () => {{
+                try {{ return {condition}; }} catch {{ return null; }}
+            }};
+            const found = look();
+            if (found) return done(found);
+            const observer = new MutationObserver(() => {{
+                const found = look();
+                if (found) {{ observer.disconnect(); done(found); }}
+            }});
+            observer.observe(document, {{
+                subtree: true, childList: true, attributes: true, characterData: true,
+            }});
+        """)
+
+    def press(self, *keys: str) -> None:
+        """Types, wherever the focus is."""
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    program = BUSY.replace("HOSTILE", repr(HOSTILE))
+    with Owner(program, folder=tmp_path_factory.mktemp("busy")) as owner:
+        assert owner.told() == "ready"
+        words = ["top", "--web", "--pid", str(owner.pid)]
+        serving = subprocess.Popen(
+            [sys.executable, "-m", "actorlib", *words],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert serving.stdout is not None
+            assert select.select([serving.stdout], [], [], LIMIT)[0]
+            yield serving.stdout.readline().strip()
+            serving.send_signal(signal.SIGINT)
+            assert serving.wait(LIMIT) == 130
+            owner.go_on()
+            assert owner.end() == 0
+        finally:
+            serving.kill()
+            serving.communicate()
+
+
+@pytest.fixture(scope="module")
+def page(address: str) -> Iterator[Page]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for word in ("--headless=new", "--disable-gpu", "--window-size=1300,900"):
+        options.add_argument(word)
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")  # which root cannot have
+    driver = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(CHROMEDRIVER)
+    )
+    try:
+        driver.set_script_timeout(LIMIT)
+        driver.get(address)
+        yield Page(driver)
+    finally:
+        driver.quit()
+
+
+def test_page_when_opened_then_rows_and_devices_and_the_line_appear(page: Page) -> None:
+    assert page.until("document.querySelectorAll('#rows tr').length === 3") is True
+    text = page.until("document.querySelector('#line li').innerText")
+    assert "late" in text
+    assert "asks GPU=2" in text
+    assert page.until("document.querySelectorAll('.device').length") == 2
+    held = page.until("document.querySelector('.bar').getAttribute('aria-label')")
+    assert held.startswith("GPU 0: Model 'busy': 0.5; Model '<img")
+
+
+def test_name_when_it_is_markup_then_it_is_shown_as_text(page: Page) -> None:
+    names = page.until("document.querySelector('#rows').innerText")
+
+    assert HOSTILE in names
+    assert page.driver.execute_script("return document.images.length") == 0
+    assert page.driver.title.startswith("actorlib")
+
+
+def test_page_when_used_by_keys_alone_then_a_stack_opens_and_a_kill_is_seen(
+    page: Page,
+) -> None:
+    page.until("document.querySelectorAll('#rows tr').length === 3")
+
+    page.driver.execute_script("document.body.focus()")
+    page.press("/")
+    page.press("busy", Keys.ARROW_DOWN)
+    page.until("document.querySelectorAll('#rows tr').length === 1")
+    page.press(Keys.ENTER)
+    assert page.until("document.querySelector('#panel-title').textContent") == (
+        "Model 'busy'"
+    )
+    page.driver.execute_script("document.querySelector('#tab-overview').focus()")
+    page.press(Keys.ARROW_RIGHT)
+    stack = page.until("document.querySelector('.frame.users') && body.innerText")
+    assert "predict" in stack
+    page.press(Keys.ARROW_RIGHT)
+    calls = page.until(
+        "document.querySelectorAll('.call').length === 3 && body.innerText"
+    )
+    assert "running" in calls
+    page.press(Keys.ARROW_RIGHT)
+    assert "busy" in page.until("document.querySelector('pre.text').textContent")
+
+    page.press(Keys.TAB, Keys.ENTER)
+    page.until("document.querySelector('#dialog').open")
+    page.press(Keys.TAB, Keys.ENTER)
+    page.until("document.querySelector('#rows tr').innerText.includes('dead')")
+    page.press(Keys.ESCAPE)
+    page.until("document.querySelector('#panel').hidden")
+    assert page.driver.get_log("browser") == []
