@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import LIMIT
 from helpers.cgroups import OWNER, Group, Kernel, KernelFiles
+from helpers.owners import PATHS, Watched
 from helpers.scripted import be_busy, scripted
 
 import actorlib
@@ -345,6 +346,67 @@ async def test_worker_when_the_kernel_refuses_its_limit_then_it_says_which(
         with pytest.raises(ActorDiedError, match=r"memory\.max cannot be written"):
             await Where.options(num_cpus=1, enforcement="cgroup").remote()
     assert not _inside(delegated)
+
+
+_OWNER = """
+import asyncio, os, sys
+from pathlib import Path
+import actorlib
+from actorlib._enforcement import host_cgroups
+from actorlib._enforcement.delegation import Delegation, own_origin
+from actorlib._enforcement.host_cgroups import HostCgroups
+from actorlib.accelerators import Host
+
+base = Path(sys.argv[1])
+there = Delegation(str(base), {"memory": "", "cpu": ""}, is_root=True)
+host_cgroups.find_delegation = lambda _: there
+host_cgroups.limits_of = lambda _: {"cgroup.max.depth": "3"}
+HostCgroups._enable = lambda *_: None
+pid, began = own_origin(Host())
+own = base / f"actorlib-{pid}-{began}-owner"  # where room was made
+own.mkdir()
+(own / "cgroup.procs").write_text("0")
+
+@actorlib.remote(num_cpus=1, enforcement="cgroup")
+class Actor: ...
+
+async def begin():
+    await actorlib.init(num_cpus=2).__aenter__()
+    global actor
+    actor = await Actor.remote()
+
+def inside():
+    return sum(1 for _ in base.glob("*/cgroup.procs"))
+
+loop = asyncio.new_event_loop()
+loop.run_until_complete(begin())
+loop.close()  # and nobody has ended the runtime
+print(inside(), flush=True)
+asyncio.run(actorlib.shutdown())
+print(inside(), flush=True)
+asyncio.new_event_loop().run_until_complete(begin())
+print(inside(), flush=True)
+os.kill(pid, 9)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="cgroups are Linux's")
+def test_leaf_when_its_owner_is_left_or_killed_then_it_is_removed(folder: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _OWNER, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": PATHS},
+        check=False,
+    )
+    assert ended.stdout.split() == ["2", "1", "2"]
+    assert ended.returncode == -9
+    [own] = folder.glob("actorlib-*-owner")
+    template = list(map(int, (own / "cgroup.procs").read_text().split()))
+    with Watched(pid for pid in template if Path(f"/proc/{pid}").exists()) as left:
+        assert left.left() == []
+    assert _inside(folder) == [own.name]
 
 
 def _is_zombie(pid: int) -> bool:

@@ -16,6 +16,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``stack_file``: lets who may look see where the threads of a worker stand.
 * ``task_stacks``: writes down where its tasks stand, for the same.
 * ``startup``: makes the environment, the class and the object of the START frame.
+* ``leftover_cgroups``: removes the cgroups that an owner leaves which was killed.
 * ``cgroup``: has a worker join the cgroup that holds it to what its actor asked for.
 * ``framework_limits``: has frameworks keep to a share of a device.
 * ``mps_check``: verifies that a limit of memory by MPS holds.

@@ -12,7 +12,8 @@ orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
 * when a worker ends, for whatever reason, its whole process group is killed, and so
   are descendants that left the group and still carry its mark in their environment;
 * when the owner's socket closes, for whatever reason, every worker is given a second
-  to leave and is then killed with all it started, and then the template goes;
+  to leave and is then killed with all it started, and then the template goes; if the
+  owner is gone it removes the cgroups of its workers before;
 * when the template itself is killed, the kernel kills the workers with it
   (``PR_SET_PDEATHSIG``).
 
@@ -521,6 +522,18 @@ class Template:
             self._kill_orphans()
             poller.poll(10)
             self._reap()
+        if self._has_owner_ended():
+            from actorlib._worker.leftover_cgroups import remove_leftovers  # noqa: PLC0415  # owners see to that
+
+            remove_leftovers(self._owner)
+
+    def _has_owner_ended(self) -> bool:
+        """Whether the owner is gone, and has not just closed its runtime."""
+        if self._watched is None:
+            return False
+        poller = select.poll()
+        poller.register(self._watched, select.POLLIN)
+        return bool(poller.poll(0))
 
     def _send(self, *reports: Report) -> None:
         result = b"".join(cast("bytes", encode(report)) for report in reports)
