@@ -36,6 +36,7 @@ if _typing.TYPE_CHECKING:
     )
     from actorlib._api.queue import Queue
     from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
+    from actorlib._api.replicas import ReplicaInfo, Replicas
     from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
     from actorlib._api.waiting import Waiting, wait
     from actorlib._core.actor_options import ActorKeywords, ActorOptions
@@ -123,6 +124,8 @@ _LATE = {
     "PlacementGroupSchedulingStrategy": "_api.placement_group",
     "Queue": "_api.queue",
     "RemoteFunction": "_api.remote_function",
+    "ReplicaInfo": "_api.replicas",
+    "Replicas": "_api.replicas",
     "Results": "_api.as_completed",
     "Runtime": "_runtime",
     "RuntimeContext": "_core.runtime_context",
@@ -219,6 +222,8 @@ __all__ = [
     "PlacementGroupSchedulingStrategy",
     "Queue",
     "RemoteFunction",
+    "ReplicaInfo",
+    "Replicas",
     "Results",
     "Runtime",
     "RuntimeContext",

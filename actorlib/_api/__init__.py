@@ -20,6 +20,7 @@ In reading order:
 * ``queue``: ``Queue``, and one process's end of it.
 * ``queue_actor``: the actor behind a queue, and the buffer that decides.
 * ``actor_pool``: ``ActorPool``: shares out values among actors.
+* ``replicas``: ``Replicas``: alike actors behind one handle.
 * ``pipeline``: begins calls as there is room for them: ``map_unordered``.
 * ``progress_bar``: a bar on the standard error.
 """

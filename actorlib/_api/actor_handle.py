@@ -488,7 +488,7 @@ class ActorHandle(Generic[T]):
         pin = self.__pin
         method = BUILT_IN.get(name) or pin.interface.methods.get(name)
         if method is None:
-            raise _no_such_method(pin.interface, name)
+            raise no_such_method(pin.interface, name)
         # The method refers to the pin, not to the handle, so keeping it here makes
         # no cycle, and the next look-up does not come this way.
         made = method_of(pin, method)
@@ -611,7 +611,8 @@ def _no_attribute(handle: ActorHandle[Any], name: str) -> AttributeError:
     return AttributeError(message, name=name)
 
 
-def _no_such_method(interface: Interface, name: str) -> AttributeError:
+def no_such_method(interface: Interface, name: str) -> AttributeError:
+    """Why a class has no method of a name, and which is meant perhaps."""
     close = closest_names(name, interface.methods)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     message = f"actor class {interface.class_name} has no method {name!r}{hint}"

@@ -26,7 +26,7 @@ from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextvars import Token
 
     from actorlib._core.actor_options import ActorOptions
@@ -214,6 +214,22 @@ class Engine(Protocol):
 
         Raises:
             RuntimeError: It is not known in this process.
+        """
+        ...
+
+    def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
+        """Counts the calls of each without an answer; None where it takes none now.
+
+        Raises:
+            RuntimeError: That is not known in this process.
+        """
+        ...
+
+    def dead(self, actor: ActorId) -> asyncio.Future[None]:
+        """Returns a future that is done when the actor is dead for good.
+
+        Raises:
+            RuntimeError: That is not known in this process.
         """
         ...
 

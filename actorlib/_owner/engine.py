@@ -38,7 +38,7 @@ from actorlib._wire.serialization import encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.callee import Callee
@@ -270,6 +270,18 @@ class LocalEngine(ABC):
     def share(self, actor: ActorId) -> ActorShare:
         """What an actor holds of devices; see Engine."""
         return self.actor_table.inspector.share(self._supervisor_of(actor))
+
+    def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
+        """How many calls of each have no answer; see Engine."""
+        known = self._supervisors.get
+        return [
+            None if (found := known(actor)) is None else found.router.load
+            for actor in actors
+        ]
+
+    def dead(self, actor: ActorId) -> asyncio.Future[None]:
+        """Done when the actor is dead for good; see Engine."""
+        return asyncio.shield(self._supervisor_of(actor).ended)
 
     def interface(self) -> Interface:
         """Refuses: this is no actor; see Engine."""

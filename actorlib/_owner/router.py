@@ -140,6 +140,11 @@ class CallRouter:
         return len(self._calls)
 
     @property
+    def load(self) -> int | None:
+        """The same; None while the actor takes no calls."""
+        return None if self.channel is None else len(self._calls)
+
+    @property
     def made(self) -> int:
         """How many calls were posted so far, again those that went once more."""
         return self._calls.made

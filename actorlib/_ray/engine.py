@@ -42,11 +42,12 @@ from actorlib.exceptions import (
     ActorHandleNotFoundError,
     ActorNotFoundError,
     Exit,
+    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._core.callee import Callee
     from actorlib._core.ids import ActorId, CountedId, ObjectId
@@ -59,6 +60,11 @@ if TYPE_CHECKING:
     from actorlib._ray.messages import CallMessage, RuntimeConfig
     from actorlib._ray.pickled import PickledValue
     from actorlib._ray.process import EntryPoints, ProcessState
+
+_UNTOLD = (
+    "Replicas choose by the calls that actors have without an answer, which Ray does "
+    "not tell. The local engine does"
+)
 
 
 class HostClasses:
@@ -387,6 +393,16 @@ class RayEngine:
             "of shares and makes none hold; actorlib.get_gpu_ids() in the actor says "
             "which devices it has"
         )
+
+    def loads(self, actors: Sequence[ActorId]) -> NoReturn:
+        """Refuses: Ray does not tell; see Engine."""
+        del actors
+        raise UnsupportedOptionError(_UNTOLD)
+
+    def dead(self, actor: ActorId) -> NoReturn:
+        """Refuses: Ray does not tell; see Engine."""
+        del actor
+        raise UnsupportedOptionError(_UNTOLD)
 
     def interface(self) -> Interface:
         """The interface of this actor; see Engine."""

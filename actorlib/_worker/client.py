@@ -49,7 +49,7 @@ from actorlib._worker.refcount import LocalRefCount
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Generator, Mapping
+    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 
     from actorlib._core.callee import Callee
     from actorlib._core.ids import ActorId, CountedId, ObjectId
@@ -102,6 +102,12 @@ else:
                     setattr(instance, self._name, self._make(instance))
                     instance.made_parts.add(self._name)
                 return getattr(instance, self._name)
+
+
+_OWNERS = (
+    "Replicas are for the program that started the runtime: make them there, and send "
+    "handles of actors as arguments"
+)
 
 
 class OwnerClient(ABC):
@@ -404,6 +410,16 @@ class OwnerClient(ABC):
             "handle.share is known in the program that started the runtime: ask it "
             "there, and send what it says as an argument"
         )
+
+    def loads(self, actors: Sequence[ActorId]) -> NoReturn:
+        """Refuses: the owner knows; see Engine."""
+        del actors
+        raise RuntimeError(_OWNERS)
+
+    def dead(self, actor: ActorId) -> NoReturn:
+        """Refuses: the owner knows; see Engine."""
+        del actor
+        raise RuntimeError(_OWNERS)
 
     def interface(self) -> Interface:
         """The interface of this actor; see Engine."""

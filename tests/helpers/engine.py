@@ -21,7 +21,7 @@ from actorlib._wire.arguments import reduce_ref
 from actorlib.exceptions import ActorNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._core.callee import Callee
     from actorlib._core.engine import ActorSpec
@@ -197,6 +197,15 @@ class FakeEngine:
         """Nothing: none of them holds a device."""
         del actor
         return ActorShare()
+
+    def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
+        """None: they take no calls."""
+        return [None for _ in actors]
+
+    def dead(self, actor: ActorId) -> asyncio.Future[None]:
+        """Never done."""
+        del actor
+        return asyncio.get_running_loop().create_future()
 
     def available(self) -> dict[str, float]:
         """Nothing: there is no machine."""

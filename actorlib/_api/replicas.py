@@ -1,0 +1,662 @@
+"""Replicas: alike actors behind one handle, each call to the one with the fewest.
+
+A call looks at the calls that have no answer, which the engine counts anyway, so
+routing keeps no books of its own. What keeps the number of replicas are callbacks of
+their ends: there is no task, unless a method is asked for their health.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from actorlib._api.actor_handle import no_such_method, pin_of
+from actorlib._api.decorators import ActorClass, interface_and_options
+from actorlib._core.engine import current_engine
+from actorlib._core.public import public
+from actorlib._core.validation import check_count, checked_duration
+from actorlib._core.value import dataclass
+from actorlib.exceptions import ActorDiedError, ActorUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+    from types import TracebackType
+
+    from actorlib._api.actor_handle import ActorHandle, ActorMethod
+    from actorlib._core.call_options import CallKeywords
+    from actorlib._core.ids import ActorId
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.stream_reader import ObjectRefGenerator
+
+T = TypeVar("T")
+
+FEW = 8
+"""Of so many replicas a call looks at all; of more, at two that are drawn."""
+MOST_FAILED_CHECKS = 3
+"""After so many checks of its health in a row that fail, a replica is killed."""
+_SHORTEST_PAUSE = 0.1
+_LONGEST_PAUSE = 30.0
+
+
+def choose(loads: Sequence[int | None], turn: int) -> int | None:
+    """Which of some replicas gets a call: one with the fewest without an answer.
+
+    Args:
+        loads: How many each has; None for those that take none now.
+        turn: Where the look begins, so that those that are alike take turns.
+
+    Returns:
+        Its place; None if none takes calls.
+    """
+    count = len(loads)
+    best = None
+    least = 0
+    for step in range(count):
+        place = (turn + step) % count
+        load = loads[place]
+        if load is None or (best is not None and load >= least):
+            continue
+        best, least = place, load
+        if not load:
+            break
+    return best
+
+
+def pause_before(failures: int) -> float:
+    """Seconds before the next try, after so many replicas that never were ready."""
+    if not failures:
+        return 0.0
+    return min(_SHORTEST_PAUSE * 2.0 ** min(failures - 1, 20), _LONGEST_PAUSE)
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInfo:
+    """What is known of one replica.
+
+    Attributes:
+        handle: Its handle.
+        state: ``starting`` before its first readiness, ``alive``, ``unavailable`` while
+            it is restarted, ``unhealthy`` while its last check has failed, ``leaving``
+            when it gets no more calls and finishes those it has.
+        pending_calls: How many calls have no answer, whoever made them; None while it
+            takes none.
+        calls: How many calls it was given here.
+        failed_checks: How many checks of its health in a row have failed.
+    """
+
+    handle: ActorHandle[Any]
+    state: str
+    pending_calls: int | None
+    calls: int
+    failed_checks: int
+
+
+class _Replica:
+    """One of the actors."""
+
+    __slots__ = ("calls", "ended", "failed_checks", "handle", "id", "leaves", "ready")
+
+    def __init__(self, handle: ActorHandle[Any]) -> None:
+        engine = pin_of(handle).engine
+        self.handle = handle
+        self.id: ActorId = pin_of(handle).actor_id
+        self.ended = engine.dead(self.id)
+        self.ready = engine.ready(self.id)
+        self.calls = 0
+        self.failed_checks = 0
+        self.leaves = False
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether it has been ready for calls."""
+        ready = self.ready
+        return ready.done() and not ready.cancelled() and ready.exception() is None
+
+
+@public("actorlib")
+class Replicas(Generic[T]):
+    """Alike actors behind one handle.
+
+    ``replicas.method.remote(...)`` calls the replica that has the fewest calls without
+    an answer (of more than 8, the better of two that are drawn: Mitzenmacher, "The
+    power of two choices in randomized load balancing", 2001). Those that are being
+    restarted are passed over, unless nobody else is there. A stream stays with the
+    replica that it began on. A replica that is dead for good is made anew; one that
+    dies before it was ready, after a pause that doubles up to 30 s.
+
+    Calls that were on their way to a replica that dies fare as with any actor:
+    ``max_task_retries`` sends them again, to the same one when it is back.
+
+    ``await replicas`` waits until all are ready; ``async with`` does so too, and ends
+    them at the end of the block. Without it they end when this object is gone and they
+    have done what they were sent. It is for the program that started the runtime, on
+    the local and on the inline engine; its calls may come from any thread.
+
+    Args:
+        actor_class: A class decorated with ``@actorlib.remote``, with its options.
+        n: How many, 0 or more.
+        args: Positional arguments of each constructor.
+        kwargs: Keyword arguments of each constructor.
+        health: The name of a method without arguments that is called to see whether a
+            replica is well: one that raises or does not answer in time gets no calls
+            until it answers again, and after three times in a row it is killed (and
+            restarted, or made anew). Default: None, for no checks. A method that is in
+            a concurrency group of its own, or an ``async def``, answers while others
+            run.
+        health_interval: Seconds between two checks, above 0. Default: 10.
+        health_timeout: Seconds that a check may take, above 0. Default: 30.
+
+    Raises:
+        TypeError: It is no actor class, or a value has the wrong type.
+        ValueError: A number is out of range, the class has no such method, or its
+            options name its actors.
+        RuntimeError: No runtime is running, or this is an actor's code.
+        UnsupportedOptionError: The engine is Ray's.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=0.5)
+        ... class Model:
+        ...     def predict(self, x):
+        ...         return 2 * x
+        >>> async with actorlib.Replicas(Model, 2) as model:
+        ...     print(await model.predict.remote(21))
+        ...     await model.scale(1)
+        42
+    """
+
+    def __init__(
+        self,
+        actor_class: ActorClass[..., T],
+        n: int,
+        *,
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        health: str | None = None,
+        health_interval: float = 10.0,
+        health_timeout: float = 30.0,
+    ) -> None:
+        _check_class(actor_class)
+        check_count("n", n, 0)
+        self._interface = interface_and_options(actor_class)[0]
+        self._interval = checked_duration("health_interval", health_interval)
+        self._timeout = checked_duration("health_timeout", health_timeout)
+        self._health = health
+        if health is not None:
+            if health not in self._interface.methods:
+                raise ValueError(f"health: {no_such_method(self._interface, health)}")
+            self._interface.methods[health].check(0, {})
+        self._engine = current_engine()
+        self._class: ActorClass[..., Any] = actor_class
+        self._args, self._kwargs = tuple(args), dict(kwargs or {})
+        self._wanted = 0
+        self._replicas: list[_Replica] = []
+        # Those that get calls; another list each time it changes, for other threads.
+        self._routed: tuple[list[_Replica], list[ActorId]] = ([], [])
+        self._turn = 0
+        self._failures = 0
+        self._last_death: BaseException | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._changing = asyncio.Lock()
+        self._checks: asyncio.Task[None] | None = None
+        self._is_closed = False
+        self._grow(n)
+        if health is not None:
+            watch = _watch_health(weakref.ref(self), self._interval)
+            self._checks = asyncio.get_running_loop().create_task(watch)
+            weakref.finalize(self, self._checks.cancel).atexit = False
+
+    # Calls.
+
+    def __getattr__(self, name: str) -> ReplicatedMethod:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._interface.methods:
+            raise no_such_method(self._interface, name)
+        return ReplicatedMethod(self, name, {})
+
+    def _route(self) -> _Replica:
+        """Chooses who gets the next call."""
+        routed, ids = self._routed
+        count = len(routed)
+        if count > FEW:
+            one = int(random.random() * count)
+            other = int(random.random() * (count - 1))
+            other += other >= one
+            place = choose(self._engine.loads((ids[one], ids[other])), 0)
+            if place is not None:
+                return routed[other if place else one]
+        turn = self._turn = self._turn + 1
+        place = choose(self._engine.loads(ids), turn)
+        if place is not None:
+            return routed[place]
+        # Calls of those that start wait for them; of others, as their options say.
+        waiting = [each for each in routed if not each.was_ready] or routed
+        if not waiting:
+            raise self._nobody()
+        return waiting[turn % len(waiting)]
+
+    def _nobody(self) -> BaseException:
+        what = f"{self!r} has nobody who takes calls"
+        if self._is_closed:
+            return RuntimeError(f"{what}: it was closed")
+        if not self._wanted:
+            return RuntimeError(f"{what}: it was scaled to 0")
+        death = self._last_death
+        if isinstance(death, ActorDiedError):
+            why = f"{what}. The last that died: {death}"
+            return ActorUnavailableError(why, exit=death.exit, actor_id=death.actor_id)
+        return RuntimeError(f"{what}. The last could not be made: {death}")
+
+    # How many there are, and which.
+
+    def __await__(self) -> Generator[Any, None, Replicas[T]]:
+        """Waits until all replicas that there are now are ready.
+
+        Raises:
+            ActorDiedError: The constructor of one raised, or it ended before that.
+            ActorUnschedulableError: They ask for what this machine can never give.
+        """
+        yield from self._all_ready(self._replicas).__await__()
+        return self
+
+    async def scale(self, n: int) -> None:
+        """Makes more replicas, or has some leave; done when that is done.
+
+        New ones are ready then. Those that leave are those with the fewest calls; they
+        get no more from now on, and finish what they have.
+
+        Args:
+            n: How many there are to be, 0 or more.
+
+        Raises:
+            TypeError: It is no whole number.
+            ValueError: It is negative.
+            RuntimeError: The replicas were closed.
+            ActorDiedError: A new one could not be made; others go on.
+        """
+        check_count("n", n, 0)
+        async with self._changing:
+            self._check_open()
+            new = self._grow(n)
+            stay = [each for each in self._replicas if not each.leaves]
+            stay.sort(key=lambda each: self._load_of(each) or 0)
+            leaving = stay[: max(0, len(stay) - n)]
+            for each in leaving:
+                self._stop_routing(each)
+        await self._leave(leaving)
+        await self._all_ready(new)
+
+    async def replace(
+        self,
+        actor_class: ActorClass[..., Any] | None = None,
+        *,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+        surge: bool = True,
+    ) -> None:
+        """Replaces all replicas, one after the other, while calls go on.
+
+        A new one is ready before an old one leaves, so one more share is needed for a
+        while. If a new one cannot be made, the old ones that are left stay.
+
+        Args:
+            actor_class: The class of the new ones, with the same methods or more.
+                Default: None, for the same.
+            args: Positional arguments of the new ones. Default: None, for the same.
+            kwargs: Keyword arguments of the new ones. Default: None, for the same.
+            surge: False has each old one leave before its successor is made: no share
+                more is needed, and there is one replica fewer meanwhile. Default: True.
+
+        Raises:
+            TypeError: It is no actor class.
+            ValueError: The new class lacks methods of the old one.
+            RuntimeError: The replicas were closed.
+            ActorDiedError: A new one could not be made.
+        """
+        async with self._changing:
+            self._check_open()
+            if actor_class is not None:
+                self._check_successor(actor_class)
+            before = self._class, self._args, self._kwargs
+            self._class = actor_class or self._class
+            self._args = self._args if args is None else tuple(args)
+            self._kwargs = self._kwargs if kwargs is None else dict(kwargs)
+            try:
+                for old in list(self._replicas):
+                    await self._succeed(old, surge=surge)
+            except BaseException:
+                self._class, self._args, self._kwargs = before
+                raise
+            finally:
+                self._plan_to_grow()  # those that have died meanwhile
+
+    def stats(self) -> list[ReplicaInfo]:
+        """What is known of each replica, those that leave too."""
+        return [
+            ReplicaInfo(
+                handle=each.handle,
+                state=self._state_of(each),
+                pending_calls=self._load_of(each),
+                calls=each.calls,
+                failed_checks=each.failed_checks,
+            )
+            for each in self._replicas
+        ]
+
+    async def aclose(self) -> None:
+        """Ends all replicas behind what they were sent; done when they are gone."""
+        self._close()
+        await self._leave(list(self._replicas))
+
+    async def __aenter__(self) -> Replicas[T]:
+        """Waits until all are ready; on the way out they are ended."""
+        try:
+            return await self
+        except BaseException:
+            await self._kill_all()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends them behind what they were sent, or at once after an exception."""
+        if kind is None:
+            await self.aclose()
+        else:
+            await self._kill_all()
+
+    def __len__(self) -> int:
+        """How many there are to be."""
+        return self._wanted
+
+    def __repr__(self) -> str:
+        states = [self._state_of(each) for each in self._replicas]
+        counted = ", ".join(
+            f"{states.count(state)} {state}" for state in dict.fromkeys(states)
+        )
+        told = f": {counted}" if counted else ""
+        return f"Replicas({self._interface.class_name}, {self._wanted}{told})"
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._interface.methods})
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError(
+            f"{self!r} cannot be sent: it is known in the program that started the "
+            "runtime. Send the handles, [each.handle for each in replicas.stats()]"
+        )
+
+    # Replicas come and go.
+
+    def _grow(self, n: int) -> list[_Replica]:
+        """Makes replicas until there are so many; gives the new ones."""
+        self._wanted = n
+        new: list[_Replica] = []
+        while sum(not each.leaves for each in self._replicas) < n:
+            new.append(self._make())
+        return new
+
+    def _make(self) -> _Replica:
+        handle = cast("Any", self._class).remote(*self._args, **self._kwargs)
+        new = _Replica(handle)
+        this: weakref.ref[Replicas[Any]] = weakref.ref(self)
+        new.ready.add_done_callback(partial(_on_ready, this))
+        new.ended.add_done_callback(partial(_on_end, this, new.id))
+        self._replicas.append(new)
+        self._route_to([*self._routed[0], new])
+        return new
+
+    def _succeed_all(self) -> None:
+        """Makes those that are missing, when it is time."""
+        self._timer = None
+        if self._is_closed or self._changing.locked():
+            return  # whoever changes them plans anew behind that
+        try:
+            self._grow(self._wanted)
+        except Exception as error:  # noqa: BLE001  # the class or an argument can no longer be sent
+            self._last_death = error
+            self._failures += 1
+            self._plan_to_grow()
+
+    def _plan_to_grow(self) -> None:
+        if self._timer is None:
+            this: weakref.ref[Replicas[Any]] = weakref.ref(self)
+            pause = pause_before(self._failures)
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(pause, _grow_again, this)
+
+    def _was_ready(self) -> None:
+        self._failures = 0
+
+    def _has_ended(self, actor: ActorId) -> None:
+        gone = next((each for each in self._replicas if each.id == actor), None)
+        if gone is None:
+            return
+        self._replicas.remove(gone)
+        self._route_to([each for each in self._routed[0] if each is not gone])
+        if gone.leaves or self._is_closed:
+            return
+        if not gone.was_ready:
+            self._failures += 1
+            if gone.ready.done() and not gone.ready.cancelled():
+                self._last_death = gone.ready.exception()
+        self._plan_to_grow()
+
+    async def _succeed(self, old: _Replica, *, surge: bool) -> None:
+        if old not in self._replicas:
+            return  # it has died, and has its successor
+        if surge:
+            await self._made_ready()
+            await self._leave([old])
+        else:
+            self._stop_routing(old)
+            await self._leave([old])
+            await self._made_ready()
+
+    async def _made_ready(self) -> None:
+        new = self._make()
+        try:
+            await asyncio.shield(new.ready)
+        except BaseException:
+            self._stop_routing(new)
+            self._replicas = [each for each in self._replicas if each is not new]
+            raise
+
+    async def _leave(self, leaving: list[_Replica]) -> None:
+        for each in leaving:
+            self._stop_routing(each)
+        ends = [self._engine.end(each.id) for each in leaving]
+        await _all_done(ends)
+
+    async def _kill_all(self) -> None:
+        self._close()
+        replicas = list(self._replicas)
+        for each in replicas:
+            self._stop_routing(each)
+        await _all_done([self._engine.kill(each.id) for each in replicas])
+
+    def _stop_routing(self, replica: _Replica) -> None:
+        replica.leaves = True
+        self._route_to([each for each in self._routed[0] if each is not replica])
+
+    def _route_to(self, replicas: list[_Replica]) -> None:
+        self._routed = replicas, [each.id for each in replicas]
+
+    def _close(self) -> None:
+        self._is_closed = True
+        self._wanted = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._checks is not None:
+            self._checks.cancel()
+
+    async def _all_ready(self, replicas: Sequence[_Replica]) -> None:
+        await _all_done([asyncio.shield(each.ready) for each in replicas])
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("these replicas were closed: make others")
+
+    def _check_successor(self, actor_class: ActorClass[..., Any]) -> None:
+        _check_class(actor_class)
+        methods = interface_and_options(actor_class)[0].methods
+        if missing := sorted(self._interface.methods.keys() - methods.keys()):
+            raise ValueError(
+                f"{actor_class!r} is to follow {self._interface.class_name} and lacks "
+                f"its methods {', '.join(missing)}"
+            )
+
+    def _load_of(self, replica: _Replica) -> int | None:
+        return self._engine.loads([replica.id])[0]
+
+    def _state_of(self, replica: _Replica) -> str:
+        if replica.leaves:
+            return "leaving"
+        if not replica.was_ready:
+            return "starting"
+        if self._load_of(replica) is None:
+            return "unavailable"
+        return "unhealthy" if replica.failed_checks else "alive"
+
+    # Their health.
+
+    async def _check_all(self) -> None:
+        checked = [
+            each
+            for each in self._replicas
+            if not each.leaves and self._load_of(each) is not None
+        ]
+        await asyncio.gather(*map(self._check, checked))
+
+    async def _check(self, replica: _Replica) -> None:
+        assert self._health is not None
+        method = getattr(replica.handle, self._health)
+        try:
+            await method.options(timeout=self._timeout).remote()
+        except Exception:  # noqa: BLE001  # whatever it is, it is not well
+            replica.failed_checks += 1
+        else:
+            replica.failed_checks = 0
+        if replica.leaves or replica not in self._replicas:
+            return
+        others = [each for each in self._routed[0] if each is not replica]
+        self._route_to(others if replica.failed_checks else [*others, replica])
+        if replica.failed_checks >= MOST_FAILED_CHECKS:
+            replica.failed_checks = 0
+            self._route_to([*others, replica])  # passed over until it is back
+            self._engine.kill(replica.id, restart=True).add_done_callback(_look_at)
+
+
+class ReplicatedMethod:
+    """A method of replicas; ``.remote(...)`` calls it on one of them."""
+
+    __slots__ = ("_name", "_options", "_replicas")
+
+    def __init__(
+        self, replicas: Replicas[Any], name: str, options: CallKeywords
+    ) -> None:
+        self._replicas = replicas
+        self._name = name
+        self._options = options
+
+    def remote(
+        self, /, *args: Any, **kwargs: Any
+    ) -> ObjectRef[Any] | ObjectRefGenerator[Any]:
+        """Calls the method of the replica that has the fewest calls; see ActorMethod.
+
+        Raises:
+            ActorUnavailableError: None is there; the message says why.
+            TypeError: The arguments do not fit the method, or cannot be sent.
+        """
+        replica = self._replicas._route()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        method: ActorMethod[..., Any] = getattr(replica.handle, self._name)
+        if self._options:
+            method = method.options(**self._options)
+        ref = method.remote(*args, **kwargs)
+        replica.calls += 1
+        return ref
+
+    def options(self, /, **options: Any) -> ReplicatedMethod:
+        """The same method with some options replaced; see ActorMethod.options."""
+        given = cast("CallKeywords", {**self._options, **options})
+        method = ReplicatedMethod(self._replicas, self._name, given)
+        interface = self._replicas._interface  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        interface.with_options(interface.methods[self._name], given)
+        return method
+
+    def __call__(self, *_: object, **__: object) -> None:
+        """Refuses: what looks like a local call would hide that it is a remote one."""
+        raise TypeError(
+            f"{self._name}() runs in another process: write .{self._name}.remote(...) "
+            "and await it"
+        )
+
+    def __repr__(self) -> str:
+        return f"<method {self._name} of {self._replicas!r}>"
+
+
+def _check_class(actor_class: object) -> None:
+    if not isinstance(actor_class, ActorClass):
+        raise TypeError(
+            "Replicas takes a class decorated with @actorlib.remote, not "
+            f"{actor_class!r} ({type(actor_class).__name__})"
+        )
+    options = interface_and_options(cast("ActorClass[..., Any]", actor_class))[1]
+    if options.name is not None:
+        raise ValueError(
+            f"replicas cannot all be named {options.name!r}: a name is one actor's"
+        )
+
+
+async def _watch_health(replicas: weakref.ref[Replicas[Any]], interval: float) -> None:
+    """Checks all of them again and again, while somebody has them."""
+    while True:
+        await asyncio.sleep(interval)
+        found = replicas()
+        if found is None:
+            return
+        await found._check_all()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        del found
+
+
+async def _all_done(waited: Sequence[asyncio.Future[None]]) -> None:
+    """Waits for all, and raises the first error of one only then."""
+    for ended in await asyncio.gather(*waited, return_exceptions=True):
+        if isinstance(ended, BaseException):
+            raise ended
+
+
+def _on_ready(
+    replicas: weakref.ref[Replicas[Any]], ready: asyncio.Future[None]
+) -> None:
+    found = replicas()
+    if not ready.cancelled() and ready.exception() is None and found is not None:
+        found._was_ready()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _on_end(
+    replicas: weakref.ref[Replicas[Any]], actor: ActorId, _: asyncio.Future[None]
+) -> None:
+    found = replicas()
+    if found is not None:
+        found._has_ended(actor)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _grow_again(replicas: weakref.ref[Replicas[Any]]) -> None:
+    found = replicas()
+    if found is not None:
+        found._succeed_all()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _look_at(ended: asyncio.Future[None]) -> None:
+    """Looks at what became of an end, which nobody else awaits."""
+    if not ended.cancelled():
+        ended.exception()

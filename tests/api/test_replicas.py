@@ -1,0 +1,345 @@
+"""Alike actors behind one handle: who gets a call, and that there are always enough."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pickle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import end_of
+from helpers.calls import raised
+
+import actorlib
+from actorlib import Replicas
+from actorlib._api.replicas import choose, pause_before
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    ActorUnschedulableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from actorlib._core.runtime_options import RuntimeKeywords
+
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> RuntimeKeywords:
+    return {"num_cpus": 64, "grace": 0.5}
+
+
+@actorlib.remote
+class Model:
+    """Answers, holds calls, and fails when it is told to."""
+
+    def __init__(self, name: str = "first", refusing: str = "") -> None:
+        if refusing and Path(refusing).exists():
+            raise LookupError("no weights")
+        self.name = name
+        self.gate = asyncio.Event()
+        self.is_well = True
+
+    async def hello(self) -> str:
+        return self.name
+
+    async def me(self) -> str:
+        return actorlib.get_runtime_context().actor_id or ""
+
+    async def hold(self) -> str:
+        await self.gate.wait()
+        return await self.me()
+
+    async def pause(self) -> str:
+        await asyncio.sleep(10)
+        return await self.me()
+
+    async def let_go(self) -> None:
+        self.gate.set()
+
+    async def items(self, count: int) -> AsyncIterator[str]:
+        for _ in range(count):
+            yield await self.me()
+
+    async def leave(self, code: int = 3) -> None:
+        os._exit(code)
+
+    async def fall_ill(self) -> None:
+        self.is_well = False
+
+    async def check(self) -> None:
+        if not self.is_well:
+            raise RuntimeError("not well")
+
+
+def states(replicas: Replicas[Any]) -> list[str]:
+    return sorted(each.state for each in replicas.stats())
+
+
+async def until(told: Any) -> None:
+    """Lets the loop, whose clock jumps, go on until something holds."""
+    while not told():  # noqa: ASYNC110  # nobody tells of it
+        await asyncio.sleep(0.01)
+
+
+# Who gets a call.
+
+
+@pytest.mark.parametrize(
+    ("loads", "turn", "place"),
+    [
+        ([], 5, None),
+        ([None, None], 1, None),
+        ([2, 1, 3], 0, 1),
+        ([0, 0, 0], 1, 1),
+        ([0, 0, 0], 5, 2),
+        ([None, 4], 0, 1),
+        ([1, None, 1], 1, 2),
+    ],
+)
+async def test_choice_when_there_are_loads_then_the_least_and_in_turns(
+    loads: list[int | None], turn: int, place: int | None
+) -> None:
+    assert choose(loads, turn) == place
+
+
+async def test_pause_when_many_have_failed_then_it_doubles_up_to_a_limit() -> None:
+    assert [pause_before(n) for n in (0, 1, 2, 3, 60)] == [0, 0.1, 0.2, 0.4, 30]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_some_are_held_then_the_others_get_them() -> None:
+    async with Replicas(Model, 3) as models:
+        held = [models.hold.remote() for _ in range(2)]
+        seen = {await models.me.remote() for _ in range(4)}
+        assert len(seen) == 1
+
+        for each in models.stats():
+            await each.handle.let_go.remote()
+        assert len({*seen, *await asyncio.gather(*held)}) == 3
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_there_are_many_replicas_then_all_have_their_part() -> None:
+    async with Replicas(Model, 12) as models:
+        refs = [models.hold.remote() for _ in range(120)]
+        counts = [each.pending_calls or 0 for each in models.stats()]
+        assert sum(counts) == 120
+        assert max(counts) < 3 * 120 / 12
+        for each in models.stats():
+            await each.handle.let_go.remote()
+        assert len(set(await asyncio.gather(*refs))) == 12
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_none_is_ready_yet_then_they_wait() -> None:
+    models = Replicas(Model, 2, kwargs={"name": "it"})
+    refs = [models.hello.remote() for _ in range(4)]
+
+    assert states(models) == ["starting", "starting"]
+    assert await asyncio.gather(*refs) == ["it"] * 4
+    assert [each.calls for each in models.stats()] == [2, 2]
+    await models.aclose()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_stream_when_it_has_begun_then_it_stays_where_it_is() -> None:
+    async with Replicas(Model, 3) as models:
+        for _ in range(3):
+            stream: Any = models.items.options(backpressure=1).remote(5)
+            assert len({await ref async for ref in stream}) == 1
+
+
+# That there are enough.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replica_when_it_is_restarted_then_passed_over() -> None:
+    async with Replicas(Model.options(max_restarts=1), 2) as models:
+        victim = models.stats()[0].handle
+        await raised(victim.leave.remote())
+        assert states(models) == ["alive", "unavailable"]
+        refs = [models.me.remote() for _ in range(4)]
+        assert len(set(await asyncio.gather(*refs))) == 1
+
+        await victim
+        assert states(models) == ["alive", "alive"]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replica_when_it_is_dead_then_another_is_made() -> None:
+    async with Replicas(Model, 2) as models:
+        victim = models.stats()[0].handle
+        await raised(victim.leave.remote())
+        await end_of(victim)
+        assert await models.hello.remote() == "first"
+        await until(lambda: states(models) == ["alive", "alive"])
+        assert victim not in [each.handle for each in models.stats()]
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_none_can_be_made_then_calls_say_why(
+    tmp_path: Path,
+) -> None:
+    refusing = tmp_path / "refusing"
+    models = Replicas(Model, 1, args=("it", str(refusing)))
+    await models
+    refusing.touch()
+    await raised(models.leave.remote())
+    await until(lambda: not models.stats())
+    with pytest.raises(ActorUnavailableError, match="LookupError: no weights"):
+        await until(lambda: models.hello.remote() and False)
+
+    refusing.unlink()
+    await until(lambda: states(models) == ["alive"])
+    assert await models.hello.remote() == "it"
+    await models.aclose()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_they_can_never_be_placed_then_said_at_once() -> None:
+    with pytest.raises(ActorUnschedulableError):
+        async with Replicas(Model.options(num_cpus=100), 2):
+            pass
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_scale_when_fewer_then_those_that_leave_finish_their_calls() -> None:
+    async with Replicas(Model, 1) as models:
+        await models.scale(3)
+        assert states(models) == ["alive"] * 3
+        held = [models.pause.remote() for _ in range(3)]
+        scaling = asyncio.create_task(models.scale(1))
+        await until(lambda: "leaving" in states(models))
+        assert states(models) == ["alive", "leaving", "leaving"]
+        assert len({await models.me.remote() for _ in range(3)}) == 1
+
+        assert len(set(await asyncio.gather(*held))) == 3
+        await scaling
+        assert (states(models), len(models)) == (["alive"], 1)
+
+
+@pytest.mark.parametrize("surge", [True, False])
+@pytest.mark.usefixtures("runtime")
+async def test_replace_when_called_then_all_are_new_and_none_is_missed(
+    *, surge: bool
+) -> None:
+    async with Replicas(Model, 2) as models:
+        before = [each.handle for each in models.stats()]
+        replacing = asyncio.create_task(models.replace(args=("second",), surge=surge))
+        told = []
+        while not replacing.done():
+            told.append(await models.hello.remote())
+        await replacing
+
+        assert set(told) <= {"first", "second"}
+        assert {await models.hello.remote() for _ in range(4)} == {"second"}
+        assert states(models) == ["alive", "alive"]
+        assert not {h.handle for h in models.stats()} & set(before)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replace_when_a_new_one_cannot_be_made_then_the_old_stay(
+    tmp_path: Path,
+) -> None:
+    async with Replicas(Model, 2) as models:
+        with pytest.raises(ActorDiedError, match="no weights"):
+            await models.replace(args=("second", str(tmp_path)))
+
+        assert states(models) == ["alive", "alive"]
+        assert {await models.hello.remote() for _ in range(4)} == {"first"}
+        await models.scale(3)
+        assert await models.hello.remote() == "first"
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_health_when_one_is_not_well_then_passed_over_and_restarted() -> None:
+    cls = Model.options(max_restarts=-1)
+    async with Replicas(cls, 2, health="check", health_interval=0.1) as models:
+        ill = models.stats()[0].handle
+        await ill.fall_ill.remote()
+        await until(lambda: "unhealthy" in states(models))
+        assert len({await models.me.remote() for _ in range(4)}) == 1
+
+        await until(lambda: actorlib.list_actors()[0].restarts)
+        await until(lambda: states(models) == ["alive", "alive"])
+        assert len({await models.me.remote() for _ in range(4)}) == 2
+
+
+# Their end.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_nobody_has_them_then_they_end() -> None:
+    models = Replicas(Model, 2, health="check")
+    await models
+    ends = [end_of(each.handle) for each in models.stats()]
+    del models
+    gc.collect()
+    await asyncio.gather(*ends)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_closed_then_refused_by_name() -> None:
+    models = Replicas(Model, 2)
+    await models.aclose()
+
+    assert models.stats() == []
+    with pytest.raises(RuntimeError, match="it was closed"):
+        models.hello.remote()
+    with pytest.raises(RuntimeError, match="were closed"):
+        await models.scale(1)
+    empty = Replicas(Model, 0)
+    with pytest.raises(RuntimeError, match="scaled to 0"):
+        empty.hello.remote()
+
+
+# What makes no sense.
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_asked_for_nonsense_then_refused_where_it_was_asked() -> (
+    None
+):
+    plain: Any = Path
+    with pytest.raises(TypeError, match=r"decorated with @actorlib\.remote"):
+        Replicas(plain, 1)
+    with pytest.raises(ValueError, match="n takes a whole number >= 0"):
+        Replicas(Model, -1)
+    with pytest.raises(ValueError, match="no method 'chek'; did you mean 'check'"):
+        Replicas(Model, 1, health="chek")
+    with pytest.raises(ValueError, match="cannot all be named 'm'"):
+        Replicas(Model.options(name="m"), 2)
+    async with Replicas(Model, 1) as models:
+        with pytest.raises(AttributeError, match="did you mean 'hello'"):
+            models.helo  # noqa: B018  # that is it
+        with pytest.raises(TypeError, match=r"hello\.remote"):
+            models.hello()
+        with pytest.raises(TypeError, match="takes"):
+            models.hello.remote(1)
+        with pytest.raises(ValueError, match="lacks its methods"):
+            await models.replace(actorlib.remote(Path))
+        with pytest.raises(TypeError, match="Send the handles"):
+            pickle.dumps(models)
+        assert "hello" in dir(models)
+        assert repr(models) == "Replicas(Model, 1: 1 alive)"
+
+
+@actorlib.remote
+class Makes:
+    """Makes replicas where that cannot be done."""
+
+    def make(self) -> None:
+        Replicas(Model, 1)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replicas_when_made_in_an_actor_then_refused() -> None:
+    error = await raised(Makes.remote().make.remote())
+    assert "make them there" in str(error)
