@@ -33,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words behind the program's name; None for those of this process.
 
     Returns:
-        The exit code: 0, 1 after an error that was told on standard error, 3 if that
-        was that there is no such runtime or actor, 4 if a runtime does not answer, 130
-        after Ctrl-C.
+        The exit code: 0, 1 after an error that was told on standard error or if
+        ``doctor`` has found a problem, 3 if the error was that there is no such runtime
+        or actor, 4 if a runtime does not answer, 130 after Ctrl-C.
 
     Raises:
         SystemExit: Help or the version was asked for (0), the words make no command
@@ -54,30 +54,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    if asked.command == "devices":
-        from actorlib._cli import devices  # noqa: PLC0415  # it loads rich
-
-        devices.show(as_json=asked.json)
-    elif asked.command in ("ps", "top"):
+    if asked.command in ("demo", "devices", "doctor"):
+        return _about_the_machine(asked)
+    if asked.command in ("ps", "top"):
         return _about_runtimes(asked)
-    elif asked.command == "calls":
-        from actorlib._cli import calls  # noqa: PLC0415  # likewise
+    if asked.command == "calls":
+        from actorlib._cli import calls  # noqa: PLC0415  # it loads rich
 
         return calls.show(as_json=asked.json, word=asked.actor, pid=asked.pid)
-    elif asked.command == "stack":
+    if asked.command == "stack":
         from actorlib._cli import stack  # noqa: PLC0415  # likewise
 
         return stack.show(
             asked.actor, as_json=asked.json, has_all=asked.all, pid=asked.pid
         )
-    elif asked.command == "objects":
+    if asked.command == "objects":
         from actorlib._cli import objects  # noqa: PLC0415  # likewise
 
         return objects.show(
             as_json=asked.json, sort=asked.sort, limit=asked.n, pid=asked.pid
         )
-    elif asked.command in ("explain", "kill"):
-        return _about_an_actor(asked)
+    return _about_an_actor(asked)
+
+
+def _about_the_machine(asked: argparse.Namespace) -> int:
+    if asked.command == "devices":
+        from actorlib._cli import devices  # noqa: PLC0415  # likewise
+
+        devices.show(as_json=asked.json)
+    elif asked.command == "doctor":
+        from actorlib._cli import doctor  # noqa: PLC0415  # likewise
+
+        return doctor.show(as_json=asked.json)
     else:
         from actorlib._cli.demo import demo  # noqa: PLC0415  # likewise
 
@@ -165,6 +173,20 @@ def _parser() -> argparse.ArgumentParser:
         "reason. Finding nothing is no error.",
     )
     devices.add_argument(
+        "--json", action="store_true", help="print one JSON document for machines"
+    )
+    doctor = commands.add_parser(
+        "doctor",
+        help="examine this machine: what is well, what is not, and what to do",
+        description="Examines this machine: Python and packages, the start of an "
+        "actor, limits, what a container may use, shared memory, cgroups, devices and "
+        "drivers, NVML, MPS, other runtimes, what killed programs have left, the "
+        "clock. A problem keeps actorlib, or devices that are there, from working; a "
+        "warning is what can be had and is not. The exit code is 1 if there is a "
+        "problem, else 0.",
+        epilog="example: actorlib doctor --json",
+    )
+    doctor.add_argument(
         "--json", action="store_true", help="print one JSON document for machines"
     )
     ps = commands.add_parser(

@@ -5,6 +5,10 @@ In reading order:
 * ``demo``: shows placement and speed on this machine in half a minute.
 * ``demo_figures``: measures what that shows, with an actor of its own.
 * ``devices``: shows every accelerator of this machine, and why not more.
+* ``doctor``: examines the machine, and says what to do.
+* ``machine_facts``: finds out what that has to know.
+* ``start_check``: tries whether an actor can be started, as a program of its own.
+* ``diagnosis``: judges all of it.
 * ``ps``: shows the runtimes of this user and what goes on in them.
 * ``listing``: asks for that, as a document.
 * ``ps_page``: puts it on a page.

@@ -290,23 +290,32 @@ def show(
         host: The machine; None for this one.
         accelerators: The families to ask; None for every family.
     """
-    host = host or Host()
     every = families() if accelerators is None else accelerators
-    started = time.perf_counter()
     # What a vendor's module prints while it is imported belongs to no document.
     with contextlib.redirect_stdout(sys.stderr):
-        detections = discover(host, every)
-    took = time.perf_counter() - started
-    claims = DeviceClaims(host).claimants(
-        device for detection in detections for device in detection.devices
-    )
-    summary = summarize(detections, every, host, took, claims)
+        summary = look(host or Host(), every)
     # Not markup: device names and reasons are the machine's own words.
     console = Console(markup=False, emoji=False, highlight=False)
     if as_json:
         console.out(json.dumps(summary, indent=2))
     else:
         console.print(draw(summary))
+
+
+def look(host: Host, accelerators: Sequence[Accelerator]) -> Summary:
+    """Asks families what there is, and sums it up.
+
+    Args:
+        host: The machine.
+        accelerators: The families.
+    """
+    started = time.perf_counter()
+    detections = discover(host, accelerators)
+    took = time.perf_counter() - started
+    claims = DeviceClaims(host).claimants(
+        device for detection in detections for device in detection.devices
+    )
+    return summarize(detections, accelerators, host, took, claims)
 
 
 def draw(summary: Summary) -> RenderableType:

@@ -11,6 +11,7 @@ https://docs.kernel.org/admin-guide/cgroup-v2.html, https://systemd.io/CGROUP_DE
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._core.cgroup_names import OWNER, PREFIX
@@ -100,6 +101,22 @@ def ours(host: Host, base: str, owner: int) -> tuple[list[int], list[int]]:
         pid = int(word) if word.isdecimal() else 0
         (mine if _comes_of(host, pid, owner) else strangers).append(pid)
     return mine, strangers
+
+
+def leftovers(host: Host, base: str) -> list[str]:
+    """Lists the cgroups below another one whose owner is gone: it was killed.
+
+    Args:
+        host: The machine.
+        base: The other one.
+    """
+    found: list[str] = []
+    for path in host.glob(f"{base}/{PREFIX}*"):
+        name = path.rpartition("/")[2]
+        owner = re.fullmatch(rf"{PREFIX}(\d+)-(\d+)-[\w-]+", name)
+        if owner and own_origin(host, owner[1]) != (int(owner[1]), int(owner[2])):
+            found.append(path)
+    return found
 
 
 def _base(host: Host) -> tuple[str, str]:

@@ -42,6 +42,7 @@ from actorlib._enforcement.delegation import (
     CONTROLLERS,
     Delegation,
     find_delegation,
+    leftovers,
     ours,
     own_origin,
 )
@@ -407,15 +408,7 @@ class HostCgroups:
 
     def _remove_leftovers(self, base: str) -> None:
         """Removes what owners left that were killed; what is in use stays."""
-        for path in self._host.glob(f"{base}/{PREFIX}*"):
-            owner = re.fullmatch(
-                rf"{PREFIX}(\d+)-(\d+)-[\w-]+", path.rpartition("/")[2]
-            )
-            if owner is None or own_origin(self._host, owner[1]) == (
-                int(owner[1]),
-                int(owner[2]),
-            ):
-                continue
+        for path in leftovers(self._host, base):
             if path.endswith(DEVICES):  # the driver has to be told before
                 self._leftovers.append(path)
                 continue
