@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from actorlib import __version__
+from actorlib._cli.recorded_parser import RecordedParser
 from actorlib._cli.top_screen import SORT_KEYS
 from actorlib._core.runtime_options import START_METHODS
 from actorlib.exceptions import (
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    if asked.command in ("demo", "devices", "doctor"):
+    if asked.command in ("completion", "demo", "devices", "doctor"):
         return _about_the_machine(asked)
     if asked.command in ("ps", "top"):
         return _about_runtimes(asked)
@@ -86,6 +87,10 @@ def _about_the_machine(asked: argparse.Namespace) -> int:
         from actorlib._cli import doctor  # noqa: PLC0415  # likewise
 
         return doctor.show(as_json=asked.json)
+    elif asked.command == "completion":
+        from actorlib._cli import completion  # noqa: PLC0415  # few ask for it
+
+        completion.show(asked.what, _parser().described())
     else:
         from actorlib._cli.demo import demo  # noqa: PLC0415  # likewise
 
@@ -129,8 +134,8 @@ def _about_an_actor(asked: argparse.Namespace) -> int:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> RecordedParser:
+    parser = RecordedParser(
         prog="actorlib",
         description="An asyncio actor runtime: each actor a subprocess on its share of "
         "an accelerator.",
@@ -317,6 +322,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     stack.add_argument(
         "--all", action="store_true", help="show the frames of actorlib and of Python"
+    )
+    completion = commands.add_parser(
+        "completion",
+        help="print the script that completes these words in your shell",
+        description="Prints the script by which a shell completes commands, options, "
+        "and names of actors; or what that script asks for: the words that find the "
+        "actors of this user's runtimes, or their pids, one a line.",
+        epilog='bash: eval "$(actorlib completion bash)" in ~/.bashrc; zsh: the same '
+        "with zsh in ~/.zshrc, behind compinit; fish: actorlib completion fish | "
+        "source in ~/.config/fish/config.fish",
+    )
+    completion.add_argument(
+        "what", choices=("bash", "zsh", "fish", "actors", "pids"), help="which of these"
     )
     return parser
 

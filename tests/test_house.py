@@ -59,6 +59,7 @@ IMPORT_ACTORLIB = {"blocking", "_cli", "__main__"}
 PURE = [
     "_cli.diagnosis",
     "_cli.actor_columns",
+    "_cli.completion_scripts",
     "_cli.top_figures",
     "_cli.top_page",
     "_cli.top_screen",

@@ -25,6 +25,9 @@ In reading order:
 * ``one_actor``: explains where an actor is, or ends it.
 * ``stack``: shows where the threads of an actor, or of the program, stand.
 * ``web``: shows one of them on a page for a browser.
+* ``completion``: prints what completes words in a shell.
+* ``completion_scripts``: writes the scripts of three shells.
+* ``recorded_parser``: tells which words the command line takes.
 * ``choosing``: finds out which actor is meant.
 * ``documents``: writes documents for machines.
 * ``pages``: makes tables, times and sizes for all these.

@@ -122,6 +122,9 @@ class Terminal:
 
     def _note(self, number: int, _: FrameType | None) -> None:
         self._came.add(number)
+        if number in ENDING:
+            # Who writes to a terminal that was halted is stuck: the second one ends it.
+            signal.signal(number, signal.SIG_DFL)
 
     def _take(self) -> None:
         if self._keys is not None:

@@ -95,7 +95,12 @@ def the_runtime(pid: int | None) -> Address:
 
 
 def ask(
-    address: Address, verb: str, *, patience: float = 1.0, **options: Any
+    address: Address,
+    verb: str,
+    *,
+    patience: float = 1.0,
+    grace: float = _GRACE,
+    **options: Any,
 ) -> Answer:
     """Asks a runtime.
 
@@ -103,6 +108,7 @@ def ask(
         address: Where its door is.
         verb: What is asked for.
         patience: Seconds that its loop may take; afterwards the door answers for it.
+        grace: Seconds beyond these in which the door itself has to answer.
         **options: How.
 
     Returns:
@@ -114,8 +120,8 @@ def ask(
         ValueError: It refuses, and says why.
     """
     who = named_process(address.pid)
-    end = time.monotonic() + patience + _GRACE
-    last_try = time.monotonic() + _BUSY
+    end = time.monotonic() + patience + grace
+    last_try = min(end, time.monotonic() + _BUSY)
     question = question_frame(verb, {**options, "patience": patience})
     while True:
         try:

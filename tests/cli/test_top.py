@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -389,9 +390,9 @@ class Seen:
 
     def end(self) -> tuple[int, str]:
         """Waits for its end; gives the exit code and what it said."""
+        self.until("\x1b[?1049l")  # it cannot end before this was read
         _, said = self.process.communicate(timeout=LIMIT)
         assert termios.tcgetattr(self.screen) == self.mode
-        self.until("\x1b[?1049l")
         os.close(self.screen)
         return self.process.returncode, said.decode()
 
@@ -404,32 +405,39 @@ def test_command_when_at_a_terminal_then_live_until_left_or_nobody_is_there(
 ) -> None:
     with Owner(BUSY, folder=tmp_path) as owner:
         assert owner.told() == "ready"
-        words = ("--interval", "0.1", "--pid", str(owner.pid))
+        words = ("--interval", "0.3", "--pid", str(owner.pid))
         left, killed, abandoned = Seen(*words), Seen(*words), Seen(*words)
 
         left.until("\x1b[?1049h", "Model 'm1'", "waits: Model 'm2'", "by cpu")
         left.press(b"m/m2\r")
         left.until("by memory", "'m2' (Esc drops it)")
         left.resize(50)
-        drawn = left.until("\x1b[H", "\x1b[H", "\x1b[H")
+        drawn = left.until("\x1b[H", "\x1b[H")
         assert "restarts" not in drawn.rpartition("calls/s")[2]
         left.press(b"\x1a")  # nobody could let it go on here, so it does at once
         left.until("\x1b[?1049l", "\x1b[?1049h", "Model 'm2'")
         left.press(b"\x1bq")
         assert left.end() == (0, "")
 
-        killed.until("Model 'm1'")
+        killed.until("calls/s")
         killed.process.send_signal(signal.SIGTERM)
         assert killed.end() == (128 + signal.SIGTERM, "")
 
-        told = actorlib("top", "--json", "--once", *words)
-        once = actorlib("top", "--filter", "m1", *words)
+        asked = (
+            ("top", "--json", "--once", *words),
+            ("top", "--filter", "m1", *words),
+            ("completion", "actors"),
+        )
+        with ThreadPoolExecutor() as asking:
+            told, once, names = asking.map(lambda each: actorlib(*each), asked)
         abandoned.until("Model 'm1'")
         owner.go_on()
         owner.end()
         code, said = abandoned.end()
 
     assert (code, f"pid {owner.pid}" in said, "has ended" in said) == (3, True, True)
+    assert (names.returncode, names.stderr) == (0, "")
+    assert {"m1", "m2"} <= set(names.stdout.split())
     document = json.loads(told.stdout)
     m1, m2 = document["runtimes"][0]["actors"]
     assert document["calls_per_second"] == {m1["id"]: 0.0, m2["id"]: 0.0}

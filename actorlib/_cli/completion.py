@@ -1,0 +1,75 @@
+"""Prints what completes words of the command line: ``actorlib completion``."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from actorlib._cli.completion_scripts import SCRIPTS
+from actorlib._cli.recorded_parser import ACTORS, PIDS
+from actorlib._door.client import ask, find_runtimes
+from actorlib._door.protocol import OK
+from actorlib.exceptions import ActorlibError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from actorlib._cli.recorded_parser import Command
+
+WHAT: Final = (*SCRIPTS, ACTORS, PIDS)
+"""What can be printed: a script, or what scripts ask for."""
+_PATIENCE = 0.2
+"""Seconds: somebody has pressed a key, and waits for nothing but words."""
+
+
+def show(what: str, parser: Command) -> int:
+    """Prints a script, or names for it, one a line.
+
+    Args:
+        what: The name of a shell, or ``"actors"`` or ``"pids"``.
+        parser: What the command line takes.
+
+    Returns:
+        The exit code, 0: that there is nobody to be named is no error.
+    """
+    if what in SCRIPTS:
+        sys.stdout.write(SCRIPTS[what](parser))
+        return 0
+    with suppress(ActorlibError, ValueError, OSError):
+        words = _pids() if what == PIDS else _actors()
+        sys.stdout.write("".join(f"{word}\n" for word in words))
+    return 0
+
+
+def _pids() -> list[str]:
+    return [str(address.pid) for address in find_runtimes()]
+
+
+def _actors() -> list[str]:
+    rows: list[Mapping[str, Any]] = []
+    for address in find_runtimes():
+        with suppress(ActorlibError, ValueError):
+            answer = ask(address, "status", patience=_PATIENCE, grace=_PATIENCE)
+            if answer.outcome == OK:
+                rows += answer.value["actors"]
+    return sorted(set(words_for(rows)))
+
+
+def words_for(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Gives a word for each actor that finds it: its name, its class, or its pid.
+
+    Args:
+        rows: What is known of the actors.
+    """
+    nameless = Counter(row["class_name"] for row in rows if row["name"] is None)
+    named = {row["name"] for row in rows}
+    for row in rows:
+        if row["name"] is not None:
+            if row["name"].isprintable():
+                yield row["name"]
+        elif nameless[row["class_name"]] == 1 and row["class_name"] not in named:
+            yield row["class_name"]
+        elif row["pid"]:
+            yield str(row["pid"])

@@ -1,0 +1,235 @@
+"""Writes the scripts by which shells complete words of the command line.
+
+Words are in the script. Names of actors and processes of runtimes are asked for when
+they are needed, by ``actorlib completion actors`` and ``pids``. Pure: a script is made
+of what the parser says of itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from actorlib._cli.recorded_parser import FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from actorlib._cli.recorded_parser import Command, Option, Values
+
+
+def _quoted(text: str) -> str:
+    """Quotes a text for any of the shells; fish alone minds a backslash in quotes."""
+    return "'" + text.replace("\\", "").replace("'", "'\\''") + "'"
+
+
+def _flags(command: Command) -> Iterable[str]:
+    return (flag for option in command.options for flag in option.flags)
+
+
+def _taking(command: Command) -> Iterable[tuple[str, Option, Values]]:
+    """The flags behind which something stands."""
+    for option in command.options:
+        if option.values is not None:
+            for flag in option.flags:
+                yield flag, option, option.values
+
+
+def bash(parser: Command) -> str:
+    """Writes the script for bash; it does without bash-completion, from 3.2 on."""
+    cases = [
+        f"        {_quoted(f'{command.name}:{flag}')}) {_bash_values(values)} return ;;"
+        for command in (parser, *parser.commands)
+        for flag, _, values in _taking(command)
+    ]
+    places = [
+        f"        {command.name}) {_bash_values(values)} ;;"
+        for command in parser.commands
+        for values in command.places[:1]
+    ]
+    words = [
+        f"        {_quoted(command.name)}) _actorlib_add {' '.join(_flags(command))} ;;"
+        for command in (parser, *parser.commands)
+    ]
+    names = " ".join(command.name for command in parser.commands)
+    return "\n".join(
+        [
+            "# Completes actorlib in bash.",
+            "_actorlib_add() {",
+            "    local word",
+            '    for word in "$@"; do',
+            '        if [[ $word == "$cur"* ]]; then COMPREPLY+=("$word"); fi',
+            "    done",
+            "}",
+            "_actorlib_ask() {",
+            "    local word",
+            "    while IFS= read -r word; do",
+            '        if [[ $word == "$cur"* ]]; then',
+            '            COMPREPLY+=("$(printf %q "$word")")',
+            "        fi",
+            '    done < <("${COMP_WORDS[0]/#\\~/$HOME}" completion "$1" 2>/dev/null)',
+            "}",
+            "_actorlib() {",
+            "    local cur=${COMP_WORDS[COMP_CWORD]} command= i",
+            "    COMPREPLY=()",
+            "    # No option in front of the command takes a value.",
+            "    for ((i = 1; i < COMP_CWORD; i++)); do",
+            "        if [[ ${COMP_WORDS[i]} != -* ]]; then",
+            "            command=${COMP_WORDS[i]}",
+            "            break",
+            "        fi",
+            "    done",
+            '    case "$command:${COMP_WORDS[COMP_CWORD - 1]}" in',
+            *cases,
+            "    esac",
+            "    if [[ $cur != -* ]]; then",
+            '        case "$command" in',
+            f"        '') _actorlib_add {names} ;;",
+            *places,
+            "        esac",
+            "        # Options are offered where nothing else is.",
+            "        if [[ ${#COMPREPLY[@]} -gt 0 || -n $cur ]]; then return; fi",
+            "    fi",
+            '    case "$command" in',
+            *words,
+            "    esac",
+            "}",
+            "complete -F _actorlib actorlib",
+            "",
+        ]
+    )
+
+
+def _bash_values(values: Values) -> str:
+    if values.words:
+        return f"_actorlib_add {' '.join(map(_quoted, values.words))};"
+    if values.source == FILES:
+        return 'COMPREPLY=($(compgen -f -- "$cur"));'
+    return f"_actorlib_ask {values.source};" if values.source else ":;"
+
+
+def zsh(parser: Command) -> str:
+    """Writes the script for zsh: for a folder of its fpath, or to be evaluated."""
+    cases = [
+        f"    {_quoted(f'{command.name}:{flag}')}) {_zsh_values(values)}; return ;;"
+        for command in (parser, *parser.commands)
+        for flag, _, values in _taking(command)
+    ]
+    places = [
+        f"      {command.name}) {_zsh_values(values)} ;;"
+        for command in parser.commands
+        for values in command.places[:1]
+    ]
+    words = [
+        f"    {_quoted(command.name)}) described=({_zsh_options(command)}) ;;"
+        for command in (parser, *parser.commands)
+    ]
+    names = " ".join(
+        _quoted(f"{command.name}:{command.about}") for command in parser.commands
+    )
+    return "\n".join(
+        [
+            "#compdef actorlib",
+            "_actorlib_ask() {",
+            "  local -a found",
+            '  found=(${(f)"$(${~words[1]} completion $1 2>/dev/null)"})',
+            "  compadd -a found",
+            "}",
+            "_actorlib() {",
+            "  local command= word",
+            "  local -a described",
+            "  for word in ${words[2,CURRENT-1]}; do",
+            "    if [[ $word != -* ]]; then",
+            "      command=$word",
+            "      break",
+            "    fi",
+            "  done",
+            '  case "$command:${words[CURRENT-1]}" in',
+            *cases,
+            "  esac",
+            "  if [[ ${words[CURRENT]} != -* ]]; then",
+            '    case "$command" in',
+            f"      '') described=({names}); _describe command described; return ;;",
+            *places,
+            "    esac",
+            "  fi",
+            '  case "$command" in',
+            *words,
+            "  esac",
+            "  _describe -o option described",
+            "}",
+            "# In a folder of fpath this file is the function itself.",
+            'if [[ "${funcstack[1]}" == _actorlib ]]; then',
+            '  _actorlib "$@"',
+            "else",
+            "  compdef _actorlib actorlib",
+            "fi",
+            "",
+        ]
+    )
+
+
+def _zsh_values(values: Values) -> str:
+    if values.words:
+        return f"compadd -- {' '.join(map(_quoted, values.words))}"
+    if values.source == FILES:
+        return "_files"
+    return f"_actorlib_ask {values.source}" if values.source else ":"
+
+
+def _zsh_options(command: Command) -> str:
+    return " ".join(
+        _quoted(f"{flag}:{option.about}")
+        for option in command.options
+        for flag in option.flags
+    )
+
+
+def fish(parser: Command) -> str:
+    """Writes the script for fish."""
+    lines = [
+        "# Completes actorlib in fish.",
+        "complete -c actorlib -f",
+        *(_fish_option("__fish_use_subcommand", option) for option in parser.options),
+    ]
+    for command in parser.commands:
+        said = f"-a {command.name} -d {_quoted(command.about)}"
+        lines.append(f"complete -c actorlib -n __fish_use_subcommand {said}")
+        when = _quoted(f"__fish_seen_subcommand_from {command.name}")
+        lines += [_fish_option(when, option) for option in command.options]
+        lines += [
+            f"complete -c actorlib -n {when} {_fish_values(values)}"
+            for values in command.places[:1]
+            if values != ((), "")
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _fish_option(when: str, option: Option) -> str:
+    flags = " ".join(
+        f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+        for flag in option.flags
+    )
+    said = f"complete -c actorlib -n {when} {flags} -d {_quoted(option.about)}"
+    if option.values is None:
+        return said
+    if option.values == ((), ""):
+        return f"{said} -x"
+    return f"{said} {'-r' if option.values.source == FILES else '-x'} " + _fish_values(
+        option.values
+    )
+
+
+def _fish_values(values: Values) -> str:
+    if values.words:
+        return f"-a {_quoted(' '.join(values.words))}"
+    if values.source == FILES:
+        return "-F"
+    return f"-a '(actorlib completion {values.source} 2>/dev/null)'"
+
+
+SCRIPTS: Final[Mapping[str, Callable[[Command], str]]] = {
+    "bash": bash,
+    "zsh": zsh,
+    "fish": fish,
+}
+"""What writes the script, by the name of the shell."""

@@ -1,0 +1,161 @@
+"""What shells complete, from what the parser says of itself."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from actorlib.__main__ import _parser
+from actorlib._cli.completion import WHAT, words_for
+from actorlib._cli.completion_scripts import SCRIPTS
+from actorlib._cli.recorded_parser import Command, Option, RecordedParser, Values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BASH = shutil.which("bash")
+
+ASK = """
+for line in "$@"; do
+    COMP_WORDS=($line)
+    if [[ $line == *' ' ]]; then COMP_WORDS+=(""); fi
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _actorlib
+    printf '%s\\n' "${COMPREPLY[@]}"
+    printf '%s\\n' ---
+done
+"""
+
+
+def test_parser_when_described_then_its_options_commands_and_places() -> None:
+    parser = RecordedParser(prog="p", description="Does it: all of it.")
+    parser.add_argument("--version", action="version", version="1")
+    commands = parser.add_subparsers(dest="command")
+    one = commands.add_parser("one", description="Does one.")
+    one.add_argument("-n", "--number", type=int, help="how many (default: 1)")
+    one.add_argument("--pid", metavar="N", help="which")
+    one.add_argument("-o", metavar="FILE", help="where")
+    one.add_argument("--sort", choices=("a", "b"), help="how")
+    one.add_argument("actor", metavar="ACTOR")
+
+    told = parser.described()
+
+    assert told.about == "Does it"
+    assert [option.flags for option in told.options] == [
+        ("-h", "--help"),
+        ("--version",),
+    ]
+    assert [option.values for option in told.options] == [None, None]
+    (command,) = told.commands
+    assert command == Command(
+        "one",
+        "Does one",
+        (
+            Option(("-h", "--help"), "show this help message and exit", None),
+            Option(("-n", "--number"), "how many", Values()),
+            Option(("--pid",), "which", Values(source="pids")),
+            Option(("-o",), "where", Values(source="files")),
+            Option(("--sort",), "how", Values(("a", "b"))),
+        ),
+        (Values(source="actors"),),
+    )
+
+
+def test_command_line_when_described_then_nothing_is_left_out_that_help_shows() -> None:
+    told = {command.name: command for command in _parser().described().commands}
+
+    (commands,) = [
+        action.choices
+        for action in _parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    for name, parser in commands.items():
+        known = {flag for option in told[name].options for flag in option.flags}
+        shown = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", parser.format_usage()))
+        assert shown <= known, name
+    assert told.keys() == commands.keys()
+    assert told["completion"].places == (Values(WHAT),)
+    assert told["stack"].places == (Values(source="actors"),)
+
+
+@pytest.mark.skipif(BASH is None, reason="needs bash")
+def test_bash_when_asked_then_words_that_fit_the_place(tmp_path: Path) -> None:
+    program = tmp_path / "actorlib"
+    program.write_text("#!/bin/sh\nprintf '%s\\n' 'm1' 'my model' 'other'\n", "utf-8")
+    program.chmod(0o755)
+    script = SCRIPTS["bash"](_parser().described()) + ASK
+    lines = [
+        "kil",
+        "top --so",
+        "top --sort c",
+        "kill m",
+        "ps --pid ",
+        "top --interval ",
+    ]
+
+    told = subprocess.run(
+        [str(BASH), "-c", script, "bash", *(f"{program} {line}" for line in lines)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+
+    assert told.stderr == ""
+    answers = told.stdout.split("---\n")
+    assert [answer.split("\n")[:-1] for answer in answers[:-1]] == [
+        ["kill"],
+        ["--sort"],
+        ["cpu", "calls"],
+        ["m1", "my\\ model"],
+        ["m1", "my\\ model", "other"],
+        [""],
+    ]
+
+
+@pytest.mark.parametrize("shell", list(SCRIPTS))
+def test_script_when_written_then_its_shell_can_read_it(shell: str) -> None:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"needs {shell}")
+    script = SCRIPTS[shell](_parser().described())
+
+    told = subprocess.run(
+        [found, "-n", "/dev/stdin"],
+        input=script,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (told.returncode, told.stderr) == (0, "")
+
+
+def test_scripts_when_a_help_has_quotes_then_they_stay_quotes() -> None:
+    parser = Command("", "", (Option(("--it",), "it's \\n mine", Values()),))
+
+    for write in (SCRIPTS["zsh"], SCRIPTS["fish"]):
+        assert "it'\\''s n mine'" in write(parser)
+
+
+def row(**said: Any) -> dict[str, Any]:
+    return {"name": None, "class_name": "A", "pid": 7, **said}
+
+
+def test_words_when_actors_have_no_name_then_their_class_or_pid() -> None:
+    rows = [
+        row(name="m1"),
+        row(name="two\nlines"),
+        row(class_name="Alone"),
+        row(class_name="m1", pid=9),
+        row(pid=7),
+        row(pid=8),
+        row(pid=0),
+    ]
+
+    assert list(words_for(rows)) == ["m1", "Alone", "9", "7", "8"]
