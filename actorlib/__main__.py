@@ -1,4 +1,8 @@
-"""The command line: ``actorlib devices``, or ``python -m actorlib devices``."""
+"""The command line: ``actorlib devices``, or ``python -m actorlib devices``.
+
+Each command is a pair of functions here, one that says its words and one that runs it,
+and a file in ``_cli``, which is imported when it is run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,10 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    Add = Callable[..., argparse.ArgumentParser]
+    """Adds a command; its parser comes back."""
 
 _INTERRUPTED = 130
 _ACTOR = (
@@ -44,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     asked = _parser().parse_args(argv)
     try:
-        return _run(asked)
+        code: int = asked.run(asked)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
@@ -52,64 +59,186 @@ def main(argv: Sequence[str] | None = None) -> int:
         return next(
             (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1
         )
+    return code
 
 
-def _run(asked: argparse.Namespace) -> int:
-    if asked.command in ("completion", "demo", "devices", "doctor"):
-        return _about_the_machine(asked)
-    if asked.command in ("ps", "top"):
-        return _about_runtimes(asked)
-    if asked.command == "calls":
-        from actorlib._cli import calls  # noqa: PLC0415  # it loads rich
+def _parser() -> RecordedParser:
+    parser = RecordedParser(
+        prog="actorlib",
+        description="An asyncio actor runtime: each actor a subprocess on its share of "
+        "an accelerator.",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for command in (
+        _demo,
+        _devices,
+        _doctor,
+        _ps,
+        _top,
+        _calls,
+        _objects,
+        _explain,
+        _kill,
+        _stack,
+        _completion,
+    ):
+        command(commands.add_parser)
+    return parser
 
-        return calls.show(as_json=asked.json, word=asked.actor, pid=asked.pid)
-    if asked.command == "stack":
-        from actorlib._cli import stack  # noqa: PLC0415  # likewise
 
-        return stack.show(
-            asked.actor, as_json=asked.json, has_all=asked.all, pid=asked.pid
-        )
-    if asked.command == "objects":
-        from actorlib._cli import objects  # noqa: PLC0415  # likewise
+def _demo(add: Add) -> None:
+    parser = add(
+        "demo",
+        help="place actors on the devices of this machine and measure them",
+        description="Places actors on the devices of this machine, or on two logical "
+        "GPUs if it has none, shows where each one is, measures placement and calls, "
+        "and ends everything.",
+    )
+    parser.add_argument(
+        "--actors",
+        type=_count,
+        default=64,
+        metavar="N",
+        help="how many actors are placed at once to be timed (default: 64)",
+    )
+    parser.add_argument(
+        "--gpus",
+        type=_count,
+        metavar="N",
+        help="how many GPUs there are to be; what is missing is logical "
+        "(default: those found, or two logical ones)",
+    )
+    parser.add_argument(
+        "--start-method",
+        choices=START_METHODS,
+        help="how workers are started (default: template on Linux, spawn elsewhere)",
+    )
+    parser.set_defaults(run=_run_demo)
 
-        return objects.show(
-            as_json=asked.json, sort=asked.sort, limit=asked.n, pid=asked.pid
-        )
-    return _about_an_actor(asked)
 
+def _run_demo(asked: argparse.Namespace) -> int:
+    from actorlib._cli.demo import demo  # noqa: PLC0415  # it loads rich
 
-def _about_the_machine(asked: argparse.Namespace) -> int:
-    if asked.command == "devices":
-        from actorlib._cli import devices  # noqa: PLC0415  # likewise
-
-        devices.show(as_json=asked.json)
-    elif asked.command == "doctor":
-        from actorlib._cli import doctor  # noqa: PLC0415  # likewise
-
-        return doctor.show(as_json=asked.json)
-    elif asked.command == "completion":
-        from actorlib._cli import completion  # noqa: PLC0415  # few ask for it
-
-        completion.show(asked.what, _parser().described())
-    else:
-        from actorlib._cli.demo import demo  # noqa: PLC0415  # likewise
-
-        demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
+    demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
     return 0
 
 
-def _about_runtimes(asked: argparse.Namespace) -> int:
-    if asked.command == "ps":
-        from actorlib._cli import ps  # noqa: PLC0415  # likewise
+def _devices(add: Add) -> None:
+    parser = add(
+        "devices",
+        help="list the accelerators of this machine, and why others are not offered",
+        description="Lists the accelerators that actors on this machine may hold: "
+        "model, memory, links, what is visible; and what is not offered, with the "
+        "reason. Finding nothing is no error.",
+    )
+    _as_json(parser)
+    parser.set_defaults(run=_run_devices)
 
-        return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
+
+def _run_devices(asked: argparse.Namespace) -> int:
+    from actorlib._cli import devices  # noqa: PLC0415  # likewise
+
+    devices.show(as_json=asked.json)
+    return 0
+
+
+def _doctor(add: Add) -> None:
+    parser = add(
+        "doctor",
+        help="examine this machine: what is well, what is not, and what to do",
+        description="Examines this machine: Python and packages, the start of an "
+        "actor, limits, what a container may use, shared memory, cgroups, devices and "
+        "drivers, NVML, MPS, other runtimes, what killed programs have left, the "
+        "clock. A problem keeps actorlib, or devices that are there, from working; a "
+        "warning is what can be had and is not. The exit code is 1 if there is a "
+        "problem, else 0.",
+        epilog="example: actorlib doctor --json",
+    )
+    _as_json(parser)
+    parser.set_defaults(run=_run_doctor)
+
+
+def _run_doctor(asked: argparse.Namespace) -> int:
+    from actorlib._cli import doctor  # noqa: PLC0415  # likewise
+
+    return doctor.show(as_json=asked.json)
+
+
+def _ps(add: Add) -> None:
+    parser = add(
+        "ps",
+        help="show the runtimes of this user, their actors, and who waits for what",
+        description="Shows the runtimes of this user that run on this machine now, and "
+        "their actors: process, state, devices and shares, bytes on these in use (as "
+        "NVML says, where devices are watched) and granted, what enforces that, CPU "
+        "time over a tenth of a second, memory (what processes share is divided among "
+        "them: pss; with very many processes counted in full: rss), calls that run and "
+        "that wait, restarts; and who waits, for what, and who has it. On a narrow "
+        "terminal the least important columns are left out. A runtime whose event loop "
+        "is blocked says since when, and where.",
+        epilog="example: actorlib ps --pid 812 --json",
+    )
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.add_argument(
+        "--all", action="store_true", help="list the actors that are dead, too"
+    )
+    parser.set_defaults(run=_run_ps)
+
+
+def _run_ps(asked: argparse.Namespace) -> int:
+    from actorlib._cli import ps  # noqa: PLC0415  # likewise
+
+    return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
+
+
+def _top(add: Add) -> None:
+    parser = add(
+        "top",
+        help="show runtimes and their actors live, with calls a second and devices",
+        description="Shows what ps does, live: with calls a second and their history "
+        "(those that go straight between two actors are not counted), and how busy "
+        "devices are, as NVML says. Keys sort (c CPU, m memory, d memory of devices, n "
+        "name, r calls a second, w waiting calls, a age, p pid; twice to turn it "
+        "round), / filters, arrows and j and k move, q leaves. At no terminal one page "
+        "is printed.",
+        epilog="examples: actorlib top --sort calls; actorlib top --json --once; "
+        "actorlib top --web",
+    )
+    _about_a_runtime(parser)
+    _as_json(parser)
+    _about_a_page(parser)
+    parser.add_argument(
+        "--interval",
+        type=_interval,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often it is looked, 0.1 or more (default: 1)",
+    )
+    parser.add_argument(
+        "--sort",
+        choices=tuple(SORT_KEYS),
+        default="cpu",
+        help="what actors are sorted by (default: cpu)",
+    )
+    parser.add_argument(
+        "--filter",
+        default="",
+        metavar="TEXT",
+        help="show the actors whose name, class, state, id, pid or device has it in it",
+    )
+    parser.add_argument(
+        "--once", action="store_true", help="look once, print that, and end"
+    )
+    parser.set_defaults(run=_run_top)
+
+
+def _run_top(asked: argparse.Namespace) -> int:
     if asked.web:
-        if asked.json or asked.once:
-            raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
-        from actorlib._cli import web  # noqa: PLC0415  # few serve a page
-
-        host = "127.0.0.1" if asked.host is None else asked.host
-        return web.serve(pid=asked.pid, host=host, port=asked.port or 0)
+        return _run_page(asked)
     if asked.host is not None or asked.port is not None:
         raise ValueError("--host and --port are of the page: write --web, too")
     from actorlib._cli import top  # noqa: PLC0415  # likewise
@@ -124,130 +253,17 @@ def _about_runtimes(asked: argparse.Namespace) -> int:
     )
 
 
-def _about_an_actor(asked: argparse.Namespace) -> int:
-    from actorlib._cli import one_actor  # noqa: PLC0415  # likewise
+def _run_page(asked: argparse.Namespace) -> int:
+    if asked.json or asked.once:
+        raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
+    from actorlib._cli import web  # noqa: PLC0415  # few serve a page
 
-    if asked.command == "explain":
-        return one_actor.explain(asked.actor, as_json=asked.json, pid=asked.pid)
-    return one_actor.kill(
-        asked.actor, as_json=asked.json, is_restarted=asked.restart, pid=asked.pid
-    )
+    host = "127.0.0.1" if asked.host is None else asked.host
+    return web.serve(pid=asked.pid, host=host, port=asked.port or 0)
 
 
-def _parser() -> RecordedParser:
-    parser = RecordedParser(
-        prog="actorlib",
-        description="An asyncio actor runtime: each actor a subprocess on its share of "
-        "an accelerator.",
-    )
-    parser.add_argument(
-        "--version", action="version", version=f"%(prog)s {__version__}"
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    demo = commands.add_parser(
-        "demo",
-        help="place actors on the devices of this machine and measure them",
-        description="Places actors on the devices of this machine, or on two logical "
-        "GPUs if it has none, shows where each one is, measures placement and calls, "
-        "and ends everything.",
-    )
-    demo.add_argument(
-        "--actors",
-        type=_count,
-        default=64,
-        metavar="N",
-        help="how many actors are placed at once to be timed (default: 64)",
-    )
-    demo.add_argument(
-        "--gpus",
-        type=_count,
-        metavar="N",
-        help="how many GPUs there are to be; what is missing is logical "
-        "(default: those found, or two logical ones)",
-    )
-    demo.add_argument(
-        "--start-method",
-        choices=START_METHODS,
-        help="how workers are started (default: template on Linux, spawn elsewhere)",
-    )
-    devices = commands.add_parser(
-        "devices",
-        help="list the accelerators of this machine, and why others are not offered",
-        description="Lists the accelerators that actors on this machine may hold: "
-        "model, memory, links, what is visible; and what is not offered, with the "
-        "reason. Finding nothing is no error.",
-    )
-    devices.add_argument(
-        "--json", action="store_true", help="print one JSON document for machines"
-    )
-    doctor = commands.add_parser(
-        "doctor",
-        help="examine this machine: what is well, what is not, and what to do",
-        description="Examines this machine: Python and packages, the start of an "
-        "actor, limits, what a container may use, shared memory, cgroups, devices and "
-        "drivers, NVML, MPS, other runtimes, what killed programs have left, the "
-        "clock. A problem keeps actorlib, or devices that are there, from working; a "
-        "warning is what can be had and is not. The exit code is 1 if there is a "
-        "problem, else 0.",
-        epilog="example: actorlib doctor --json",
-    )
-    doctor.add_argument(
-        "--json", action="store_true", help="print one JSON document for machines"
-    )
-    ps = commands.add_parser(
-        "ps",
-        help="show the runtimes of this user, their actors, and who waits for what",
-        description="Shows the runtimes of this user that run on this machine now, and "
-        "their actors: process, state, devices and shares, bytes on these in use (as "
-        "NVML says, where devices are watched) and granted, what enforces that, CPU "
-        "time over a tenth of a second, memory (what processes share is divided among "
-        "them: pss; with very many processes counted in full: rss), calls that run and "
-        "that wait, restarts; and who waits, for what, and who has it. On a narrow "
-        "terminal the least important columns are left out. A runtime whose event loop "
-        "is blocked says since when, and where.",
-        epilog="example: actorlib ps --pid 812 --json",
-    )
-    _about_a_runtime(ps)
-    ps.add_argument(
-        "--all", action="store_true", help="list the actors that are dead, too"
-    )
-    top = commands.add_parser(
-        "top",
-        help="show runtimes and their actors live, with calls a second and devices",
-        description="Shows what ps does, live: with calls a second and their history "
-        "(those that go straight between two actors are not counted), and how busy "
-        "devices are, as NVML says. Keys sort (c CPU, m memory, d memory of devices, n "
-        "name, r calls a second, w waiting calls, a age, p pid; twice to turn it "
-        "round), / filters, arrows and j and k move, q leaves. At no terminal one page "
-        "is printed.",
-        epilog="examples: actorlib top --sort calls; actorlib top --json --once; "
-        "actorlib top --web",
-    )
-    _about_a_runtime(top)
-    _about_a_page(top)
-    top.add_argument(
-        "--interval",
-        type=_interval,
-        default=1.0,
-        metavar="SECONDS",
-        help="how often it is looked, 0.1 or more (default: 1)",
-    )
-    top.add_argument(
-        "--sort",
-        choices=tuple(SORT_KEYS),
-        default="cpu",
-        help="what actors are sorted by (default: cpu)",
-    )
-    top.add_argument(
-        "--filter",
-        default="",
-        metavar="TEXT",
-        help="show the actors whose name, class, state, id, pid or device has it in it",
-    )
-    top.add_argument(
-        "--once", action="store_true", help="look once, print that, and end"
-    )
-    calls = commands.add_parser(
+def _calls(add: Add) -> None:
+    parser = add(
         "calls",
         help="list the calls under way: where they are, since when, who made them",
         description="Lists the calls that have no answer yet: their id, what is "
@@ -256,11 +272,22 @@ def _parser() -> RecordedParser:
         "most.",
         epilog="example: actorlib calls m1",
     )
-    _about_a_runtime(calls)
-    calls.add_argument(
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.add_argument(
         "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
-    objects = commands.add_parser(
+    parser.set_defaults(run=_run_calls)
+
+
+def _run_calls(asked: argparse.Namespace) -> int:
+    from actorlib._cli import calls  # noqa: PLC0415  # likewise
+
+    return calls.show(as_json=asked.json, word=asked.actor, pid=asked.pid)
+
+
+def _objects(add: Add) -> None:
+    parser = add(
         "objects",
         help="list what the object store holds, by whom, since when",
         description="Lists the values that lie in shared memory, those that refs stand "
@@ -270,44 +297,81 @@ def _parser() -> RecordedParser:
         "Small values travel with their calls and are not stored.",
         epilog="example: actorlib objects --sort age -n 10",
     )
-    _about_a_runtime(objects)
-    objects.add_argument(
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.add_argument(
         "--sort",
         choices=("size", "age"),
         default="size",
         help="the largest first, or those that are there longest (default: size)",
     )
-    objects.add_argument(
+    parser.add_argument(
         "-n",
         type=_count,
         default=50,
         metavar="N",
         help="how many are shown, 10,000 at the most (default: 50)",
     )
-    explain = commands.add_parser(
+    parser.set_defaults(run=_run_objects)
+
+
+def _run_objects(asked: argparse.Namespace) -> int:
+    from actorlib._cli import objects  # noqa: PLC0415  # likewise
+
+    return objects.show(
+        as_json=asked.json, sort=asked.sort, limit=asked.n, pid=asked.pid
+    )
+
+
+def _explain(add: Add) -> None:
+    parser = add(
         "explain",
         help="say why an actor waits and who has what it waits for, or where it is",
         description="Says why an actor of a runtime waits, and who has what it waits "
         "for, or where it is, or how it ended.",
         epilog="example: actorlib explain m1",
     )
-    _about_a_runtime(explain)
-    explain.add_argument("actor", metavar="ACTOR", help=_ACTOR)
-    kill = commands.add_parser(
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.add_argument("actor", metavar="ACTOR", help=_ACTOR)
+    parser.set_defaults(run=_run_explain)
+
+
+def _run_explain(asked: argparse.Namespace) -> int:
+    from actorlib._cli import one_actor  # noqa: PLC0415  # likewise
+
+    return one_actor.explain(asked.actor, as_json=asked.json, pid=asked.pid)
+
+
+def _kill(add: Add) -> None:
+    parser = add(
         "kill",
         help="end an actor at once",
         description="Ends an actor of a runtime at once, as actorlib.kill() does: its "
         "process group gets SIGKILL, and its calls fail with ActorDiedError.",
         epilog="example: actorlib kill m1 --restart",
     )
-    _about_a_runtime(kill)
-    kill.add_argument("actor", metavar="ACTOR", help=_ACTOR)
-    kill.add_argument(
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.add_argument("actor", metavar="ACTOR", help=_ACTOR)
+    parser.add_argument(
         "--restart",
         action="store_true",
         help="restart it, if its max_restarts allows one more",
     )
-    stack = commands.add_parser(
+    parser.set_defaults(run=_run_kill)
+
+
+def _run_kill(asked: argparse.Namespace) -> int:
+    from actorlib._cli import one_actor  # noqa: PLC0415  # likewise
+
+    return one_actor.kill(
+        asked.actor, as_json=asked.json, is_restarted=asked.restart, pid=asked.pid
+    )
+
+
+def _stack(add: Add) -> None:
+    parser = add(
         "stack",
         help="show where the threads and tasks of an actor, or of the program, stand",
         description="Shows where the threads of an actor's process stand, also when "
@@ -316,14 +380,25 @@ def _parser() -> RecordedParser:
         "What is your own code comes first.",
         epilog="examples: actorlib stack m1; actorlib stack owner --all",
     )
-    _about_a_runtime(stack)
-    stack.add_argument(
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.add_argument(
         "actor", metavar="ACTOR", help=f"{_ACTOR}; 'owner' is the program itself"
     )
-    stack.add_argument(
+    parser.add_argument(
         "--all", action="store_true", help="show the frames of actorlib and of Python"
     )
-    completion = commands.add_parser(
+    parser.set_defaults(run=_run_stack)
+
+
+def _run_stack(asked: argparse.Namespace) -> int:
+    from actorlib._cli import stack  # noqa: PLC0415  # likewise
+
+    return stack.show(asked.actor, as_json=asked.json, has_all=asked.all, pid=asked.pid)
+
+
+def _completion(add: Add) -> None:
+    parser = add(
         "completion",
         help="print the script that completes these words in your shell",
         description="Prints the script by which a shell completes commands, options, "
@@ -333,10 +408,16 @@ def _parser() -> RecordedParser:
         "with zsh in ~/.zshrc, behind compinit; fish: actorlib completion fish | "
         "source in ~/.config/fish/config.fish",
     )
-    completion.add_argument(
+    parser.add_argument(
         "what", choices=("bash", "zsh", "fish", "actors", "pids"), help="which of these"
     )
-    return parser
+    parser.set_defaults(run=_run_completion)
+
+
+def _run_completion(asked: argparse.Namespace) -> int:
+    from actorlib._cli import completion  # noqa: PLC0415  # few ask for it
+
+    return completion.show(asked.what, _parser().described())
 
 
 def _about_a_page(parser: argparse.ArgumentParser) -> None:
@@ -366,6 +447,9 @@ def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="the process of the runtime that is meant, if there are several",
     )
+
+
+def _as_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print one JSON document for machines"
     )
