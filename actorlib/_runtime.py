@@ -229,6 +229,13 @@ class Runtime:
     def __repr__(self) -> str:
         return f"<Runtime {'not running' if self._owner() is None else 'running'}>"
 
+    def _repr_html_(self) -> str | None:
+        """Tells of it in tables, for a notebook; None if that cannot be done here."""
+        engine = self._owner()
+        with contextlib.suppress(RuntimeError, ConnectionError):
+            return None if engine is None else engine.snapshot()._repr_html_()  # pyright: ignore[reportPrivateUsage]  # what notebooks call
+        return None
+
     def __await__(self) -> Generator[Any, None, Self]:
         return self._open().__await__()
 

@@ -81,6 +81,7 @@ PURE = [
     "_core.runtime_options",
     "_core.shares",
     "_core.snapshot",
+    "_core.tables",
     "_core.validation",
     "_core.value",
     "_core.web_address",

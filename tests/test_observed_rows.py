@@ -376,3 +376,20 @@ async def test_nam_016_a_thousand_times_without_processes() -> None:
         assert await _made_and_dropped(1000) == {os.getpid()}
         left = actorlib.list_actors()
         await asyncio.gather(*(end_of(actor.actor_id) for actor in left))
+
+
+# Notebooks.
+
+
+async def test_notebook_when_it_shows_a_runtime_or_a_handle_then_by_tables() -> None:
+    async with running(num_gpus=1) as runtime:
+        held = Target.options(num_gpus=0.5, name="<b>").remote()
+        await held
+
+        shown: Any = runtime._repr_html_()
+        of_handle: Any = held._repr_html_()
+
+    assert "Target &#x27;&lt;b&gt;&#x27;" in shown
+    assert "0.5 of 0" in of_handle
+    assert runtime._repr_html_() is None
+    assert "dead" in (held._repr_html_() or "dead")

@@ -8,6 +8,7 @@ handle is gone, in whatever process, and what the actor was sent is done, it end
 from __future__ import annotations
 
 import weakref
+from contextlib import suppress
 from functools import partial
 from inspect import Parameter
 from types import FunctionType
@@ -557,6 +558,14 @@ class ActorHandle(Generic[T]):
     def __repr__(self) -> str:
         pin = self.__pin
         return f"Actor({pin.label}, {pin.actor_id.hex()})"
+
+    def _repr_html_(self) -> str | None:
+        """Tells of the actor in a table, for a notebook; None if nobody knows of it."""
+        engine, actor = self.__pin.engine, self.__pin.actor_id.hex()
+        with suppress(RuntimeError, ConnectionError):  # it has ended, or is elsewhere
+            infos = (info for info in engine.actors() if info.actor_id == actor)
+            return next((info._repr_html_() for info in infos), None)  # pyright: ignore[reportPrivateUsage]  # what notebooks call
+        return None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ActorHandle):

@@ -1,10 +1,12 @@
 """The state of a runtime at one moment, as rows."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import field, fields
 from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 from actorlib._core.public import public
+from actorlib._core.resources import format_bytes
 from actorlib._core.shares import ActorShare
 from actorlib._core.validation import check_rows
 from actorlib._core.value import dataclass
@@ -76,6 +78,14 @@ class ActorInfo:
     host_memory: int | None = None
     device_memory: dict[str, int] = field(default_factory=dict[str, int])
     made_calls: int = 0
+
+    def _repr_html_(self) -> str:
+        """Tells of it in a table, for a notebook."""
+        from actorlib._core.tables import html_table, html_title  # noqa: PLC0415  # few look
+
+        end = [("death", self.death)] if self.death else []
+        rows = [*zip(_COLUMNS[1:], _cells(self)[1:], strict=True), *end]
+        return html_title(_label(self), self.actor_id) + html_table((), rows)
 
 
 @public("actorlib")
@@ -329,6 +339,119 @@ class Snapshot:
     worker_groups: tuple[WorkerGroupInfo, ...] = ()
     draining: tuple[str, ...] = ()
     devices: tuple[DeviceInfo, ...] = ()
+
+    def __repr__(self) -> str:
+        """Tells the most of it in a few lines, and how many more there are of each."""
+        from actorlib._core.tables import clipped, in_words, some_of  # noqa: PLC0415  # few look
+
+        lines = [f"<Snapshot of {self._census()}"]
+        if self.total:
+            lines.append(f"  free: {in_words(self.available, self.total)}")
+        if self.devices:
+            free = [f"{one.device[:8]}: {one.available:g}" for one in self.devices]
+            lines.append(f"  free of devices: {', '.join(some_of(free, 5))}")
+        if self.object_store.limit:
+            lines.append(f"  object store: {_of_store(self.object_store)}")
+        lines += [f"  {row}" for row in some_of([*map(_told, self.actors)], 8)]
+        if self.waiting:
+            lines.append(f"  {len(self.waiting)} in line:")
+            lines += [f"    {row}" for row in some_of(self.waiting, 4)]
+        if self.worker_groups:
+            running = sum(group.running for group in self.worker_groups)
+            waiting = sum(group.waiting for group in self.worker_groups)
+            lines.append(f"  functions: {running} calls running, {waiting} waiting")
+        if self.groups:
+            states = Counter(group.state for group in self.groups)
+            lines.append(f"  placement groups: {_counts(states)}")
+        lines += [f"  draining: {row}" for row in some_of(self.draining, 2)]
+        return "\n".join(map(clipped, lines)) + ">"
+
+    def _repr_html_(self) -> str:
+        """Tells of it in tables, for a notebook."""
+        from actorlib._core.tables import (  # noqa: PLC0415  # few look
+            html_bars,
+            html_table,
+            html_title,
+            in_words,
+        )
+
+        parts = [html_title("Runtime", self._census())]
+        parts.append(html_title("Free", in_words(self.available, self.total)))
+        if self.devices:
+            some = self.devices[:_MOST_SHOWN]
+            parts.append(
+                html_bars(
+                    (
+                        (f"{one.kind} {one.device}", 1 - one.available, _of_device(one))
+                        for one in some
+                    ),
+                    len(self.devices) - len(some),
+                )
+            )
+        if self.actors:
+            rows = [_cells(info) for info in self.actors[:_MOST_SHOWN]]
+            left_out = len(self.actors) - len(rows)
+            parts.append(html_table(_COLUMNS, rows, left_out))
+        if self.waiting:
+            in_line = [(row,) for row in self.waiting[:_MOST_SHOWN]]
+            left_out = len(self.waiting) - len(in_line)
+            parts.append(html_table(["in line"], in_line, left_out))
+        return "".join(parts)
+
+    def _census(self) -> str:
+        count = len(self.actors)
+        noun = "actor" if count == 1 else "actors"
+        states = Counter(actor.state for actor in self.actors)
+        return f"{count:,} {noun}" + (f" ({_counts(states)})" if states else "")
+
+
+_MOST_SHOWN = 50
+"""How many rows a notebook is shown of each kind."""
+_COLUMNS = ("actor", "state", "pid", "devices", "calls", "restarts")
+
+
+def _label(info: ActorInfo) -> str:
+    head = info.repr_name or info.class_name
+    return head if info.name is None else f"{head} {info.name!r}"
+
+
+def _held(info: ActorInfo) -> str:
+    return ", ".join(f"{part:g} of {id_}" for id_, part in info.devices.items())
+
+
+def _cells(info: ActorInfo) -> tuple[str, ...]:
+    return (
+        _label(info),
+        info.state,
+        str(info.pid or "-"),
+        _held(info) or "-",
+        str(info.pending_calls),
+        str(info.restarts),
+    )
+
+
+def _told(info: ActorInfo) -> str:
+    process = f" (pid {info.pid})" if info.pid else ""
+    held = f" on {_held(info)}" if info.devices else ""
+    calls = f", {info.pending_calls} calls" if info.pending_calls else ""
+    death = f": {info.death}" if info.death else ""
+    return f"{_label(info)}{process}: {info.state}{held}{calls}{death}"
+
+
+def _of_device(one: DeviceInfo) -> str:
+    free = "free" if one.available == 1 else f"{one.available:g} free"
+    about = [one.model or ("logical" if one.is_logical else "")]
+    about += [format_bytes(one.nbytes)] if one.nbytes else []
+    return ", ".join([free, *filter(None, about)])
+
+
+def _of_store(store: ObjectStoreInfo) -> str:
+    live, warm, limit = map(format_bytes, (store.live, store.warm, store.limit))
+    return f"{live} live, {warm} warm of {limit}"
+
+
+def _counts(states: Counter[str]) -> str:
+    return ", ".join(f"{count:,} {state}" for state, count in states.most_common())
 
 
 Filter: TypeAlias = tuple[str, str, object]
