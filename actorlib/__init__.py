@@ -58,6 +58,7 @@ if _typing.TYPE_CHECKING:
     from actorlib._core.shares import ActorShare, DeviceShare
     from actorlib._core.snapshot import (
         ActorInfo,
+        AllCalls,
         BundleInfo,
         CallInfo,
         CallState,
@@ -96,6 +97,7 @@ _LATE = {
     "ActorOptions": "_core.actor_options",
     "ActorPool": "_api.actor_pool",
     "ActorShare": "_core.shares",
+    "AllCalls": "_core.snapshot",
     "Batch": "_api.call_batch",
     "BundleInfo": "_core.snapshot",
     "CallInfo": "_core.snapshot",
@@ -194,6 +196,7 @@ __all__ = [
     "ActorOptions",
     "ActorPool",
     "ActorShare",
+    "AllCalls",
     "Batch",
     "BundleInfo",
     "CallInfo",

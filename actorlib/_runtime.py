@@ -30,6 +30,7 @@ from actorlib._core.validation import (
     check_bool,
     check_one_of,
     check_rows,
+    checked_duration,
     checked_options,
 )
 from actorlib.exceptions import UnsupportedOptionError
@@ -41,7 +42,13 @@ if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
     from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.snapshot import CallInfo, ObjectInfo, ObjectOrder, Snapshot
+    from actorlib._core.snapshot import (
+        AllCalls,
+        CallInfo,
+        ObjectInfo,
+        ObjectOrder,
+        Snapshot,
+    )
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.machine import LocalNode
     from actorlib._web.server import PageServer
@@ -297,8 +304,9 @@ class Runtime:
 
         Those of actors come first, then those of functions. What was answered is not
         kept. Calls that actors make are told of too, except those that wait in the
-        calling actor for their arguments or went straight to another one, and except on
-        Ray, whose ``ray list tasks`` tells of all.
+        calling actor for their arguments, those that went straight to another one, of
+        which ``all_calls()`` tells, and except on Ray, whose ``ray list tasks`` tells
+        of all.
 
         Raises:
             RuntimeError: It is not running.
@@ -311,6 +319,32 @@ class Runtime:
             []
         """
         return self._running().calls()
+
+    async def all_calls(self, *, patience: float = 0.5) -> AllCalls:
+        """The calls without an answer, also those that went straight between actors.
+
+        Actors that call one another often do so without the program's process, so only
+        they know of these calls. They are asked when somebody asks here: no call pays
+        for it. Their age is not known, nor which of several of one method runs.
+
+        Args:
+            patience: Seconds that they may take, above 0. One that is busy with a plain
+                method, stopped or stuck does not answer, and is named in ``silent``.
+                Default: 0.5.
+
+        Raises:
+            RuntimeError: It is not running.
+            ValueError: The patience is no number of seconds above 0.
+
+        Example:
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+            ...         return await runtime.all_calls()
+            >>> actorlib.run(main())
+            AllCalls(calls=[], silent=())
+        """
+        seconds = checked_duration("patience", patience)
+        return await self._running().all_calls(seconds)
 
     def objects(
         self, *, sort: ObjectOrder = "size", limit: int | None = None

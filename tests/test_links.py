@@ -85,6 +85,10 @@ class Talker:
         """Lets go of the handle."""
         del self._other
 
+    def run(self, work: Any) -> Any:
+        """Calls something."""
+        return work()
+
     def mixed(self, number: int, *, keeps_order: bool) -> list[Any]:
         """Makes calls of all sorts, and gives what was noted.
 
@@ -653,3 +657,37 @@ async def test_variables_and_names_when_calls_go_over_a_link_then_they_travel() 
         return str(await other.__ray_call__.remote(lambda _: os.getpid()))
 
     assert int(await one.run.remote(keep_named, keeper)) == await keeper.pid.remote()
+
+
+# Calls over links, for who looks on.
+
+
+async def test_calls_when_over_a_link_then_who_asks_is_told(runtime: Runtime) -> None:
+    front, busy, server = AsyncTalker.remote(), Talker.remote(), Server.remote()
+    await asyncio.gather(front.meet.remote(server), busy.meet.remote(server))
+    with Stop() as stop, Stop() as own:
+        answer = front.ask.remote("stop", stop.place)
+        await stop.reached()
+        held = busy.run.remote(own.place.stop_here)
+        await own.reached()
+
+        found = await runtime.all_calls(patience=0.05)
+
+        over = [call for call in found.calls if call.class_name == "Server"]
+        assert [(call.method, call.state, call.age) for call in over] == [
+            ("stop", "running", None)
+        ]
+        assert over[0].caller == f"AsyncTalker.ask (pid {living_pid(runtime, front)})"
+        assert len(over[0].task_id) == 32
+        assert found.silent == (f"Talker (pid {living_pid(runtime, busy)})",)
+        assert not [c for c in runtime.calls() if c.class_name == "Server"]
+        own.release()
+        stop.release()
+    assert await answer == "went on"
+    await held
+    assert await runtime.all_calls() == ([], ())
+
+
+def living_pid(runtime: Runtime, actor: ActorHandle[Any]) -> int | None:
+    wanted = pin_of(actor).actor_id.hex()
+    return next(a.pid for a in runtime.snapshot().actors if a.actor_id == wanted)

@@ -44,11 +44,16 @@ class CallFound(TypedDict):
 
 
 class Calls(TypedDict):
-    """The calls of a runtime; ``left_out`` is how many more there are."""
+    """The calls of a runtime.
+
+    ``left_out`` is how many more there are; ``silent`` are the actors that did not say
+    in time which calls they have made without the program's process.
+    """
 
     pid: int
     calls: list[CallFound]
     left_out: int
+    silent: list[str]
 
 
 def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> int:
@@ -104,13 +109,23 @@ def described(told: Mapping[str, Any], actor: str | None = None) -> Calls:
             if actor in (None, row["actor_id"])
         ],
         "left_out": told["left_out"],
+        "silent": told["silent"],
     }
 
 
 def draw(found: Calls) -> RenderableType:
     """Puts the calls on a page for people."""
+    notes = [
+        Text(
+            f"{name} does not say which calls it has made straight to other actors: "
+            "it runs a plain method, or is stopped or stuck."
+        )
+        for name in found["silent"]
+    ]
     if not found["calls"]:
-        return Text("No call is under way.")
+        return Group(Text("No call is under way."), *notes)
+    if found["left_out"]:
+        notes.insert(0, Text(f"{found['left_out']} more are not shown."))
     rows = [
         (
             call["id"] or "-",
@@ -128,9 +143,7 @@ def draw(found: Calls) -> RenderableType:
         rows,
         right={"age", "deadline in"},
     )
-    if not found["left_out"]:
-        return made
-    return Group(made, Text(f"{found['left_out']} more are not shown."))
+    return Group(made, *notes)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import (
         ActorInfo,
+        AllCalls,
         CallInfo,
         GroupInfo,
         ObjectInfo,
@@ -447,6 +448,14 @@ class RuntimeEngine(Engine, Protocol):
 
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet."""
+        ...
+
+    async def all_calls(self, patience: float) -> AllCalls:
+        """The same, and those of which only workers know; on its loop.
+
+        Args:
+            patience: Seconds that workers may take to answer.
+        """
         ...
 
     def objects(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import field, fields
-from typing import Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from actorlib._core.public import public
 from actorlib._core.resources import format_bytes
@@ -165,7 +165,7 @@ CallState: TypeAlias = Literal[
 ]
 """Where a call is: an argument has no value yet; its actor is not ready, or there is
 not what a function asks for; it waits in the line of the actor, or of the function's
-process; it runs. On Ray it is ``sent`` where either may be."""
+process; it runs. It is ``sent`` where either may be: on Ray, and over links."""
 
 
 @public("actorlib")
@@ -204,6 +204,22 @@ class CallInfo:
     caller: str = ""
     variables: dict[str, object] = field(default_factory=dict[str, object])
     deadline: float | None = None
+
+
+@public("actorlib")
+class AllCalls(NamedTuple):
+    """The calls that have no answer, also those of which only workers know.
+
+    Attributes:
+        calls: The calls: those that the program's process has seen, and behind them
+            those that went straight from one actor to another.
+        silent: The actors that were asked for theirs and did not answer in time: each
+            runs a plain method, or is stopped or stuck. What they have called straight
+            is missing.
+    """
+
+    calls: list[CallInfo]
+    silent: tuple[str, ...] = ()
 
 
 @public("actorlib")

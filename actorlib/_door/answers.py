@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from actorlib._core.shares import DeviceShare
     from actorlib._core.snapshot import (
         ActorInfo,
+        AllCalls,
         CallInfo,
         DeviceInfo,
         ObjectInfo,
@@ -42,6 +43,11 @@ MOST_OBJECTS: Final = 10_000
 MOST_REASONS: Final = 50
 """How many of those who wait are asked why."""
 
+_ASKING_WORKERS = 0.5
+"""Seconds that workers may take to say which calls they have made over links."""
+_SLACK = 2.0
+"""Seconds that a busy loop may be late with what it was to do by then."""
+
 Options = dict[str, Any]
 Row = dict[str, Any]
 
@@ -53,12 +59,15 @@ class Asked(NamedTuple):
     """A question that is about to be answered.
 
     Attributes:
-        on_loop: Looks, on the owner's loop; None if that need not be asked.
+        on_loop: Looks, on the owner's loop; None if that need not be asked. A future
+            that it gives is waited for, and cancelled if nobody waits any more.
         finish: Makes the answer of what that gave.
+        takes: Seconds that such a future may take.
     """
 
     on_loop: Callable[[], Any] | None
     finish: Callable[[Any], Any]
+    takes: float = 0.0
 
 
 class _Look(NamedTuple):
@@ -144,11 +153,17 @@ def _stack(engine: RuntimeEngine, _: int, options: Options) -> Asked:
 def _calls(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     """The calls without an answer, the oldest of each actor first."""
     _refuse_others(options)
-    return Asked(engine.calls, _calls_described)
+
+    def look() -> asyncio.Task[AllCalls]:
+        return engine.loop.create_task(engine.all_calls(_ASKING_WORKERS))
+
+    return Asked(look, _calls_described, _ASKING_WORKERS + _SLACK)
 
 
-def _calls_described(calls: list[CallInfo]) -> Row:
+def _calls_described(found: AllCalls) -> Row:
+    calls = found.calls
     return {
+        "silent": list(found.silent),
         "calls": [_call(call) for call in calls[:MOST_CALLS]],
         "left_out": max(0, len(calls) - MOST_CALLS),
         "pid": os.getpid(),

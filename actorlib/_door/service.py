@@ -12,12 +12,15 @@ again and again, takes from the others little and from the program next to nothi
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any, final
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast, final
 
 from actorlib._door.addresses import peer_uid
 from actorlib._door.answers import ANSWERS, Asked, version
@@ -65,18 +68,53 @@ class Visit:
 
     Attributes:
         work: As given.
-        is_done: Whether it was called.
-        value: What it gave.
+        has_begun: Whether it was called.
+        is_done: Whether it has given what it gives.
+        value: What that is.
         error: What it raised instead.
         is_wanted: Whether anybody still waits for it.
+        future: What it gave first, if that is waited for.
     """
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.work = work
+        self.has_begun = False
         self.is_done = False
         self.value: Any = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.is_wanted = True
+        self.future: asyncio.Future[Any] | None = None
+
+    def begin(self, wake: Callable[[], None]) -> None:
+        """Calls it; on the loop.
+
+        Args:
+            wake: Called when it is done later.
+        """
+        self.has_begun = True
+        try:
+            value = self.work()
+        except Exception as error:  # noqa: BLE001  # it is for who has asked
+            self.error = error
+        else:
+            if isinstance(value, asyncio.Future):
+                self.future = cast("asyncio.Future[Any]", value)
+                self.future.add_done_callback(partial(self._end, wake))
+                if not self.is_wanted:  # they have gone meanwhile
+                    self.future.cancel()
+                return
+            self.value = value
+        self.is_done = True
+
+    def _end(self, wake: Callable[[], None], future: asyncio.Future[Any]) -> None:
+        if future.cancelled():
+            self.error = asyncio.CancelledError("the runtime has ended")
+        elif (error := future.exception()) is not None:
+            self.error = error
+        else:
+            self.value = future.result()
+        self.is_done = True
+        wake()
 
 
 @final
@@ -111,6 +149,13 @@ class LoopVisits:
                 self.posted_at = now
         return visit
 
+    def leave(self, visit: Visit) -> None:
+        """Nobody waits for a function any more."""
+        visit.is_wanted = False
+        if visit.future is not None:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(visit.future.cancel)
+
     def _come(self) -> None:
         """Calls what waits; on the loop."""
         with self._lock:
@@ -118,11 +163,7 @@ class LoopVisits:
             waiting, self._waiting = self._waiting, []
         for visit in waiting:
             if visit.is_wanted:
-                try:
-                    visit.value = visit.work()
-                except Exception as error:  # noqa: BLE001  # it is for who has asked
-                    visit.error = error
-                visit.is_done = True
+                visit.begin(self._wake)
         if waiting:
             self._wake()
 
@@ -142,6 +183,7 @@ class Visitor:
         self.reader = FrameReader(MOST_ASKED)
         self.asked: Asked | None = None
         self.visit: Visit | None = None
+        self.takes = 0.0
         self._left: memoryview | None = None
 
     @property
@@ -171,10 +213,10 @@ class Visitor:
         self._left = self._left[sent:]
         return not self._left
 
-    def close(self) -> None:
+    def close(self, visits: LoopVisits) -> None:
         """Ends the connection."""
         if self.visit is not None:
-            self.visit.is_wanted = False
+            visits.leave(self.visit)
         self.sock.close()
 
 
@@ -228,7 +270,7 @@ class Service:
                     self._settle(visitor)
         finally:
             for visitor in self._visitors.values():
-                visitor.close()
+                visitor.close(self._visits)
             self._visitors.clear()
 
     def close_in_fork(self) -> None:
@@ -329,6 +371,7 @@ class Service:
         except RuntimeError:
             raise ValueError("the event loop of this runtime is closed") from None
         visitor.end = now + patience
+        visitor.takes = asked.takes
 
     def _settle(self, visitor: Visitor) -> None:
         """Answers somebody whom the loop has answered."""
@@ -363,7 +406,11 @@ class Service:
                 continue
             if visitor.visit.is_done:
                 continue
-            visitor.visit.is_wanted = False
+            if visitor.visit.has_begun and visitor.takes:
+                visitor.end = now + visitor.takes
+                visitor.takes = 0.0
+                continue
+            self._visits.leave(visitor.visit)
             posted = self._visits.posted_at
             told = where_it_stands(
                 self._engine.loop, self._loop_thread, posted or now, time.monotonic()
@@ -372,4 +419,4 @@ class Service:
 
     def _part(self, visitor: Visitor) -> None:
         del self._visitors[visitor.sock.fileno()]
-        visitor.close()
+        visitor.close(self._visits)

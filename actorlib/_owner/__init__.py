@@ -13,6 +13,7 @@ In reading order:
   there: process, pipe, first frame.
 * ``actor_table``: a runtime's actors: their supervisors, and who holds which.
 * ``inspection``: what is known of actors and calls, for who asks.
+* ``inquiries``: asks workers what only they know, and waits for no busy one.
 * ``stored_objects``: what the object store keeps, by whom and for which calls.
 * ``actor_record``: the actors of one runtime and the states they may be in.
 * ``placement``: what each actor asks for, its wait in line, its lease, given back.

@@ -23,12 +23,14 @@ from actorlib._core.ids import (
     maker_of,
 )
 from actorlib._core.interface import Interface, method_of
+from actorlib._core.snapshot import AllCalls
 from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
 from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.deadlines import Clock
-from actorlib._owner.inspection import Inspector
+from actorlib._owner.inquiries import Inquiries
+from actorlib._owner.inspection import Inspector, LinkCall
 from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.names import ActorNames
 from actorlib._owner.objects import ObjectTable
@@ -41,7 +43,7 @@ from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, tear_down
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._scheduler.scheduler import Scheduler
-from actorlib._wire.messages import OBSERVE
+from actorlib._wire.messages import LINK_CALLS, OBSERVE
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
@@ -79,6 +81,7 @@ class ActorTable:
         groups: The placement groups that some of them are in.
         pool: Takes the calls of functions.
         inspector: Describes actors and calls to who asks.
+        inquiries: Asks workers what only they know.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
     """
@@ -137,6 +140,7 @@ class ActorTable:
             clock=self.clock,
             history=options.actor_history,
         )
+        self.inquiries = Inquiries(self.loop)
         self._requests = WorkerRequests(
             find=self.by_id.get,
             create=self._create_for,
@@ -153,6 +157,7 @@ class ActorTable:
             groups=self.groups,
             pool=self.pool,
             clock=self.clock,
+            inquiries=self.inquiries,
         )
         self._starter = WorkerStarter(
             self.loop,
@@ -264,6 +269,24 @@ class ActorTable:
         for supervisor in self:
             if supervisor.session is not None:
                 supervisor.session.channel.send((OBSERVE, middlewares))
+
+    async def calls(self, patience: float) -> AllCalls:
+        """Lists the calls without an answer, and asks workers for those over links.
+
+        Args:
+            patience: Seconds that workers may take to answer.
+        """
+        frame, callers = (LINK_CALLS,), self._requests.links.callers()
+        told = await self.inquiries.ask(callers, frame, patience)
+        linked = [
+            (session, [LinkCall(*call) for call in calls])
+            for session, calls in told.answers
+        ]
+        silent = [self.by_id.get(session.actor) for session in told.silent]
+        return AllCalls(
+            self.inspector.calls() + self.inspector.link_calls(linked),
+            tuple(s.record.title for s in silent if s is not None),
+        )
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
         record, cancel_children = supervisor.record, self._requests.cancel_children

@@ -49,7 +49,13 @@ if TYPE_CHECKING:
     from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
-    from actorlib._core.snapshot import ActorInfo, CallInfo, ObjectInfo, ObjectOrder
+    from actorlib._core.snapshot import (
+        ActorInfo,
+        AllCalls,
+        CallInfo,
+        ObjectInfo,
+        ObjectOrder,
+    )
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.observing import Observation
     from actorlib._owner.supervisor import ActorSupervisor
@@ -481,6 +487,11 @@ class LocalEngine(ABC):
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet; see RuntimeEngine."""
         return self.actor_table.inspector.calls()
+
+    async def all_calls(self, patience: float) -> AllCalls:
+        """The same, and those that workers alone know of; see RuntimeEngine."""
+        self._check_open()
+        return await self.actor_table.calls(patience)
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None

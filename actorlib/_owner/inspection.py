@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Any, final
+from collections import Counter, deque
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from actorlib._core.current_call import deadline_of
 from actorlib._core.kinds import UNITS
@@ -18,9 +18,11 @@ from actorlib._owner.response_target import CancelledTarget
 from actorlib._owner.worker_calls import WorkerCall, WorkerStream
 from actorlib._scheduler.explain import describe_share
 from actorlib._wire.call_headers import variables_in
+from actorlib._wire.messages import LINKED
+from actorlib._wire.peer_socket import method_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from actorlib._core.ids import ActorId
     from actorlib._core.shares import DeviceShare
@@ -32,8 +34,25 @@ if TYPE_CHECKING:
     from actorlib._owner.shared_memory import ObjectStore
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
+    from actorlib._owner.worker_session import WorkerSession
 
 _EARLIER = "Why it was restarted before, oldest first:"
+
+
+class LinkCall(NamedTuple):
+    """A call over a link that has no answer, as the worker tells that has made it.
+
+    Attributes:
+        id: The worker's number of it.
+        parent: That of the call that made it, or 0.
+        actor: The actor that it is for.
+        method: The method.
+    """
+
+    id: int
+    parent: int
+    actor: ActorId
+    method: str
 
 
 @final
@@ -100,6 +119,40 @@ class Inspector:
             )
             found += [self._call_info(supervisor, prefix, call) for call in calls]
         return found + [self._function_info(call) for call in self._pool.unanswered()]
+
+    def link_calls(
+        self, told: Iterable[tuple[WorkerSession, Iterable[LinkCall]]]
+    ) -> list[CallInfo]:
+        """Lists the calls over links that have no answer.
+
+        Args:
+            told: Workers, each with those that it has made.
+        """
+        made = [(session, call) for session, calls in told for call in calls]
+        # An actor writes which method it runs where the owner can read it, but not who
+        # has called it: so one runs for certain if it is the only one of its method.
+        alike = Counter((call.actor, call.method) for _, call in made)
+        found: list[CallInfo] = []
+        for session, call in made:
+            supervisor = self._supervisors.get(call.actor)
+            if supervisor is None:
+                continue
+            prefix = self._registry.prefix(supervisor.router.session)
+            runs = self._object_store.mark(prefix) == method_number(call.method)
+            is_alone = alike[call.actor, call.method] == 1
+            found.append(
+                CallInfo(
+                    actor_id=supervisor.record.id.hex(),
+                    class_name=supervisor.record.called.class_name,
+                    method=call.method,
+                    state="running" if runs and is_alone else "sent",
+                    actor_name=supervisor.record.options.name,
+                    name=f"{supervisor.record.called.class_name}.{call.method}",
+                    task_id=f"{prefix.hex()}{session.number * LINKED + call.id:016x}",
+                    caller=self._named(session, call.parent),
+                )
+            )
+        return found
 
     def explain(self, supervisor: ActorSupervisor) -> str:
         """Says why an actor is not placed yet, or where it is."""
@@ -237,10 +290,14 @@ class Inspector:
             target = target.target
         if not isinstance(target, WorkerCall | WorkerStream):
             return ""
-        supervisor = self._supervisors.get(target.session.actor)
+        return self._named(target.session, target.parent_call)
+
+    def _named(self, session: WorkerSession, call: int) -> str:
+        """Names a call that runs in a worker."""
+        supervisor = self._supervisors.get(session.actor)
         if supervisor is None:
             return "a call of an actor that is gone"
-        method = supervisor.router.method_of(target.parent_call)
+        method = supervisor.router.method_of(call)
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title

@@ -82,6 +82,14 @@ class LinkBroker:
         if linked:
             linked.pop(actor, None)
 
+    def callers(self) -> list[WorkerSession]:
+        """Lists the workers that have a link to another."""
+        return [
+            self._linked[number]
+            for number, linked in self._from.items()
+            if linked and number in self._linked
+        ]
+
     def serve(self, session: WorkerSession, frame: Frame) -> None:
         """Serves one of the frames OF_LINKS."""
         kind = frame[0]

@@ -40,6 +40,7 @@ from actorlib._wire.messages import (
     FORCE_CANCEL,
     GROUP,
     LEAVE,
+    LINK_CALLS,
     LINKED,
     LIST,
     OBJECT_ANNOUNCE,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.deadlines import Clock
+    from actorlib._owner.inquiries import Inquiries
     from actorlib._owner.names import ActorNames
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
@@ -104,6 +106,7 @@ class WorkerRequests:
         groups: The placement groups.
         pool: Takes the calls of functions.
         clock: Says which calls' time is over.
+        inquiries: Gets what workers answer that were asked.
 
     Attributes:
         links: The links between workers.
@@ -126,6 +129,7 @@ class WorkerRequests:
         groups: GroupTable,
         pool: TaskPool,
         clock: Clock,
+        inquiries: Inquiries,
     ) -> None:
         self._find_actor = find
         self._lists = lists
@@ -139,6 +143,7 @@ class WorkerRequests:
         self._creations = PendingCreations(create, names, engine, references)
         self.links = LinkBroker(self._calls, find, self.cancel_children)
         self.note_run: Callable[..., None] | None = None
+        self._inquiries = inquiries
         self._others: dict[int, Callable[..., None]] = {
             AWAIT: self._await_actor,
             END: self._await_actor,
@@ -157,6 +162,7 @@ class WorkerRequests:
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
             RAN: self._note_run,
+            LINK_CALLS: self._tell_link_calls,
         }
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:
@@ -336,6 +342,9 @@ class WorkerRequests:
         supervisor = self._find_actor(session.actor)
         if self.note_run is not None and supervisor is not None:
             self.note_run(supervisor.record, *run)
+
+    def _tell_link_calls(self, session: WorkerSession, calls: Any, _: int) -> None:
+        self._inquiries.answered(session, LINK_CALLS, calls)
 
     def _defer(
         self,

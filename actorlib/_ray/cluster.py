@@ -18,7 +18,7 @@ from actorlib._core.function_options import FunctionOptions
 from actorlib._core.resources import MEMORY, bytes_of
 from actorlib._core.runtime_env import InheritedEnv
 from actorlib._core.runtime_portal import RuntimePortal
-from actorlib._core.snapshot import ObjectStoreInfo, Snapshot
+from actorlib._core.snapshot import AllCalls, ObjectStoreInfo, Snapshot
 from actorlib._ray.client_mode import PREFIX, ClusterQuery
 from actorlib._ray.connection_errors import connection_error, is_transient
 from actorlib._ray.engine import RayEngine
@@ -277,6 +277,11 @@ class OwnerEngine(RayEngine):
         its dashboard.
         """
         return list(pending_calls(self.process.pending))
+
+    async def all_calls(self, patience: float) -> AllCalls:
+        """The same: Ray's actors are asked nothing; see RuntimeEngine."""
+        del patience
+        return AllCalls(self.calls())
 
     def objects(
         self,

@@ -106,6 +106,9 @@ LINK_CLOSE         down  take nothing over links from now on
 LINK_CLOSED        up    everything that came over links is answered
 LINK_LOST          down  session, text, error: it has ended, and answers nothing any
                          more
+LINK_CALLS         both  down: which calls of this worker over links have no answer?
+                         up: those: of each the id, parent, actor, method; and
+                         how many they are
 =================  ====  ===============================================================
 
 Between two workers, over a link (``peer_socket``):
@@ -196,6 +199,9 @@ RESULT_SCALAR: Final = 50
 # Calls that middlewares are told of.
 RAN: Final = 51
 OBSERVE: Final = 52
+
+# What somebody asks who looks on.
+LINK_CALLS: Final = 53
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

@@ -56,6 +56,7 @@ from actorlib._wire.messages import (
     LEAVE,
     LINK_BEGIN,
     LINK_CALL_SENT,
+    LINK_CALLS,
     LINK_CANCEL,
     LINK_CLOSED,
     LINK_FENCE,
@@ -242,6 +243,28 @@ def _are_calls(value: Any) -> bool:
     )
 
 
+def _are_link_calls(value: Any) -> bool:
+    return type(value) is tuple and all(
+        type(call) is tuple
+        and len(cast("tuple[object, ...]", call)) == 4
+        and _is_link_call(*cast("tuple[Any, Any, Any, Any]", call))
+        for call in cast("tuple[object, ...]", value)
+    )
+
+
+def _is_link_call(call: Any, parent: Any, actor: Any, method: Any) -> bool:
+    return (
+        type(call) is int
+        and 1 <= call < LINKED
+        and type(parent) is int
+        and 0 <= parent < _MOST
+        and type(actor) is bytes
+        and len(actor) == ID_SIZE
+        and actor[KIND_AT] == ACTOR_KIND
+        and type(method) is str
+    )
+
+
 def _is_real(value: Any, least: float) -> bool:
     return type(value) in (int, float) and isfinite(value) and value >= least
 
@@ -350,6 +373,7 @@ _NAMES: Final[dict[str, Any]] = {
     "_PAYLOADS": _PAYLOADS,
     "_SCALARS": SCALARS,
     "_are_calls": _are_calls,
+    "_are_link_calls": _are_link_calls,
     "_are_loans": _are_loans,
     "_are_texts": _are_texts,
     "_is_deadline": _is_deadline,
@@ -501,6 +525,10 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "method": _TEXT,
     },
     LINK_CLOSED: {"nothing": _number(0, 1)},
+    LINK_CALLS: {
+        "calls": FieldType("calls over links", "_are_link_calls(value)"),
+        "count": _COUNT,
+    },
     RAN: {
         "number": _RUNS,
         "method": _TEXT,

@@ -32,6 +32,7 @@ from actorlib._wire.messages import (
     END,
     FIND,
     LEAVE,
+    LINK_CALLS,
     LINK_LOST,
     LINK_OPENED,
     LINKED,
@@ -623,6 +624,11 @@ class OwnerClient(ABC):
 
     def take_link_frame(self, frame: Frame) -> list[Frame]:
         """Does what a frame about links says; gives the frames that follow from it."""
+        if frame[0] == LINK_CALLS:
+            has_links = "outgoing_links" in self.made_parts
+            calls = self.outgoing_links.unanswered() if has_links else ()
+            self.post((LINK_CALLS, calls, len(calls)))
+            return []
         is_outgoing = frame[0] in (LINK_OPENED, LINK_LOST) or (
             frame[0] == CANCEL_CHILDREN and not frame[1]
         )

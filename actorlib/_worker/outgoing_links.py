@@ -407,6 +407,16 @@ class OutgoingLinks:
         link, parent, method = sent_call
         return (LINK_CALL_SENT, call, parent, link.actor, method)
 
+    def unanswered(self) -> tuple[tuple[int, int, ActorId, str], ...]:
+        """Lists the calls over links without an answer, for people to look at.
+
+        Each with its number, that of the call that made it, the actor and the method.
+        """
+        return tuple(
+            (call, parent, link.actor, method)
+            for call, (link, parent, method) in [*self._unanswered.items()]
+        )
+
     def awaits_answer(self, actor: CountedId) -> bool:
         """Whether an actor has to answer a call that went over a link."""
         return any(link.actor == actor for link, *_ in [*self._unanswered.values()])
