@@ -10,11 +10,14 @@ import pytest
 from helpers.actors import running
 from helpers.gpus import MEMORY, Model, OneCard, wait_on_the_card
 from helpers.host import GIB
+from helpers.nvml import Card, nvidia_host
 
+import actorlib
 from actorlib.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
     DeviceMemoryExceeded,
+    TaskUnschedulableError,
     WorkerCrashedError,
 )
 
@@ -241,3 +244,23 @@ async def test_overuse_when_a_function_has_too_much_then_its_call_says_so(
         card.let_go(pid)
 
     assert caught.value.exit.cause == "device memory exceeded"
+
+
+# What a device cannot have.
+
+
+@actorlib.remote(num_gpus=0.5, enforcement="watchdog", max_retries=0)
+def where() -> list[int | str]:
+    """The GPU that a call has a part of."""
+    return actorlib.get_gpu_ids()
+
+
+async def test_function_when_a_card_cannot_have_the_tier_then_it_runs_on_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cards = Card(uuid="GPU-1", memory=None), Card(uuid="GPU-2")
+    monkeypatch.setattr("actorlib._owner.machine.Host", lambda: nvidia_host(*cards))
+    async with running(num_gpus=None):
+        assert await where.remote() == [1]
+        with pytest.raises(TaskUnschedulableError, match="memory of GPU 0 is unknown"):
+            await where.options(device="0").remote()

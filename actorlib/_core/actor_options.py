@@ -136,8 +136,9 @@ class ActorOptions:
             for; ``"inherit"`` leaves them as the owner sees them. Default: None, which
             follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
         enforcement: What makes its share hold if that is below a whole device; see
-            ``init``. It fails with ActorUnschedulableError if its device cannot have
-            what is named. Default: None, which is what the runtime has.
+            ``init``. It is placed where what is named can be had, and fails with
+            ActorUnschedulableError if that is nowhere. Default: None, which is what
+            the runtime has.
         max_concurrency: How many calls run at once, 1 or more; they start in the order
             in which they came. More than 1 without an ``async def`` method makes
             threads. Default: None (or 0), which is 1000 where a method is an ``async

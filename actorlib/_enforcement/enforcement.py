@@ -16,6 +16,7 @@ from actorlib._core.resources import CPU, GPU_MEMORY, MEMORY
 from actorlib._core.shares import ActorShare, DeviceShare
 from actorlib._enforcement.tiers import (
     CGROUP,
+    NEVER_REFUSED,
     OFF,
     Enforced,
     Facts,
@@ -72,6 +73,7 @@ class Enforcement:
         self.facts = facts
         self._packages = packages
         self._devices = devices
+        self._unfit: dict[tuple[str, str], tuple[tuple[Device, str], ...]] = {}
         self.gpus: GpuWatch | None = None
         self.cgroups: HostCgroups | None = None
         self._host = host
@@ -175,6 +177,7 @@ class Enforcement:
     def _lower(self, reason: str) -> None:
         """Takes note that memory is not judged any more, or not of all."""
         self.facts = self.facts._replace(processes=reason)
+        self._unfit.clear()
         warn(
             "shares of NVIDIA devices fall from enforcement by watchdog to frameworks: "
             "%s",
@@ -188,15 +191,51 @@ class Enforcement:
             asked: A word of ENFORCEMENTS.
             devices: One at least.
         """
-        why: dict[str, None] = {}
-        for device in devices:
-            try:
-                choose(asked, Share(device, UNITS // 2), self.facts)
-            except EnforcementRefused as error:
-                why[str(error)] = None
-            else:
-                return ""
-        return "; ".join(why)
+        why = [self._reason(asked, device) for device in devices]
+        return "; ".join(dict.fromkeys(why)) if all(why) else ""
+
+    def unfit(
+        self, options: ActorOptions, request: Resources
+    ) -> tuple[tuple[Device, str], ...]:
+        """Lists the devices that cannot have what an actor asks, each with the reason.
+
+        Args:
+            options: What is asked.
+            request: How much of which kinds.
+
+        Returns:
+            Empty of a kind of which none can: see ``refusal``.
+        """
+        asked = options.enforcement or self.default
+        if asked in NEVER_REFUSED:
+            return ()
+        found: list[tuple[Device, str]] = []
+        for kind in self._shared_kinds(request):
+            if (asked, kind) not in self._unfit:
+                devices = self._devices[kind]
+                each = [(device, self._reason(asked, device)) for device in devices]
+                unfit = tuple((device, why) for device, why in each if why)
+                self._unfit[asked, kind] = unfit if len(unfit) < len(each) else ()
+            found += self._unfit[asked, kind]
+        return tuple(found)
+
+    def _reason(self, asked: str, device: Device) -> str:
+        """Says why shares of a device cannot have what is asked; empty if they can."""
+        try:
+            choose(asked, Share(device, UNITS // 2), self.facts)
+        except EnforcementRefused as error:
+            return str(error)
+        return ""
+
+    def _shared_kinds(self, request: Resources) -> list[str]:
+        """Lists the kinds of devices of one of which a part may be requested."""
+        amounts = request.amounts
+        kinds = {
+            GPU.name if name == GPU_MEMORY else name: None
+            for name, units in amounts.items()
+            if name == GPU_MEMORY or units < UNITS
+        }
+        return [kind for kind in kinds if self._devices.get(kind)]
 
     def mps_share(self, lease: Lease, options: ActorOptions) -> Share | None:
         """Gives the share that is to hold by MPS, if one is.
@@ -231,10 +270,8 @@ class Enforcement:
             request: How much of which kinds.
         """
         asked = options.enforcement or self.default
-        for name, amount in request.amounts.items():
-            kind, units = (GPU.name, 0) if name == GPU_MEMORY else (name, amount)
-            devices = self._devices.get(kind)
-            if devices and units < UNITS and (why := self.fault(asked, devices)):
+        for kind in self._shared_kinds(request):
+            if why := self.fault(asked, self._devices[kind]):
                 return _refused(label, asked, why)
         if asked == CGROUP and (why := self.host_fault(request.amounts)):
             return _refused(label, asked, f"the host's memory and CPUs: {why}")

@@ -118,7 +118,7 @@ class ActorTable:
         if gpus is not None:
             gpus.exceeded = self._memory_exceeded
         self._overuse_action: OveruseAction = options.device_memory_overuse
-        self.placer = ActorPlacer(self.scheduler, gpus)
+        self.placer = ActorPlacer(self.scheduler, self._enforcement)
         self.pool = TaskPool(
             machine,
             self.scheduler,

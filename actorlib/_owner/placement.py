@@ -11,12 +11,14 @@ everybody who is told why an actor waits is told of the same devices.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.ids import ActorId
 from actorlib._core.notifier import Notifier
+from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.actor_record import ActorState
-from actorlib._scheduler.request import LeaseRequest, Priority
+from actorlib._scheduler.request import LeaseRequest, Priority, Unfit
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._enforcement.drains import Drain
+    from actorlib._enforcement.enforcement import Enforcement
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._owner.actor_record import ActorRecord
+    from actorlib._scheduler.catalogue import Demand
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
@@ -157,16 +161,19 @@ class ActorPlacer:
 
     Args:
         scheduler: Grants leases.
-        gpus: Sees to the workers on devices that NVML knows; None where there are
-            none. Default: None.
+        enforcement: Makes shares hold; None where nothing does. Default: None.
 
     Attributes:
-        scheduler: As given, like gpus.
+        scheduler: As given.
+        gpus: Sees to the workers on devices that NVML knows; None where there are none.
     """
 
-    def __init__(self, scheduler: Scheduler, gpus: GpuWatch | None = None) -> None:
+    def __init__(
+        self, scheduler: Scheduler, enforcement: Enforcement | None = None
+    ) -> None:
         self.scheduler = scheduler
-        self.gpus = gpus
+        self.gpus: GpuWatch | None = None if enforcement is None else enforcement.gpus
+        self._enforcement = enforcement
         self._placements: dict[ActorId, ActorPlacement] = {}
         self._requests: dict[ActorId, LeaseRequest] = {}
         self._wishers: dict[ActorId, dict[ActorId, ActorPlacement]] = {}
@@ -293,7 +300,8 @@ class ActorPlacer:
         """Resolves what an actor with these options asks for.
 
         Raises:
-            ActorUnschedulableError: It names a device or an actor that is not here.
+            ActorUnschedulableError: It names a device or an actor that is not here, or
+                what no device can have.
         """
         near = None
         for actor in options.near_to:
@@ -311,9 +319,10 @@ class ActorPlacer:
             for share in lease.shares
         ]
         catalogue = self.scheduler.catalogue
-        resources, constraints = catalogue.demand(
-            label, options, near=near, apart=apart
-        )
+        demand = catalogue.demand(label, options, near=near, apart=apart)
+        if self._enforcement is not None:
+            demand = fitted(self._enforcement, label, options, demand)
+        resources, constraints = demand
         if options.group is not None:
             resources = catalogue.untyped(resources)
         return LeaseRequest(
@@ -336,6 +345,33 @@ class ActorPlacer:
         named = (*options.near_to, *options.apart)
         found = (self._placements.get(ActorId(actor)) for actor in named)
         return [placement for placement in found if placement is not None]
+
+
+def fitted(
+    enforcement: Enforcement, label: str, options: ActorOptions, demand: Demand
+) -> Demand:
+    """Leaves out the devices that cannot have what makes the share hold by name.
+
+    Args:
+        enforcement: Makes shares hold.
+        label: Who asks, for messages.
+        options: What is asked.
+        demand: What that is of the machine.
+
+    Raises:
+        ActorUnschedulableError: None of the devices can, with the reasons.
+    """
+    asked = options.enforcement or enforcement.default
+    if asked in NEVER_REFUSED:
+        return demand
+    never = enforcement.refusal(label, options, options.request)
+    if never is not None:
+        raise ActorUnschedulableError(never)
+    reasons = enforcement.unfit(options, options.request)
+    if not reasons:
+        return demand
+    unfit = Unfit(f"enforcement={asked!r}", reasons)
+    return demand._replace(constraints=replace(demand.constraints, unfit=unfit))
 
 
 def priority_of(record: ActorRecord) -> Priority:

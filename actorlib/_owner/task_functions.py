@@ -12,6 +12,7 @@ from actorlib._core.function_options import FunctionOptions
 from actorlib._core.resources import CPU, GPU_MEMORY
 from actorlib._core.runtime_env import refuse_env
 from actorlib._enforcement.tiers import NEVER_REFUSED
+from actorlib._owner.placement import fitted
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.task import FunctionCode, FunctionEntry
 from actorlib._owner.task_group import WorkerGroup
@@ -212,9 +213,7 @@ class FunctionTable:
         demand = scheduler.catalogue.demand(label, options.worker)
         enforcement = self._machine.enforcement
         if (options.enforcement or enforcement.default) not in NEVER_REFUSED:
-            why = enforcement.refusal(label, options.worker, demand.resources)
-            if why:
-                raise ActorUnschedulableError(why)
+            demand = fitted(enforcement, label, options.worker, demand)
         slots: Slots
         if options.worker.group is not None:
             demand = Demand(

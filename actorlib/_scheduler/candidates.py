@@ -2,8 +2,8 @@
 
 Constraints that name devices, or an actor to be near to, leave a few, the best first.
 Those that name a type, or bytes of memory, leave models, and those that name an actor
-to be apart from leave devices out. Bytes also settle how many units of a device a
-request comes to.
+to be apart from leave devices out, as do those that name what a device cannot have.
+Bytes also settle how many units of a device a request comes to.
 
 Candidates, and what is reserved for waiters, are kept by model where that is possible:
 a request for an H100 may get all of them, and reserves them all. Said device by device,
@@ -210,8 +210,12 @@ class ConstraintResolver:
         return frozenset(i for model in mine for i in self.by_model.get(model, ()))
 
     def excluded(self, constraints: DeviceConstraints) -> set[int]:
-        """Returns the devices that it is to be apart from."""
-        return {device.index for device in constraints.apart if self.has(device)}
+        """Returns the devices that it is to be apart from, or cannot have."""
+        left_out = {device.index for device in constraints.apart if self.has(device)}
+        if constraints.unfit is not None:
+            reasons = constraints.unfit.reasons
+            left_out |= {device.index for device, _ in reasons if self.has(device)}
+        return left_out
 
     def ranked(self, constraints: DeviceConstraints) -> list[int] | None:
         """Lists the devices that constraints name, the best first; None for all."""

@@ -135,7 +135,7 @@ class DevicePool:
             if not left:
                 return None
             constraints, reserved = replace(constraints, models=left), reserved.indices
-        if not reserved and not constraints.apart:
+        if not reserved and not constraints.excludes_devices:
             return self._choose_by_model(units, constraints)
         with self._hiding({*reserved, *self.resolver.excluded(constraints)}):
             return self._choose_by_model(units, constraints)

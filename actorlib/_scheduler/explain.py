@@ -27,7 +27,12 @@ from actorlib._core.resources import (
     format_named,
 )
 from actorlib._scheduler.device_pool import LISTED, listed
-from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, described
+from actorlib._scheduler.request import (
+    ANYWHERE,
+    DeviceConstraints,
+    Unfit,
+    described,
+)
 from actorlib.accelerators.base import Share
 
 if TYPE_CHECKING:
@@ -286,9 +291,21 @@ def _why_excluded(
     asked = described(Resources(lacking), constraints)
     return (
         f"{label} asks {asked}{_describe(constraints)}; of this machine's "
-        f"{_inventory(ledger, kind)} that leaves {those}. Ask for less, or wish for "
-        "other devices."
+        f"{_inventory(ledger, kind)} that leaves {those}.{_why_unfit(constraints)} Ask "
+        "for less, or wish for other devices."
     )
+
+
+def _why_unfit(constraints: DeviceConstraints) -> str:
+    """Says why devices cannot have what is asked, as a sentence; else is empty."""
+    unfit = constraints.unfit
+    if unfit is None:
+        return ""
+    devices: dict[str, list[Device]] = {}
+    for device, why in unfit.reasons:
+        devices.setdefault(why, []).append(device)
+    each = (f"{name_devices(those)}, as {why}" for why, those in devices.items())
+    return f" {unfit.asked} cannot be had on {'; nor on '.join(each)}."
 
 
 def _describe(constraints: DeviceConstraints) -> str:
@@ -304,6 +321,8 @@ def _describe(constraints: DeviceConstraints) -> str:
         parts.append(f"near {name_devices(constraints.near)}")
     if constraints.apart:
         parts.append(f"apart from {name_devices(constraints.apart)}")
+    if constraints.unfit is not None:
+        parts.append(f"with {constraints.unfit.asked}")
     return f" {', '.join(parts)}" if parts else ""
 
 
@@ -361,6 +380,8 @@ def _verdicts(
 ) -> Iterator[str]:
     allowed = pool.resolver.allowed(constraints)
     nbytes = pool.resolver.nbytes(constraints)
+    unfit = constraints.unfit or Unfit("", ())
+    reasons = dict(unfit.reasons)
     for device in pool.devices[:LISTED]:
         free = pool.free(device)
         said = f"{_part(device, free)} free"
@@ -370,6 +391,8 @@ def _verdicts(
             verdict = "its memory is unknown"
         elif nbytes > (device.memory or nbytes):
             verdict = "too small"
+        elif device in reasons:
+            verdict = f"without {unfit.asked}, as {reasons[device]}"
         elif allowed is not None and device.index not in allowed:
             verdict = "not wished for"
         elif free < pool.units_on(device.index, amount, constraints):
@@ -545,7 +568,8 @@ def member_refusal(label: str, request: LeaseRequest, leases: Sequence[Lease]) -
         )
     return (
         f"{request.label} asks {request.described} and wishes for devices that are not "
-        f"among those of {which} in {label}. Wish for others, or for none"
+        f"among those of {which} in {label}.{_why_unfit(request.constraints)} Wish "
+        "for others, or for none"
     )
 
 

@@ -165,6 +165,18 @@ class Gang:
         return f"<Gang {self.strategy} of {'; '.join(self.described())}>"
 
 
+class Unfit(NamedTuple):
+    """Devices on which something that is asked for cannot be had.
+
+    Attributes:
+        asked: What that is, as the user wrote it: ``enforcement='mps'``.
+        reasons: Those devices, each with the reason.
+    """
+
+    asked: str
+    reasons: tuple[tuple[Device, str], ...]
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceConstraints:
@@ -177,6 +189,8 @@ class DeviceConstraints:
         near: The devices of the actor that it is to be near to, or None: it gets one
             of these, or one that is linked to one of them.
         apart: The devices of the actors that it is to be apart from.
+        unfit: The devices on which something that it asks for cannot be had, or None if
+            there are none.
         gang: The bundles that a group's request is made of, or None for an actor's.
         gpu_memory: The bytes of one GPU's memory that it gets at the least; 0 for what
             its units are. Then those are the least that they come to on any model.
@@ -187,8 +201,14 @@ class DeviceConstraints:
     only: frozenset[Device] | None = None
     near: frozenset[Device] | None = None
     apart: frozenset[Device] = frozenset()
+    unfit: Unfit | None = None
     gang: Gang | None = None
     gpu_memory: int = 0
+
+    @property
+    def excludes_devices(self) -> bool:
+        """Whether single devices are left out."""
+        return bool(self.apart or self.unfit)
 
     @property
     def are_in_bytes(self) -> bool:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.host import GIB
 from helpers.turns import next_turn
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._core.interface import interface_of
-from actorlib._core.kinds import UNITS
+from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources
+from actorlib._enforcement.enforcement import Enforcement
+from actorlib._enforcement.frameworks import Packages
+from actorlib._enforcement.tiers import Facts
 from actorlib._owner.actor_record import ActorRecord, ActorState
 from actorlib._owner.placement import ActorPlacement, ActorPlacer
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib.accelerators.base import Device, Share
 from actorlib.exceptions import ActorUnschedulableError
 
 if TYPE_CHECKING:
@@ -218,3 +223,94 @@ async def test_forget_when_a_wish_was_about_the_dead_then_it_is_wished_anew(
     machine.placer.forget(first.record)
 
     assert await second.granted() is second.lease
+
+
+# What makes a share hold, where devices differ.
+
+
+CARD = Device(family="nvidia", kind="GPU", index=1, id="1", memory=80 * GIB)
+FOREIGN = Device(family="foo", kind="GPU", index=0, id="0", memory=80 * GIB)
+HALF = UNITS // 2
+
+
+class MixedMachine:
+    """A machine with a device that nothing holds to a share, and one that has tiers."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        devices = {"GPU": (FOREIGN, CARD)}
+        capacity = Resources.of({"GPU": 2 * UNITS})
+        self.scheduler = Scheduler(capacity, devices, KINDS, (), loop)
+        enforcement = Enforcement("auto", Facts(mps="no daemon"), Packages(), devices)
+        self.placer = ActorPlacer(self.scheduler, enforcement)
+        self._count = 0
+
+    def asks(self, **options: Any) -> ActorPlacement:
+        self._count += 1
+        record = ActorRecord(
+            id=ActorId(new_id(bytes(8), ACTOR_KIND, self._count)),
+            interface=interface_of(Model),
+            options=ActorOptions(**options),
+        )
+        return self.placer.open(record)
+
+    def survey(self, **options: Any) -> str:
+        return self.placer.survey("Model", ActorOptions(**options))
+
+
+@pytest.mark.parametrize("asked", [{"num_gpus": 0.5}, {"gpu_memory": "40GiB"}])
+async def test_tier_when_one_device_cannot_have_it_then_placed_on_the_other(
+    asked: dict[str, Any],
+) -> None:
+    machine = MixedMachine()
+    named = [machine.asks(enforcement="frameworks", **asked) for _ in range(3)]
+    usual = machine.asks(**asked)
+    for placement in (*named, usual):
+        placement.begin()
+
+    held = [placement.lease and placement.lease.shares for placement in named]
+    assert held == [(Share(CARD, HALF),), (Share(CARD, HALF),), None]
+    assert "nothing of that is free" in machine.placer.explain(named[2])
+    assert usual.lease is not None
+    assert usual.lease.shares == (Share(FOREIGN, HALF),)
+
+
+async def test_tier_when_surveyed_then_each_device_says_why_not() -> None:
+    said = MixedMachine().survey(num_gpus=0.5, enforcement="frameworks")
+
+    first, foreign, card = said.splitlines()
+    assert first == (
+        "Model asks GPU=0.5 with enforcement='frameworks'; it would go to GPU 1"
+    )
+    assert foreign.endswith(
+        "without enforcement='frameworks', as no framework is known that takes a limit "
+        "for foo devices"
+    )
+    assert card.endswith("chosen")
+
+
+async def test_tier_when_the_named_device_cannot_have_it_then_it_says_why() -> None:
+    said = MixedMachine().survey(num_gpus=0.5, enforcement="frameworks", device="0")
+
+    assert (
+        "that leaves no device. enforcement='frameworks' cannot be had on GPU 0, "
+        in (said)
+    )
+    assert "foo devices. Ask for less" in said
+
+
+async def test_tier_when_no_device_can_have_it_then_it_says_why_of_each() -> None:
+    machine = MixedMachine()
+    placement = machine.asks(num_gpus=0.5, enforcement="mps")
+
+    said = machine.placer.refusal(placement.record)
+
+    assert said == machine.survey(num_gpus=0.5, enforcement="mps")
+    assert said is not None
+    assert "cannot be had: GPU 0 is no NVIDIA device; no daemon. " in said
+
+
+async def test_tier_when_a_whole_device_is_asked_then_any_will_do() -> None:
+    said = MixedMachine().survey(num_gpus=1, enforcement="frameworks")
+
+    assert "it would go to GPU 0" in said
