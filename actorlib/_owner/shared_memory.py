@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from actorlib._core.ids import PREFIX_SIZE
 from actorlib._core.snapshot import ObjectStoreInfo
@@ -22,26 +22,12 @@ from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._owner.worker_session import WorkerSession
 
 _log = logging.getLogger("actorlib")
-
-
-class LiveBlock(NamedTuple):
-    """A block that somebody holds.
-
-    Attributes:
-        block: Its id.
-        nbytes: Its bytes; 0 where its size was never told.
-        since: When it was first held, by ``time.monotonic()``.
-    """
-
-    block: bytes
-    nbytes: int
-    since: float
 
 
 class ObjectStore:
@@ -86,10 +72,14 @@ class ObjectStore:
         live = min(sum(nbytes for nbytes, _ in self._live.values()), used)
         return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
 
-    def live(self) -> Iterator[LiveBlock]:
-        """Walks over the blocks that somebody holds."""
-        for block, (nbytes, since) in self._live.items():
-            yield LiveBlock(block, nbytes, since)
+    def live(self) -> Mapping[bytes, tuple[int, float]]:
+        """The blocks that somebody holds.
+
+        Returns:
+            By block, its bytes, 0 where they were never told, and when it was first
+            held, by ``time.monotonic()``.
+        """
+        return self._live
 
     def touched(self) -> dict[bytes, int]:
         """Says how much each process has touched, by the prefix of what it makes.

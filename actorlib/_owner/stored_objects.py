@@ -6,21 +6,19 @@ All else is looked up when somebody asks, and described for as many as are asked
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, final
 
-from actorlib._core.ids import PREFIX_SIZE, ActorId, maker_of
+from actorlib._core.ids import PREFIX_SIZE, ActorId, ObjectId, maker_of
 from actorlib._core.snapshot import ObjectInfo
 from actorlib._owner.refcount import OWNER, RUNTIME
-from actorlib._owner.shared_memory import LiveBlock
 from actorlib._shm.allocator import whole_pages
 from actorlib._shm.memory import SharedPayload
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import ObjectOrder
@@ -39,26 +37,6 @@ Borrowing = tuple[str, "Collection[CountedId]"]
 """A call, by its name, and what is counted among its arguments."""
 
 
-class WarmMemory(NamedTuple):
-    """What a process has touched and keeps no value in.
-
-    Attributes:
-        maker: How the ids of what it makes begin.
-        nbytes: The bytes.
-    """
-
-    maker: bytes
-    nbytes: int
-
-
-class _Found(NamedTuple):
-    """What may be told of, and by what it is put in order."""
-
-    nbytes: int
-    since: float
-    what: LiveBlock | KeptObject | WarmMemory
-
-
 @final
 class StoredObjects:
     """Lists what one runtime keeps.
@@ -74,28 +52,34 @@ class StoredObjects:
 
     def listed(self, sort: ObjectOrder, limit: int | None) -> list[ObjectInfo]:
         """Lists what is kept, as many as are asked for; see RuntimeEngine."""
-        found = list(self._found())
-        count = len(found) if limit is None else limit
-        if sort == "age":
-            first = heapq.nsmallest(count, found, key=lambda row: row.since)
-        else:
-            first = heapq.nlargest(count, found, key=lambda row: row.nbytes)
+        store, is_by_age = self._table.object_store, sort == "age"
+        blocks = store.live()
+        kept = {one.object_id: one for one in self._table.objects.kept()}
+        warm = _warm(blocks, store.touched())
+        # Bare tuples: there may be 100,000 blocks, and the loop waits meanwhile.
+        order = [
+            (since if is_by_age else -nbytes, block)
+            for block, (nbytes, since) in blocks.items()
+        ]
+        order += [
+            (_NEVER if is_by_age else -(_nbytes_of(one.payload) or 0), one.object_id)
+            for one in kept.values()
+        ]
+        order += [
+            (_NEVER if is_by_age else -nbytes, maker) for maker, nbytes in warm.items()
+        ]
+        first = sorted(order)[:limit]
         if not first:
             return []
         calls = calls_with(islice(self._borrowing(), MOST_CALLS))
-        return [self._described(row.what, calls) for row in first]
-
-    def _found(self) -> Iterator[_Found]:
-        store, live = self._table.object_store, Counter[bytes]()
-        for block in store.live():
-            live[block.block[:PREFIX_SIZE]] += whole_pages(block.nbytes)
-            yield _Found(block.nbytes, block.since, block)
-        for kept in self._table.objects.kept():
-            yield _Found(_nbytes_of(kept.payload) or 0, _NEVER, kept)
-        for maker, touched in store.touched().items():
-            warm = touched - live[maker]
-            if warm > 0:
-                yield _Found(warm, _NEVER, WarmMemory(maker, warm))
+        return [
+            self._block(made, *blocks[made], calls)
+            if made in blocks
+            else self._ref(kept[ObjectId(made)], calls)
+            if made in kept
+            else self._warm(made, warm[made])
+            for _, made in first
+        ]
 
     def _borrowing(self) -> Iterator[Borrowing]:
         """Walks over the calls whose arguments are in this process, oldest first."""
@@ -109,40 +93,44 @@ class StoredObjects:
                 yield record.method(method), borrowed
         yield from self._table.pool.borrowing()
 
-    def _described(
+    def _block(
         self,
-        what: LiveBlock | KeptObject | WarmMemory,
+        block: bytes,
+        nbytes: int,
+        since: float,
         calls: dict[CountedId, list[str]],
     ) -> ObjectInfo:
-        if isinstance(what, WarmMemory):
-            return ObjectInfo(
-                kind="block",
-                state="warm",
-                object_id="",
-                nbytes=what.nbytes,
-                maker=self._title(maker_of(what.maker)),
-            )
-        if isinstance(what, LiveBlock):
-            return ObjectInfo(
-                kind="block",
-                state="live",
-                object_id=what.block.hex(),
-                nbytes=what.nbytes or None,
-                maker=self._title(maker_of(what.block)),
-                holders=self._holders(what.block),
-                arguments_of=tuple(calls.get(what.block, ())),
-                age=max(0.0, self._now - what.since),
-            )
-        payload = what.payload
+        return ObjectInfo(
+            kind="block",
+            state="live",
+            object_id=block.hex(),
+            nbytes=nbytes or None,
+            maker=self._title(maker_of(block)),
+            holders=self._holders(block),
+            arguments_of=tuple(calls.get(block, ())),
+            age=max(0.0, self._now - since),
+        )
+
+    def _ref(self, kept: KeptObject, calls: dict[CountedId, list[str]]) -> ObjectInfo:
+        payload = kept.payload
         return ObjectInfo(
             kind="ref",
-            state="live" if what.is_filled else "pending",
-            object_id=what.object_id.hex(),
+            state="live" if kept.is_filled else "pending",
+            object_id=kept.object_id.hex(),
             nbytes=_nbytes_of(payload),
-            maker=self._title(maker_of(what.object_id)),
-            holders=self._holders(what.object_id),
-            arguments_of=tuple(calls.get(what.object_id, ())),
+            maker=self._title(maker_of(kept.object_id)),
+            holders=self._holders(kept.object_id),
+            arguments_of=tuple(calls.get(kept.object_id, ())),
             block=payload.block.hex() if isinstance(payload, SharedPayload) else "",
+        )
+
+    def _warm(self, maker: bytes, nbytes: int) -> ObjectInfo:
+        return ObjectInfo(
+            kind="block",
+            state="warm",
+            object_id="",
+            nbytes=nbytes,
+            maker=self._title(maker_of(maker)),
         )
 
     def _holders(self, counted: CountedId) -> dict[str, int]:
@@ -184,6 +172,18 @@ def calls_with(calls: Iterable[Borrowing]) -> dict[CountedId, list[str]]:
             if len(named) < MOST_NAMED:
                 named.append(name)
     return found
+
+
+def _warm(
+    blocks: Mapping[bytes, tuple[int, float]], touched: Mapping[bytes, int]
+) -> dict[bytes, int]:
+    """Says how much each process has touched and keeps no value in, by its prefix."""
+    left = dict(touched)
+    for block, (nbytes, _) in blocks.items():
+        maker = block[:PREFIX_SIZE]
+        if maker in left:
+            left[maker] -= whole_pages(nbytes)
+    return {maker: nbytes for maker, nbytes in left.items() if nbytes > 0}
 
 
 def _nbytes_of(payload: Payload | None) -> int | None:
