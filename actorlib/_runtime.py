@@ -598,8 +598,13 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
             once within 5 s if several actors print them, then with how often
             (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
-            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
-            Default: True.
+            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour. If
+            it does not, the program's loggers get no record of theirs. Default: True.
+        log_level: The least level of the log records that actors and functions make, as
+            ``"INFO"`` or a number of ``logging``; records reach the program's own
+            loggers, which have levels too. Inline, those alone count; on Ray it does
+            nothing. Default: None, which is what the program's root logger has when the
+            runtime starts; WARNING if nothing was said.
         grace: Seconds that a busy actor is given to end before it is killed, 0 or more.
             Default: 1.0.
         infeasible: What happens to an actor that asks for what this machine can never

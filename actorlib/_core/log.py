@@ -1,4 +1,4 @@
-"""Warnings of the owner's that belong to no call."""
+"""Warnings of the owner's that belong to no call, and levels of logging."""
 
 from __future__ import annotations
 
@@ -27,3 +27,29 @@ def warn(message: str, *args: object) -> None:
 
 def _warn(message: str, args: tuple[object, ...]) -> None:
     _log.warning(message, *args, stacklevel=3)
+
+
+def checked_level(value: object) -> int:
+    """Gives the number of a level of ``logging`` that was written.
+
+    Raises:
+        TypeError: It is neither a number nor a word.
+        ValueError: There is no such level.
+    """
+    if isinstance(value, str):
+        levels = logging.getLevelNamesMapping()
+        level = levels.get(value, levels.get(value.upper()))
+        if level is None:
+            raise ValueError(
+                f"log_level takes one of {', '.join(map(repr, levels))}, or a number, "
+                f"not {value!r}"
+            )
+        return level
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(
+            f"log_level takes a level of logging, for example 'INFO' or 20, not "
+            f"{value!r} ({type(value).__name__})"
+        )
+    if not 0 <= value < 1 << 31:
+        raise ValueError(f"log_level takes a number of 0 or more, not {value}")
+    return value

@@ -51,6 +51,7 @@ class RuntimeKeywords(TypedDict, total=False):
     preload: Sequence[str] | None
     start_method: Literal["template", "spawn"] | None
     log_to_driver: bool
+    log_level: int | str | None
     grace: float
     infeasible: Literal["fail", "wait"]
     mask_form: Literal["index", "uuid"] | None
@@ -124,8 +125,13 @@ class RuntimeOptions:
             ``ACTORLIB_LOG_TO_DRIVER=0``. Lines that are equal but for digits appear
             once within 5 s if several actors print them, then with how often
             (``ACTORLIB_DEDUP_LOGS=0``: every one). ``ACTORLIB_LOG_PREFIX=0`` leaves out
-            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour.
-            Default: True.
+            whose they are, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour. If
+            it does not, the program's loggers get no record of theirs. Default: True.
+        log_level: The least level of the log records that actors and functions make, as
+            ``"INFO"`` or a number of ``logging``; records reach the program's own
+            loggers, which have levels too. Inline, those alone count; on Ray it does
+            nothing. Default: None, which is what the program's root logger has when the
+            runtime starts; WARNING if nothing was said.
         grace: Seconds that a busy actor is given to end before it is killed, 0 or more.
             Default: 1.0.
         infeasible: What happens to an actor that asks for what this machine can never
@@ -183,6 +189,7 @@ class RuntimeOptions:
     preload: Sequence[str] | None = None
     start_method: Literal["template", "spawn"] | None = None
     log_to_driver: bool = True
+    log_level: int | str | None = None
     grace: float = 1.0
     infeasible: Literal["fail", "wait"] = "fail"
     mask_form: Literal["index", "uuid"] | None = None
@@ -228,6 +235,10 @@ class RuntimeOptions:
                 f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
                 "other: a fresh interpreter imports everything anew"
             )
+        if self.log_level is not None:
+            from actorlib._core.log import checked_level  # noqa: PLC0415  # it loads logging
+
+            object.__setattr__(self, "log_level", checked_level(self.log_level))
         check_seconds("grace", self.grace)
         check_text("namespace", self.namespace, "'training'")
         if self.object_store_memory is not None:

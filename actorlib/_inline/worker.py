@@ -90,6 +90,9 @@ class InlineWorker:
     def rename(self, name: str) -> None:
         """Does nothing: its output has no prefix."""
 
+    def show(self, text: str) -> None:
+        """Does nothing: nobody sends it what it has logged."""
+
     def log_tail(self) -> str:
         """Gives nothing: what it prints is this process's own output."""
         return ""

@@ -41,7 +41,9 @@ from actorlib._owner.shared_memory import ObjectStore, settings_of
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, tear_down
+from actorlib._owner.worker_records import WorkerRecords, program_levels
 from actorlib._owner.worker_requests import WorkerRequests
+from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib._wire.messages import LINK_CALLS, OBSERVE
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
@@ -158,12 +160,19 @@ class ActorTable:
             pool=self.pool,
             clock=self.clock,
             inquiries=self.inquiries,
+            records=WorkerRecords(
+                self.by_id.get,
+                is_shown=style_of(
+                    machine.environ(), is_shown=options.log_to_driver
+                ).is_shown,
+            ),
         )
         self._starter = WorkerStarter(
             self.loop,
             machine,
             grace=options.grace,
             namespace=options.namespace,
+            log_levels=None if machine.is_shared else program_levels(options.log_level),
             registry=self.registry,
             refcount=self.refcount,
             references=self.references,

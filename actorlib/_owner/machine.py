@@ -425,6 +425,8 @@ class WorkerStarter:
         node: Where they run.
         grace: Seconds a busy actor is given to end.
         namespace: Where a worker looks for names if nothing else is said.
+        log_levels: The levels of the program's loggers; None where workers live in this
+            process, and log by themselves.
         registry: Gives the prefixes of ids.
         refcount: Who holds what.
         references: Counts what the first frame lends.
@@ -445,6 +447,7 @@ class WorkerStarter:
         *,
         grace: float,
         namespace: str,
+        log_levels: Mapping[str, int] | None,
         registry: Registry,
         refcount: RefCount,
         references: BorrowedReferences,
@@ -456,6 +459,7 @@ class WorkerStarter:
         self.grace = grace
         self._node = node
         self._namespace = namespace
+        self._log_levels = log_levels
         self._registry = registry
         self._refcount = refcount
         self._references = references
@@ -634,6 +638,7 @@ class WorkerStarter:
             placement_group=None if group is None else dump(group),
             captures_children=group is not None and bool(captures),
             middleware=self.middleware,
+            log_levels=self._log_levels,
         )
 
     def is_memory_short(self) -> bool:

@@ -294,6 +294,9 @@ class MpsWorker:
     def rename(self, name: str) -> None:
         self._process.rename(name)
 
+    def show(self, text: str) -> None:
+        self._process.show(text)
+
     def log_tail(self) -> str:
         return self._process.log_tail()
 

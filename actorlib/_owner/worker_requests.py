@@ -43,6 +43,7 @@ from actorlib._wire.messages import (
     LINK_CALLS,
     LINKED,
     LIST,
+    LOG,
     OBJECT_ANNOUNCE,
     OBJECT_CANCEL,
     OBJECT_GET,
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task import TaskWorker
     from actorlib._owner.task_pool import TaskPool
+    from actorlib._owner.worker_records import WorkerRecords
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
@@ -107,6 +109,7 @@ class WorkerRequests:
         pool: Takes the calls of functions.
         clock: Says which calls' time is over.
         inquiries: Gets what workers answer that were asked.
+        records: Takes log records.
 
     Attributes:
         links: The links between workers.
@@ -130,6 +133,7 @@ class WorkerRequests:
         pool: TaskPool,
         clock: Clock,
         inquiries: Inquiries,
+        records: WorkerRecords,
     ) -> None:
         self._find_actor = find
         self._lists = lists
@@ -163,6 +167,7 @@ class WorkerRequests:
             STUCK: self._warn_stuck,
             RAN: self._note_run,
             LINK_CALLS: self._tell_link_calls,
+            LOG: records.take,
         }
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:

@@ -532,6 +532,10 @@ class TemplateWorker:
         for output in self._outputs:
             output.rename(name)
 
+    def show(self, text: str) -> None:
+        if self._outputs:
+            self._outputs[-1].show(text)
+
     def log_tail(self) -> str:
         return self._outputs[-1].tail if self._outputs else ""
 

@@ -71,6 +71,10 @@ class WorkerProcess(Protocol):
         """Shows what it prints from now on behind another name."""
         ...
 
+    def show(self, text: str) -> None:
+        """Shows lines as if the process had written them to its standard error."""
+        ...
+
     def log_tail(self) -> str:
         """The last lines of its standard error, whole once it is gone."""
         ...

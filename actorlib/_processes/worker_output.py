@@ -79,6 +79,11 @@ class OutputPipe:
             self._read_all()
             self.label = label
 
+    def show(self, text: str) -> None:
+        """Shows lines that did not come through the pipe."""
+        lines = text.encode(errors="backslashreplace").split(b"\n")
+        self._printer.show(self._stream, self.label, self._pid, lines)
+
     @property
     def tail(self) -> str:
         """The last lines, to say why the worker is gone."""

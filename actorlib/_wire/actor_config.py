@@ -54,6 +54,8 @@ class ActorConfig:
         captures_children: Whether actors that it makes go into that group by default.
         middleware: The middlewares that are told of calls; empty for nobody. See
             ``_owner/observing.py``.
+        log_levels: The levels of the program's loggers, by name, the root's by the
+            empty one; or None if what the worker logs is not sent to the owner.
     """
 
     actor_id: ActorId
@@ -83,3 +85,4 @@ class ActorConfig:
     placement_group: bytes | None = None
     captures_children: bool = False
     middleware: bytes = b""
+    log_levels: Mapping[str, int] | None = None

@@ -6,6 +6,7 @@ would add a third to every round trip and a megabyte to every idle actor.
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
 import threading
@@ -158,6 +159,31 @@ class BlockingChannel:
             pass
         finally:
             self._write_lock.release()
+
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait for anybody; says whether it was sent.
+
+        Args:
+            frame: One of a few KiB at the most.
+
+        Raises:
+            OSError: The other side is gone.
+        """
+        # It may be held by this very thread, which runs a destructor.
+        if not self._write_lock.acquire(blocking=False):
+            return False
+        try:
+            poller = select.poll()
+            poller.register(self.sock, select.POLLOUT)
+            # A socket is writable while a good part of its buffer is empty.
+            if not poller.poll(0):
+                return False
+            self._gathered.append(cast("bytes", encode(frame)))
+            self._gathered_size += 1
+            self._write()
+        finally:
+            self._write_lock.release()
+        return True
 
     def close_in_fork(self) -> None:
         """Closes a fork's copy of this end; what its parent has stays as it is."""

@@ -109,6 +109,9 @@ LINK_LOST          down  session, text, error: it has ended, and answers nothing
 LINK_CALLS         both  down: which calls of this worker over links have no answer?
                          up: those: of each the id, parent, actor, method; and
                          how many they are
+LOG                up    level, name of the logger, seconds since the epoch, id, method,
+                         attributes, traceback or None, message: a log record; the id
+                         is that of the call whose code made it, or 0
 =================  ====  ===============================================================
 
 Between two workers, over a link (``peer_socket``):
@@ -202,6 +205,9 @@ OBSERVE: Final = 52
 
 # What somebody asks who looks on.
 LINK_CALLS: Final = 53
+
+# What is told of the code that runs.
+LOG: Final = 54
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""

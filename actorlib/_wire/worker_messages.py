@@ -63,6 +63,7 @@ from actorlib._wire.messages import (
     LINK_OPEN,
     LINKED,
     LIST,
+    LOG,
     OBJECT_ANNOUNCE,
     OBJECT_CANCEL,
     OBJECT_GET,
@@ -100,7 +101,10 @@ _MOST = 1 << 63
 _SESSIONS = 1 << 32
 _PIDS = 1 << 31
 _PAYLOADS = frozenset({bytes, list, SharedPayload})
+_LAST_TIME = 1 << 37
 _LONGEST = 60
+_DEEPEST = 8
+"""How many dicts and tuples stand in one another among attributes, at the most."""
 
 
 class FieldType(NamedTuple):
@@ -318,6 +322,25 @@ def _is_observed(value: Any) -> bool:
     )
 
 
+def _are_attributes(value: Any, depth: int = 0) -> bool:
+    """Whether a value is a dict by texts of plain values, and of such dicts."""
+    return type(value) is dict and all(
+        type(name) is str and _is_plain(item, depth)
+        for name, item in cast("dict[object, object]", value).items()
+    )
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    if type(value) in SCALARS:
+        return True
+    if depth == _DEEPEST:
+        return False
+    if type(value) is tuple:
+        items = cast("tuple[object, ...]", value)
+        return all(_is_plain(item, depth + 1) for item in items)
+    return _are_attributes(value, depth + 1)
+
+
 _HEADER_TESTS: Final[dict[str, Callable[[Any], bool]]] = {
     "batch": _is_batch,
     "deadline": _is_deadline,
@@ -372,6 +395,7 @@ _HEADERS = FieldType(
 _NAMES: Final[dict[str, Any]] = {
     "_PAYLOADS": _PAYLOADS,
     "_SCALARS": SCALARS,
+    "_are_attributes": _are_attributes,
     "_are_calls": _are_calls,
     "_are_link_calls": _are_link_calls,
     "_are_loans": _are_loans,
@@ -541,6 +565,21 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "ended": _TIME,
         "status": _one_of("how a run ends", "ok", "error", "cancelled"),
         "error": _TEXT,
+    },
+    LOG: {
+        "level": _COUNT,
+        "name": _TEXT,
+        "created": FieldType(
+            "a time of some thousand years after 1970",
+            f"_is_real(value, 0) and value < {_LAST_TIME}",
+        ),
+        "call": _RUNS_IF_ANY,
+        "method": _TEXT,
+        "attributes": FieldType("attributes of a record", "_are_attributes(value)"),
+        "traceback": FieldType(
+            "a text, or None", "value is None or type(value) is str"
+        ),
+        "message": _TEXT,
     },
 }
 """The frames that rise, by kind: their fields in order, behind the kind itself."""

@@ -41,6 +41,7 @@ PARTS = (
     "actorlib._worker.framework_limits",
     "actorlib._worker.generator_runner",
     "actorlib._worker.incoming_links",
+    "actorlib._worker.log_records",
     "actorlib._worker.objects",
     "actorlib._worker.outgoing_links",
     "actorlib._worker.pending",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import socket
@@ -131,7 +132,26 @@ class _Wakeup:
         self._there.close()
 
 
+class _Collecting:
+    """Knows whether Python collects garbage, which may be in the midst of a write.
+
+    What it runs then, as asyncio's report of a task whose error nobody has seen, may
+    log, and must not write between two pieces of a frame.
+    """
+
+    def __init__(self) -> None:
+        self.is_under_way = False
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: object) -> None:
+        self.is_under_way = phase == "start"
+
+
 _log = logging.getLogger("actorlib")
+_MOST_UNSENT = 256 * 1024
+"""Bytes that wait in this process, above which nothing more is offered."""
+_MOST_OFFERED = 1000
+"""Frames on their way from other threads, likewise."""
 
 
 class AsyncOwnerClient(OwnerClient):
@@ -173,6 +193,8 @@ class AsyncOwnerClient(OwnerClient):
         self._deferred: deque[Callable[[], object]] = deque()
         self._is_scheduled = False
         self._is_running_deferred = False
+        self._offered = 0
+        self._collecting: _Collecting | None = None
 
     def begin(self) -> None:
         """Says that this thread runs the loop, and takes the turn for it."""
@@ -268,6 +290,34 @@ class AsyncOwnerClient(OwnerClient):
                 self._give_turn()
         else:
             self.later(partial(self._send, frame))
+
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait; see WorkerEngine."""
+        channel = self.channel
+        if self._is_in_fork or not channel.is_open or self.loop.is_closed():
+            raise EOFError("the pipe is closed, or that of the parent of this process")
+        if channel.unsent > _MOST_UNSENT or self._offered >= _MOST_OFFERED:
+            return False
+        if self._collecting is None:
+            self._collecting = _Collecting()
+        if not self._collecting.is_under_way:
+            is_loops = threading.get_ident() == self.reader.thread
+            if is_loops and not self.reader.is_blocked:
+                channel.send_now(frame)
+                return True
+            if self._try_turn():
+                try:
+                    channel.send_now(frame)
+                finally:
+                    self._give_turn()
+                return True
+        self._offered += 1
+        self.later(partial(self._send_offered, frame))
+        return True
+
+    def _send_offered(self, frame: Frame) -> None:
+        self._offered -= 1
+        self._send(frame)
 
     def _send(self, frame: Frame) -> None:
         if self.reader.is_blocked:

@@ -290,6 +290,10 @@ class OwnerClient(ABC):
             self.observer.begin()
 
     @abstractmethod
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait; see WorkerEngine."""
+
+    @abstractmethod
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until the ref is done."""
 

@@ -60,6 +60,21 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         """Sends a frame to the owner, from any thread."""
         ...
 
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait, from any thread and in destructors.
+
+        Args:
+            frame: One without loans, of a few KiB at the most.
+
+        Returns:
+            False if it was not sent, as there is no room now.
+
+        Raises:
+            EOFError: Nothing can be sent any more.
+            OSError: Likewise.
+        """
+        ...
+
     def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
         """Sends a frame that the owner answers."""
         ...

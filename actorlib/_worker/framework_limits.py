@@ -2,11 +2,7 @@
 
 The owner says the limits (``_enforcement/frameworks.py``); only a worker that holds a
 part of a device comes here. A framework that is imported already, by a preload, is told
-at once; the others when they have been imported, by a finder that stands first in
-``sys.meta_path`` until that is done. It looks for a module as everybody does, and lends
-it a loader that goes on with ours. If an import fails it is there for the next one; a
-finder that somebody puts in front of it, and that finds a framework without asking
-those behind, goes past it.
+at once; the others when they have been imported (``import_hook``).
 
 Being told costs no device: PyTorch keeps the call until CUDA comes up, and TensorFlow
 is told when its context does. A worker that never uses a device never initialises it,
@@ -18,18 +14,17 @@ A framework that does not take its limit works on without one, and the log says 
 
 from __future__ import annotations
 
-import sys
 import threading
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
+from actorlib._worker.import_hook import when_imported
 
-    Tell = Callable[[ModuleType], None]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actorlib._worker.import_hook import Tell
 
 
 def limit_frameworks(limits: Mapping[str, float]) -> None:
@@ -46,80 +41,7 @@ def limit_frameworks(limits: Mapping[str, float]) -> None:
             telling[framework] = partial(_tell_torch, part=part, fraction=limit)
         else:
             telling[framework] = partial(_tell_tensorflow, megabytes=int(limit))
-    for framework, tell in list(telling.items()):
-        module = sys.modules.get(framework)
-        if module is not None:
-            del telling[framework]
-            tell(module)
-    if telling:
-        sys.meta_path.insert(0, cast("Any", _FrameworkFinder(telling)))
-
-
-class _FrameworkFinder:
-    """Finds frameworks as others do, and has each told once it is imported.
-
-    Args:
-        telling: How, by the name of the module; each is taken out when it is done.
-    """
-
-    def __init__(self, telling: dict[str, Tell]) -> None:
-        self._telling = telling
-
-    def find_spec(
-        self, name: str, path: object = None, target: object = None
-    ) -> ModuleSpec | None:
-        """Finds a framework that has not been told; see importlib."""
-        if name not in self._telling:
-            return None
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec: ModuleSpec | None = find(name, path, target)
-            if spec is None:
-                continue
-            if hasattr(spec.loader, "exec_module"):
-                done = partial(self._imported, name)
-                spec.loader = cast("Any", _TellingLoader(spec.loader, done))
-            return spec
-        return None
-
-    def _imported(self, name: str, module: ModuleType) -> None:
-        tell = self._telling.pop(name, None)
-        if not self._telling:
-            with suppress(ValueError):  # somebody has taken it out
-                sys.meta_path.remove(cast("Any", self))
-        if tell is not None:
-            tell(module)
-
-
-class _TellingLoader:
-    """Loads a module by its own loader, and tells when it is loaded.
-
-    Args:
-        loader: Its own loader, which is there again before its code runs.
-        done: Told of the module.
-    """
-
-    def __init__(self, loader: Any, done: Callable[[ModuleType], None]) -> None:
-        self._loader = loader
-        self._done = done
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Makes the module; see importlib."""
-        create = getattr(self._loader, "create_module", None)
-        return None if create is None else create(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Runs the module's code; see importlib."""
-        module.__loader__ = self._loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._loader
-        self._loader.exec_module(module)
-        self._done(module)
+    when_imported(telling)
 
 
 def _tell_torch(torch: Any, part: str, fraction: float) -> None:

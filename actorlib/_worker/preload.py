@@ -135,12 +135,20 @@ def rest() -> list[Callable[[], object]]:
         "actorlib._worker.threaded_executor",
         "uvloop",
     )
-    return [*(partial(_load, name) for name in modules), _load_names, collect_garbage]
+    loads = (partial(_load, name) for name in modules)
+    return [*loads, _load_names, _send_log_records, collect_garbage]
 
 
 def _load(name: str) -> None:
     with contextlib.suppress(ImportError):  # the worker that needs it says why
         importlib.import_module(name)
+
+
+def _send_log_records() -> None:
+    """Has what forks log sent to the owner: none of them does that itself."""
+    from actorlib._worker.log_records import send_records  # noqa: PLC0415  # it loads logging
+
+    send_records({})
 
 
 def _load_names() -> None:

@@ -68,6 +68,12 @@ class SerialOwnerClient(OwnerClient):
         else:
             self.post(frame)
 
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait; see WorkerEngine."""
+        if self._is_in_fork:
+            raise EOFError("the pipe is that of the parent of this process")
+        return self.pipe.offer(frame)
+
     def return_borrowed_soon(self) -> None:
         """Gives references back now, or when the pipe is free; see OwnerClient.
 

@@ -198,4 +198,4 @@ def use_tensorflow() -> list[str]:
 
 def finders() -> int:
     """How many finders of ours are waiting."""
-    return sum("framework_limits" in type(one).__module__ for one in sys.meta_path)
+    return sum("import_hook" in type(one).__module__ for one in sys.meta_path)

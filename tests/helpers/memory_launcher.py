@@ -19,6 +19,7 @@ import itertools
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager, suppress
@@ -98,6 +99,10 @@ class MemoryWorker:
 
     def rename(self, name: str) -> None:
         """Nothing: what it prints stands for itself."""
+
+    def show(self, text: str) -> None:
+        """Prints it, as what it prints is printed."""
+        sys.stderr.write(f"{text}\n")
 
     def log_tail(self) -> str:
         """Nothing: what it prints is printed by this process."""

@@ -62,6 +62,7 @@ class ScriptedWorker:
         frames: What has come, in order.
         config: What START has told it; there from then on.
         sharing: Shared memory as the owner has told it of.
+        shown: What was shown as its output.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class ScriptedWorker:
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._theirs = socket.socketpair()
         self.frames: list[Frame] = []
+        self.shown: list[str] = []
         self.config: ActorConfig
         self.sharing = SegmentSharing(SharedMemory())
         self.error: Exception | None = None
@@ -120,6 +122,10 @@ class ScriptedWorker:
 
     def identify(self, pid: int) -> None:
         """Nothing: it is known from the start."""
+
+    def show(self, text: str) -> None:
+        """Keeps what is shown of it."""
+        self.shown.append(text)
 
     def log_tail(self) -> str:
         """Nothing: it prints nothing."""

@@ -204,6 +204,12 @@ _BY_TEXT: dict[str, st.SearchStrategy[Any]] = {
     "namespace": st.none() | st.just("default"),
     "verb": st.sampled_from(["find", "infos", "ready", "remove", "reserve"]),
     "seconds": st.sampled_from([0, 1e-6, 1.0, 1e300]),
+    "created": st.sampled_from([0, 1.5e9, 2**37]),
+    "level": st.sampled_from([0, 10, 30, 2**62]),
+    "attributes": st.sampled_from(
+        [{}, {"lineno": "1", "user": ({"a": None},)}, {"msg": {"a": 1}, "_name": ""}]
+    ),
+    "traceback": st.none() | _TEXTS,
     "deadline": st.none() | _DEADLINES,
     "calls": st.none() | st.lists(_RUNNING, max_size=2).map(tuple),
     "methods": st.lists(_TEXTS, max_size=2).map(tuple),

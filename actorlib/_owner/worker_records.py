@@ -1,0 +1,207 @@
+"""Gives the log records of workers to the program's own loggers.
+
+A record gets here as plain values (``LOG``), and becomes one of this process again,
+made by the program's own factory. It goes to the logger of its name, whose levels,
+filters and handlers see to it as if the program had logged it. What it has besides:
+``actor`` (the class, or the function), ``actor_id``, ``actor_name``, ``pid``,
+``method`` and ``request_id`` (the id of the call; None outside of calls), each unless
+the user's code gave it another meaning by ``extra=``.
+
+Where the program has no handler at all, Python writes warnings to standard error. So is
+it here, as a line of the actor's own output, with what says whose it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, cast, final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._core.ids import ActorId
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.worker_session import WorkerSession
+
+_MOST_LEVELS = 1000
+_MOST_LOGGERS = 10_000
+_STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
+    "message",
+    "asctime",
+    "taskName",
+}
+_KINDS: Mapping[str, type] = {
+    "funcName": str,
+    "lineno": int,
+    "pathname": str,
+    "stack_info": str,
+    "taskName": str,
+    "thread": int,
+    "threadName": str,
+}
+"""What a worker may say of the standard attributes, and which type that has."""
+
+
+def program_levels(log_level: int | str | None) -> dict[str, int]:
+    """Gives the levels that the program's loggers have now, for its workers.
+
+    Args:
+        log_level: The number of the level that the root logger of workers has instead,
+            or None.
+
+    Returns:
+        Levels by the name of the logger; the root's has the empty name, and is left out
+        where it is Python's default.
+    """
+    root = logging.getLogger()
+    levels: dict[str, int] = {}
+    of_root = log_level if isinstance(log_level, int) else root.level
+    if of_root != logging.WARNING:
+        levels[""] = of_root
+    for name, logger in list(root.manager.loggerDict.items())[:_MOST_LEVELS]:
+        if isinstance(logger, logging.Logger) and logger.level != logging.NOTSET:
+            levels[name] = logger.level
+    return levels
+
+
+@final
+class WorkerRecords:
+    """Takes the log records of all workers of a runtime.
+
+    Args:
+        find: Finds the supervisor of an actor; None if there is none by that id.
+        is_shown: Whether the program's loggers get them.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[ActorId], ActorSupervisor | None],
+        *,
+        is_shown: bool,
+    ) -> None:
+        self._find = find
+        self._is_shown = is_shown
+        self._made = 0
+
+    def take(
+        self,
+        session: WorkerSession,
+        level: int,
+        name: str,
+        seconds: float,
+        call: int,
+        method: str,
+        attributes: Mapping[str, object],
+        traceback: str | None,
+        message: str,
+    ) -> None:
+        """Takes a record; see ``LOG``."""
+        supervisor = self._find(session.actor)
+        if supervisor is None:
+            return
+        record = supervisor.record
+        request = f"{session.prefix.hex()}{call:016x}" if call else None
+        logger = self._logger_of(name)
+        if not self._is_shown or not logger.isEnabledFor(level):
+            return
+        values = _whose(record, method, request)
+        values.update(_attributes(attributes, record.label))
+        values.update(_of_time(seconds))
+        values.update(
+            name=name or "root",
+            levelno=level,
+            levelname=logging.getLevelName(level),
+            exc_text=traceback,
+            process=record.pid,
+        )
+        event = attributes.get("msg")
+        if isinstance(event, dict) and "_name" in attributes:
+            # An event of structlog's, whose formatter asks for these.
+            values.update(msg=_lists(cast("object", event)), _logger=logger)
+        else:
+            values["msg"] = message
+        # The context of this callback is that of whoever made the actor.
+        with suppress(Exception):  # a filter of the user's may raise
+            Context().run(_hand_over, logger, values, record)
+
+    def _logger_of(self, name: str) -> logging.Logger:
+        """Gives the logger of a name; of one too many, the one above it.
+
+        Loggers live as long as the program, and a worker may make up any names.
+        """
+        known = logging.getLogger().manager.loggerDict
+        while name and name not in known and self._made >= _MOST_LOGGERS:
+            name = name.rpartition(".")[0]
+        if name and name not in known:
+            self._made += 1
+        return logging.getLogger(name or None)
+
+
+def _hand_over(
+    logger: logging.Logger, values: dict[str, Any], actor: ActorRecord
+) -> None:
+    made = logging.makeLogRecord(values)
+    if logger.hasHandlers():
+        logger.handle(made)
+        return
+    last = logging.lastResort
+    if last is None or made.levelno < last.level or actor.process is None:
+        return
+    if not logger.disabled and logger.filter(made):
+        actor.process.show(last.format(made))
+
+
+def _whose(record: ActorRecord, method: str, request: str | None) -> dict[str, Any]:
+    is_actor = record.is_actor
+    return {
+        "actor": record.called.class_name,
+        "actor_id": record.id.hex() if is_actor else None,
+        "actor_name": record.options.name if is_actor else None,
+        "pid": record.pid,
+        "method": method or None,
+        "request_id": request,
+        "processName": record.label,
+    }
+
+
+def _attributes(attributes: Mapping[str, object], label: str) -> dict[str, Any]:
+    """What a worker says of its record, as far as that is its to say."""
+    path = attributes.get("pathname")
+    path = path if isinstance(path, str) else ""
+    name = os.path.basename(path)  # noqa: PTH119  # no pathlib in the owner
+    made: dict[str, Any] = {
+        "processName": label,
+        "filename": name,
+        "module": os.path.splitext(name)[0],  # noqa: PTH122  # likewise
+    }
+    for key, value in attributes.items():
+        kind = _KINDS.get(key)
+        if kind is not None:
+            if type(value) is kind:
+                made[key] = value
+        elif key not in _STANDARD:
+            made[key] = _lists(value)
+    return made
+
+
+def _lists(value: object) -> object:
+    """Gives a value as the user had it: sequences cross as tuples."""
+    if isinstance(value, tuple):
+        return [_lists(item) for item in cast("tuple[object, ...]", value)]
+    if isinstance(value, dict):
+        items = cast("dict[str, object]", value).items()
+        return {name: _lists(item) for name, item in items}
+    return value
+
+
+def _of_time(seconds: float) -> dict[str, float]:
+    here = logging.LogRecord("", 0, "", 0, "", (), None)
+    return {
+        "created": seconds,
+        "msecs": float(int((seconds % 1) * 1000)),
+        "relativeCreated": here.relativeCreated - (here.created - seconds) * 1000,
+    }
