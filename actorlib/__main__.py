@@ -80,6 +80,7 @@ def _parser() -> RecordedParser:
         _top,
         _calls,
         _objects,
+        _metrics,
         _explain,
         _kill,
         _stack,
@@ -321,6 +322,26 @@ def _run_objects(asked: argparse.Namespace) -> int:
     return objects.show(
         as_json=asked.json, sort=asked.sort, limit=asked.n, pid=asked.pid
     )
+
+
+def _metrics(add: Add) -> None:
+    parser = add(
+        "metrics",
+        help="print the metrics of a runtime, as Prometheus reads them",
+        description="Prints the metrics of a runtime in Prometheus' text format: calls "
+        "and their times, actors, devices, restarts, shared memory. The program has to "
+        "count them: actorlib.init(middleware=[actorlib.observe.prometheus()]).",
+        epilog="example: actorlib metrics --pid 812",
+    )
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.set_defaults(run=_run_metrics)
+
+
+def _run_metrics(asked: argparse.Namespace) -> int:
+    from actorlib._cli import metrics  # noqa: PLC0415  # likewise
+
+    return metrics.show(as_json=asked.json, pid=asked.pid)
 
 
 def _explain(add: Add) -> None:

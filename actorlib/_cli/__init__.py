@@ -22,6 +22,7 @@ In reading order:
 * ``terminal``: takes a terminal over, and gives it back whatever happens.
 * ``calls``: shows the calls under way in one of them.
 * ``objects``: shows what the object store of one of them holds, and who that is for.
+* ``metrics``: prints the metrics of one of them.
 * ``one_actor``: explains where an actor is, or ends it.
 * ``stack``: shows where the threads of an actor, or of the program, stand.
 * ``web``: shows one of them on a page for a browser.

@@ -488,6 +488,11 @@ class RuntimeEngine(Engine, Protocol):
         """
         ...
 
+    @property
+    def middlewares(self) -> tuple[Middleware, ...]:
+        """Those that are told of calls; from any thread."""
+        ...
+
     def remove_middleware(self, middleware: Middleware) -> None:
         """Tells a middleware, and its copies, of no further calls; from any thread.
 

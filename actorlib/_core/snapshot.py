@@ -43,6 +43,7 @@ class ActorInfo:
         awaits_arguments: Whether it is pending as an argument has no value yet.
         device_memory: Bytes that its processes had of each device that it shares when
             NVML was asked last, by the id of the device; empty where nobody watches.
+        created_at: When it was made, in seconds since the epoch; None on Ray.
         started_at: When it was ready for calls for the first time, in seconds since
             the epoch; None until then. A restart does not change it.
         ended_at: When it was dead for good; None until then.
@@ -70,6 +71,7 @@ class ActorInfo:
     is_detached: bool = False
     placement_group: str | None = None
     awaits_arguments: bool = False
+    created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
     repr_name: str = ""

@@ -247,10 +247,27 @@ def _actor(options: Options) -> ActorId:
     raise ValueError(f"actor takes the id of an actor in hex, not {said!r}")
 
 
+def _metrics(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """The metrics, as text for Prometheus; with ``rows`` as values."""
+    has_rows = _flag(options, "rows")
+    _refuse_others(options)
+    name = "rows" if has_rows else "text"
+    for middleware in engine.middlewares:
+        write = getattr(middleware, name, None)
+        if callable(write):
+            return Asked(engine.snapshot, write)
+    raise ValueError(
+        "this runtime counts nothing: give it metrics, by actorlib.init(middleware="
+        "[actorlib.observe.prometheus()]) or runtime.add_middleware(...); it takes "
+        "pip install 'actorlib[metrics]'"
+    )
+
+
 ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
     "calls": _calls,
     "explain": _explain,
     "kill": _kill,
+    "metrics": _metrics,
     "objects": _objects,
     "stack": _stack,
     "status": _status,

@@ -74,6 +74,7 @@ class ActorRecord:
         was_evicted: Whether it was ended as its placement group was removed.
         overuse: What it had more of a device than it was granted, if its process was
             ended for that.
+        created_at: When it was made, in seconds since the epoch.
         started_at: When it was ready for the first time, in seconds since the epoch.
         ended_at: When it was dead.
     """
@@ -90,6 +91,7 @@ class ActorRecord:
     exit: Exit | None = None
     was_evicted: bool = False
     overuse: Overuse | None = None
+    created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -215,6 +216,7 @@ class ActorTable:
             options=options,
             is_actor=is_actor,
             is_nested=is_nested,
+            created_at=time.time(),
         )
         self.registry.add(record)
         if options.name is not None:

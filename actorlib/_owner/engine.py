@@ -396,6 +396,11 @@ class LocalEngine(ABC):
             self.at_end(self._observation.close)
         self._observation.add(middleware, in_workers=in_workers)
 
+    @property
+    def middlewares(self) -> tuple[Middleware, ...]:
+        """Those that are told of calls; see RuntimeEngine."""
+        return () if self._observation is None else self._observation.middlewares
+
     def remove_middleware(self, middleware: Middleware) -> None:
         """Tells a middleware of no further calls; see RuntimeEngine."""
         if self._observation is None:

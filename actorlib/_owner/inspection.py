@@ -238,6 +238,7 @@ class Inspector:
             is_detached=options.is_detached,
             placement_group=options.group.id.hex() if options.group else None,
             awaits_arguments=supervisor.waits_for_arguments,
+            created_at=record.created_at,
             started_at=record.started_at,
             ended_at=record.ended_at,
             repr_name=record.called.own,

@@ -39,6 +39,11 @@ class Observation:
         self._told = Middlewares((), self._failed)
         self._calls = ObservedCalls(engine, itertools.count(1), b"", lambda: self._told)
 
+    @property
+    def middlewares(self) -> tuple[Middleware, ...]:
+        """Those that are told of calls now."""
+        return self._told.each
+
     def add(self, middleware: Middleware, *, in_workers: bool) -> None:
         """Tells a middleware of calls from now on.
 

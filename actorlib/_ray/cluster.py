@@ -225,6 +225,11 @@ class OwnerEngine(RayEngine):
         del middleware, in_workers
         raise UnsupportedOptionError(f"add_middleware(): {_UNOBSERVED}")
 
+    @property
+    def middlewares(self) -> tuple[Middleware, ...]:
+        """None; see RuntimeEngine."""
+        return ()
+
     def remove_middleware(self, middleware: Middleware) -> None:
         """Refuses: none was added; see RuntimeEngine."""
         raise ValueError(

@@ -1,0 +1,31 @@
+"""Prints the metrics of a runtime: ``actorlib metrics``."""
+
+from __future__ import annotations
+
+import json
+
+from actorlib._cli.pages import console
+from actorlib._door.client import ask_loop, the_runtime
+
+
+def show(*, as_json: bool, pid: int | None = None) -> int:
+    """Prints the metrics in Prometheus' text format, or as one JSON document.
+
+    The document has a list of metrics, each with its ``name``, ``type``, ``help`` and
+    ``samples``: ``{"name", "labels", "value"}``.
+
+    Args:
+        as_json: Whether to print the document.
+        pid: The process of the runtime, if there are several.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        RuntimeNotFoundError: There is no such runtime.
+        RuntimeUnreachableError: It does not answer.
+        ValueError: It counts nothing.
+    """
+    told = ask_loop(the_runtime(pid), "metrics", rows=as_json)
+    console().out(json.dumps(told, indent=2) if as_json else told, end="")
+    return 0

@@ -1,0 +1,377 @@
+"""Metrics of a runtime in Prometheus' data model; see ``prometheus``.
+
+What runs is counted as workers tell of it: a dict is looked up, and a few numbers go
+up. All else is read from a snapshot when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from actorlib._core.engine import find_engine
+from actorlib._core.snapshot import STATES, ObjectStoreInfo, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from prometheus_client.metrics_core import Metric
+
+    from actorlib._core.middleware import ObservedCall, Outcome, Run
+    from actorlib._core.snapshot import ActorInfo
+
+_CALLS: Final = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+_PLACEMENTS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_MOST_METHODS: Final = 500
+_NOTHING: Final = Snapshot(
+    total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
+)
+_OTHER: Final = ("(other)", "(other)")
+"""The labels of methods beyond so many."""
+
+
+class Histogram:
+    """Counts durations by buckets.
+
+    Args:
+        bounds: The upper bounds of the buckets, in seconds.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._total = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Counts one; less than none is none."""
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._total += max(seconds, 0.0)
+
+    def buckets(self) -> tuple[list[tuple[str, float]], float]:
+        """The buckets, each with all that is below its bound, and the sum."""
+        found: list[tuple[str, float]] = []
+        below = 0
+        bounds = [*map(str, map(float, self._bounds)), "+Inf"]
+        for bound, count in zip(bounds, list(self._counts), strict=True):
+            below += count
+            found.append((bound, below))
+        return found, self._total
+
+
+class MethodFigures:
+    """What is known of the calls of one method of a class, or of one function.
+
+    Attributes:
+        outcomes: How many ended how.
+        queue: For how long they waited.
+        run: For how long they ran.
+    """
+
+    __slots__ = ("outcomes", "queue", "run")
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.queue = Histogram(_CALLS)
+        self.run = Histogram(_CALLS)
+
+
+class Lives:
+    """What is counted of actors over all their lives, as snapshots tell of them.
+
+    Attributes:
+        placement: How long actors took from being made to being ready.
+    """
+
+    def __init__(self) -> None:
+        self.placement: dict[str, Histogram] = {}
+        self._restarts: dict[str, tuple[str, int]] = {}
+        self._forgotten: Counter[str] = Counter()
+        self._placed: set[str] = set()
+
+    def look(self, actors: Iterable[ActorInfo]) -> None:
+        """Takes note of all actors that there are."""
+        restarts: dict[str, tuple[str, int]] = {}
+        placed: set[str] = set()
+        for actor in actors:
+            restarts[actor.actor_id] = actor.class_name, actor.restarts
+            began, ready = actor.created_at, actor.started_at
+            if began is None or ready is None:
+                continue
+            placed.add(actor.actor_id)
+            if actor.actor_id not in self._placed:
+                known = self.placement.get(actor.class_name)
+                if known is None:
+                    known = self.placement[actor.class_name] = Histogram(_PLACEMENTS)
+                known.add(ready - began)
+        for actor_id, (class_name, count) in self._restarts.items():
+            if actor_id not in restarts:
+                self._forgotten[class_name] += count
+        self._restarts, self._placed = restarts, placed
+
+    def restarts(self) -> Counter[str]:
+        """How often actors were started anew, by their class."""
+        found = Counter(self._forgotten)
+        for class_name, count in self._restarts.values():
+            found[class_name] += count
+        return found
+
+
+@final
+class Metrics(Collector):
+    """A middleware that counts, and a collector of Prometheus'; see ``prometheus``."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._methods: dict[tuple[str, str], MethodFigures] = {}
+        self._lives = Lives()
+        registry.register(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("metrics are counted in the program, and are not sent")
+
+    # The middleware.
+
+    def before(self, call: ObservedCall) -> None:
+        """Takes no note of a call that begins; see Middleware."""
+
+    def after(self, call: ObservedCall, token: None, outcome: Outcome) -> None:
+        """Counts a call that never ran, or not to its end; see Middleware."""
+        del token
+        if not outcome.runs:
+            self._of(call.class_name, call.method).outcomes[outcome.status] += 1
+
+    def ran(self, run: Run) -> None:
+        """Counts a run; see RunListener."""
+        figures = self._methods.get((run.class_name, run.method))
+        if figures is None:
+            figures = self._of(run.class_name, run.method)
+        figures.outcomes[run.status] += 1
+        figures.queue.add(run.began - run.made)
+        figures.run.add(run.ended - run.began)
+
+    def _of(self, class_name: str, method: str) -> MethodFigures:
+        key = class_name, method
+        if key not in self._methods and len(self._methods) >= _MOST_METHODS:
+            key = _OTHER  # names that a program makes up are no labels
+        return self._methods.setdefault(key, MethodFigures())
+
+    # The collector.
+
+    def describe(self) -> list[Metric]:
+        """Names all, so that a registry has them once; it does not scrape for that."""
+        return list(self.families(_NOTHING))
+
+    def collect(self) -> Iterator[Metric]:
+        """Reads what there is, and gives it to who scrapes.
+
+        From another thread than that of the runtime's loop, it waits for the loop.
+        """
+        engine: Any = find_engine()
+        snapshot = None
+        if hasattr(engine, "snapshot") and not engine.is_closed:
+            snapshot = engine.snapshot()
+        yield from self.families(snapshot)
+
+    def text(self, snapshot: Snapshot) -> str:
+        """Writes the metrics down in Prometheus' text format.
+
+        Args:
+            snapshot: The state of the runtime.
+        """
+        registry = CollectorRegistry()
+        registry.register(_Once(self, snapshot))
+        return generate_latest(registry).decode()
+
+    def rows(self, snapshot: Snapshot) -> list[dict[str, Any]]:
+        """Writes the metrics down as plain values.
+
+        Args:
+            snapshot: The state of the runtime.
+        """
+        return [
+            {
+                "name": metric.name,
+                "type": metric.type,
+                "help": metric.documentation,
+                "samples": [
+                    {"name": s.name, "labels": dict(s.labels), "value": s.value}
+                    for s in metric.samples
+                ],
+            }
+            for metric in self.families(snapshot)
+        ]
+
+    def families(self, snapshot: Snapshot | None) -> Iterator[Metric]:
+        """Gives the metrics.
+
+        Args:
+            snapshot: The state of the runtime; None where none runs.
+        """
+        yield from self._calls()
+        if snapshot is not None:
+            self._lives.look(snapshot.actors)
+            yield from _actors(snapshot)
+            yield from _machine(snapshot)
+        yield from self._over_lives()
+
+    def _calls(self) -> Iterator[Metric]:
+        labels = ["actor_class", "method"]
+        calls = CounterMetricFamily(
+            "actorlib_calls",
+            "Calls by how they ended; one that ran again after an error counts again.",
+            labels=[*labels, "outcome"],
+        )
+        queue = HistogramMetricFamily(
+            "actorlib_call_queue_seconds",
+            "How long calls waited from being made until their code ran.",
+            labels=labels,
+        )
+        run = HistogramMetricFamily(
+            "actorlib_call_run_seconds",
+            "How long the code of calls ran.",
+            labels=labels,
+        )
+        for key, figures in sorted(self._methods.copy().items()):
+            for outcome, count in sorted(figures.outcomes.copy().items()):
+                calls.add_metric([*key, outcome], count)
+            if figures.outcomes:
+                queue.add_metric(key, *figures.queue.buckets())
+                run.add_metric(key, *figures.run.buckets())
+        yield from (calls, queue, run)
+
+    def _over_lives(self) -> Iterator[Metric]:
+        restarts = CounterMetricFamily(
+            "actorlib_restarts",
+            "How often actors were started anew.",
+            labels=["actor_class"],
+        )
+        for class_name, count in sorted(self._lives.restarts().items()):
+            restarts.add_metric([class_name], count)
+        placement = HistogramMetricFamily(
+            "actorlib_placement_seconds",
+            "How long actors took from being made to being ready for calls.",
+            labels=["actor_class"],
+        )
+        for class_name, histogram in sorted(self._lives.placement.items()):
+            placement.add_metric([class_name], *histogram.buckets())
+        yield from (restarts, placement)
+
+
+class _Once(Collector):
+    """Collects from a snapshot that was taken before."""
+
+    def __init__(self, metrics: Metrics, snapshot: Snapshot) -> None:
+        self._metrics = metrics
+        self._snapshot = snapshot
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        return self._metrics.families(self._snapshot)
+
+
+def _actors(snapshot: Snapshot) -> Iterator[Metric]:
+    states = Counter(actor.state for actor in snapshot.actors)
+    yield _gauge(
+        "actorlib_actors",
+        "Actors by state; of the dead those that are still listed.",
+        ["state"],
+        {(state,): float(states[state]) for state in STATES},
+    )
+    pending: Counter[tuple[str, ...]] = Counter()
+    memory: Counter[tuple[str, ...]] = Counter()
+    for actor in snapshot.actors:
+        if actor.state != "dead":
+            pending[actor.class_name,] += actor.pending_calls
+            memory[actor.class_name,] += actor.host_memory or 0
+    yield _gauge(
+        "actorlib_pending_calls",
+        "Calls of actors without an answer.",
+        ["actor_class"],
+        pending,
+    )
+    yield _gauge(
+        "actorlib_host_memory_bytes",
+        "Memory resident in the processes of actors that ask for memory.",
+        ["actor_class"],
+        {key: value for key, value in memory.items() if value},
+    )
+    yield _gauge(
+        "actorlib_waiting",
+        "Actors, calls of functions and placement groups that wait for resources.",
+        [],
+        {(): len(snapshot.waiting)},
+    )
+
+
+def _machine(snapshot: Snapshot) -> Iterator[Metric]:
+    for name, what, amounts in (
+        ("resources", "that may be granted", snapshot.total),
+        ("resources_available", "that nobody holds", snapshot.available),
+    ):
+        yield _gauge(
+            f"actorlib_{name}",
+            f"Resources {what}; memory in bytes.",
+            ["resource"],
+            {(resource,): amount for resource, amount in amounts.items()},
+        )
+    kinds = {device.device: device.kind for device in snapshot.devices}
+    used: Counter[tuple[str, ...]] = Counter()
+    for actor in snapshot.actors:
+        for device, nbytes in actor.device_memory.items():
+            used[kinds.get(device, ""), device] += nbytes
+    yield _gauge(
+        "actorlib_device_share",
+        "The part of a device that is granted, from 0 to 1.",
+        ["kind", "device"],
+        {(d.kind, d.device): 1.0 - d.available for d in snapshot.devices},
+    )
+    yield _gauge(
+        "actorlib_device_memory_bytes",
+        "Memory of a device that actors which share it had at the last look.",
+        ["kind", "device"],
+        used,
+    )
+    yield _gauge(
+        "actorlib_device_memory_limit_bytes",
+        "Memory of a device.",
+        ["kind", "device"],
+        {(d.kind, d.device): d.nbytes for d in snapshot.devices if d.nbytes},
+    )
+    store = snapshot.object_store
+    yield _gauge(
+        "actorlib_object_store_bytes",
+        "Shared memory: of values that somebody holds, and kept for the next.",
+        ["state"],
+        {("live",): store.live, ("warm",): store.warm},
+    )
+    yield _gauge(
+        "actorlib_object_store_limit_bytes",
+        "The most shared memory that there may be.",
+        [],
+        {(): store.limit},
+    )
+
+
+def _gauge(
+    name: str, what: str, labels: list[str], values: Mapping[Any, float]
+) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(name, what, labels=labels)
+    for key, value in sorted(values.items()):
+        gauge.add_metric(key, value)
+    return gauge
