@@ -30,6 +30,7 @@ from actorlib._core.validation import (
     check_bool,
     check_one_of,
     check_rows,
+    check_seconds,
     checked_duration,
     checked_options,
 )
@@ -345,6 +346,42 @@ class Runtime:
         """
         seconds = checked_duration("patience", patience)
         return await self._running().all_calls(seconds)
+
+    async def drain(
+        self,
+        timeout: float = 30.0,  # noqa: ASYNC109  # what is left is told of
+    ) -> list[CallInfo]:
+        """Refuses new calls of this program, and finishes those that are under way.
+
+        For the end of a service: behind it the block of the runtime ends at once. From
+        now on calls, new actors and new groups of this program raise
+        RuntimeDrainingError; what actors call for the sake of a call under way is done.
+        Actors live on. There is no way back.
+
+        Args:
+            timeout: Seconds after which it waits no more, 0 or more. Default: 30.
+
+        Returns:
+            The calls that have no answer then; empty if all were finished.
+
+        Raises:
+            RuntimeError: It is not running.
+            UnsupportedOptionError: The engine is Ray's.
+
+        Example:
+            >>> @actorlib.remote
+            ... def double(x):
+            ...     return 2 * x
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=1, engine="inline") as runtime:
+            ...         ref = double.remote(21)
+            ...         left = await runtime.drain(timeout=10)
+            ...         return left, await ref
+            >>> actorlib.run(main())
+            ([], 42)
+        """
+        check_seconds("timeout", timeout)
+        return await self._running().drain(timeout)
 
     def objects(
         self, *, sort: ObjectOrder = "size", limit: int | None = None

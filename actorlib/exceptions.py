@@ -41,6 +41,7 @@ __all__ = [
     "PlacementGroupUnschedulableError",
     "ProtocolError",
     "RemoteTraceback",
+    "RuntimeDrainingError",
     "RuntimeNotFoundError",
     "RuntimeNotStartedError",
     "RuntimeUnreachableError",
@@ -211,6 +212,10 @@ class EnforcementRefused(ActorlibError, ValueError):  # noqa: N818  # an answer
 
 class RuntimeNotStartedError(ActorlibError, RuntimeError):
     """A runtime is needed, and none is running in this process."""
+
+
+class RuntimeDrainingError(ActorlibError, RuntimeError):
+    """The runtime finishes what it has and takes nothing new; nothing was called."""
 
 
 class RuntimeNotFoundError(ActorlibError, LookupError):

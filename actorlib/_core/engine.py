@@ -501,6 +501,20 @@ class RuntimeEngine(Engine, Protocol):
         """
         ...
 
+    async def drain(self, patience: float) -> list[CallInfo]:
+        """Refuses what is new and waits for what is under way.
+
+        Args:
+            patience: Seconds after which it waits no more.
+
+        Returns:
+            The calls that have no answer then.
+
+        Raises:
+            UnsupportedOptionError: The engine cannot.
+        """
+        ...
+
     def explain(self, actor: ActorId) -> str:
         """Says why an actor is not placed yet, or where it is."""
         ...

@@ -35,7 +35,7 @@ from actorlib._wire.call_headers import headers_of
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.function_code import ClassDefinitions
 from actorlib._wire.serialization import encode_plain_call
-from actorlib.exceptions import ActorHandleNotFoundError
+from actorlib.exceptions import ActorHandleNotFoundError, RuntimeDrainingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -99,11 +99,13 @@ class LocalEngine(ABC):
         self._order = self._submitter.order  # at hand likewise
         self._pool = self.actor_table.pool
         self.groups = GroupVerbs(
-            self.actor_table.groups, self.loop, self._new_group, self._check_open
+            self.actor_table.groups, self.loop, self._new_group, self._check_taking
         )
         self._wakeup = SignalWakeup(self.loop)
         self._closers: list[Callable[[], None]] = []
         self._is_closed = False
+        # Whether new calls of this process are refused: it is closed, or drains.
+        self._refuses = False
         self._is_in_fork = False
         self._is_ended = False
         env = options.runtime_env
@@ -118,6 +120,7 @@ class LocalEngine(ABC):
     def create(self, spec: ActorSpec) -> ActorId:
         """Creates an actor; see Engine."""
         self._check_thread()
+        self._check_not_draining()
         if self._heritage:
             spec = self._heritage.given_to(spec)
         if self.machine.is_shared:
@@ -142,14 +145,11 @@ class LocalEngine(ABC):
     ) -> ObjectRef[Any]:
         """Makes a call; see Engine."""
         supervisor = self._supervisors.get(callee.actor)
-        if (
-            supervisor is None
-            or self._is_closed
-            or threading.get_ident() != self._thread
-        ):
+        if supervisor is None or self._refuses or threading.get_ident() != self._thread:
             if threading.get_ident() != self._thread:
                 return self._call_from_afar(callee, args, kwargs)
             if isinstance(callee, BoundMethod):
+                self._check_not_draining()
                 raise self._gone(callee.actor)
             return self._call_function(ObjectRef(loop=self.loop), callee, args, kwargs)
         headers = callee.headers
@@ -185,6 +185,8 @@ class LocalEngine(ABC):
         Raises:
             SerializationError: The function or an argument cannot be sent.
         """
+        if self._refuses:
+            self._check_not_draining()
         if self._heritage:
             spec = self._heritage.of(spec)
         pool = self._pool
@@ -213,7 +215,8 @@ class LocalEngine(ABC):
             return self._stream_from_afar(callee, args, kwargs)
         if isinstance(callee, BoundMethod):
             supervisor = self._supervisors.get(callee.actor)
-            if supervisor is None or self._is_closed:
+            if supervisor is None or self._refuses:
+                self._check_not_draining()
                 raise self._gone(callee.actor)
             router = supervisor.router
             reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, router))
@@ -341,7 +344,7 @@ class LocalEngine(ABC):
 
     def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
-        self._is_in_fork = self._is_closed = True
+        self._is_in_fork = self._is_closed = self._refuses = True
         detach_loop(self.loop)
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
@@ -352,7 +355,7 @@ class LocalEngine(ABC):
         """Ends every actor, the busy ones after a grace, and leaves no process."""
         if self._is_in_fork or self._is_ended:
             return
-        self._is_closed = self._is_ended = True
+        self._is_closed = self._is_ended = self._refuses = True
         try:
             await self._end_all()
         finally:
@@ -368,7 +371,7 @@ class LocalEngine(ABC):
         """
         if self._is_in_fork or self._is_ended:
             return lambda: None
-        self._is_closed = self._is_ended = True
+        self._is_closed = self._is_ended = self._refuses = True
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
         self._close_others()
@@ -456,6 +459,17 @@ class LocalEngine(ABC):
             "it anew in the one that runs now"
         )
 
+    def _check_not_draining(self) -> None:
+        if self._refuses and not self._is_closed:
+            raise RuntimeDrainingError(
+                "this runtime drains: it finishes the calls that it has, and takes no "
+                "new ones from this process"
+            )
+
+    def _check_taking(self) -> None:
+        self._check_not_draining()
+        self._check_open()
+
     def _check_open(self) -> None:
         if self._is_closed:
             raise RuntimeError("this runtime was shut down")
@@ -497,6 +511,30 @@ class LocalEngine(ABC):
         """The same, and those that workers alone know of; see RuntimeEngine."""
         self._check_open()
         return await self.actor_table.calls(patience)
+
+    async def drain(self, patience: float) -> list[CallInfo]:
+        """Refuses new calls, and waits for those under way; see RuntimeEngine."""
+        self._refuses = True
+        deadline = self.loop.time() + patience
+        # One that is answered may have made others, which a worker waits for.
+        while under_way := self._own_calls():
+            rest = deadline - self.loop.time()
+            if rest <= 0:
+                break
+            await asyncio.wait(under_way, timeout=rest)
+        return self.calls()
+
+    def _own_calls(self) -> list[asyncio.Future[Any]]:
+        """What this process has called, as far as it has no answer yet."""
+        calls = self._pool.unanswered()
+        for supervisor in self.actor_table:
+            calls += supervisor.router.unanswered()
+        targets = [call.target for call in calls]
+        refs = [
+            target.completed if isinstance(target, StreamReader) else target
+            for target in targets
+        ]
+        return [ref for ref in refs if asyncio.isfuture(ref) and not ref.done()]
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None

@@ -65,7 +65,7 @@ class CrossingEngine(LocalEngine):
         self._unheld: set[ActorId] = set()
         groups = self.actor_table.groups
         self.groups = _CrossingGroups(
-            self._owner, groups, self.loop, self._new_group, self._check_open
+            self._owner, groups, self.loop, self._new_group, self._check_taking
         )
 
     # What is posted.
@@ -82,7 +82,7 @@ class CrossingEngine(LocalEngine):
         call = super().call
         supervisor = self._supervisors.get(callee.actor)
         payload = None if kwargs else encode_plain_call(args)
-        if payload is None or supervisor is None or self._is_closed:
+        if payload is None or supervisor is None or self._refuses:
             return self._about(callee.actor, partial(call, callee, args, kwargs))
         headers = callee.headers
         if headers is not None or PROPAGATED:
@@ -116,9 +116,7 @@ class CrossingEngine(LocalEngine):
         if self._heritage:
             spec = self._heritage.of(spec)
         entry = (
-            None
-            if self._is_closed
-            else self.actor_table.pool.functions.known_entry(spec)
+            None if self._refuses else self.actor_table.pool.functions.known_entry(spec)
         )
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or entry is None:

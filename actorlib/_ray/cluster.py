@@ -288,6 +288,14 @@ class OwnerEngine(RayEngine):
         del patience
         return AllCalls(self.calls())
 
+    async def drain(self, patience: float) -> NoReturn:
+        """Refuses: calls are Ray's; see RuntimeEngine."""
+        del patience
+        raise UnsupportedOptionError(
+            "runtime.drain(): the Ray engine cannot refuse calls; await those that you "
+            "have made, and shut the runtime down. The local engine can"
+        )
+
     def objects(
         self,
         sort: ObjectOrder = "size",  # noqa: ARG002  # see RuntimeEngine
