@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._cli.actor_columns import NOTHING, actor_columns, in_rate
@@ -88,8 +89,8 @@ def page(
             the words for who presses keys.
         is_plain: Whether ASCII has to do.
     """
-    top = list(_above(view, width, is_plain=is_plain))
-    bottom = list(_below(view, screen, is_seen=height is not None))
+    top = list(_above(view, width, height, is_plain=is_plain))
+    bottom = list(_below(view, screen, height))
     actors = selected(screen, all_actors(view.listing), view.rates.actors)
     rows = len(actors) if height is None else max(1, height - len(top + bottom) - 1)
     screen = settled(screen, len(actors), rows)
@@ -100,9 +101,11 @@ def page(
     return Page([*top, *table, *bottom], screen, rows)
 
 
-def _above(view: View, width: int | None, *, is_plain: bool) -> Iterator[Line]:
+def _above(
+    view: View, width: int | None, height: int | None, *, is_plain: bool
+) -> Iterator[Line]:
     for found in view.listing["runtimes"]:
-        yield Line(heading(found), "bold")
+        yield from _heading(found, width)
         if not is_answering(found):
             yield from _silent(found)
             continue
@@ -113,10 +116,19 @@ def _above(view: View, width: int | None, *, is_plain: bool) -> Iterator[Line]:
         yield Line(f"{rate:>6} calls/s  {spark}", "cyan")
     lines = device_lines(view.listing["runtimes"], view.meters)
     lines.sort(key=lambda line: not line.granted)  # those in use before the others
-    for line in lines[:_MOST_DEVICES]:
+    most = _MOST_DEVICES if height is None else min(_MOST_DEVICES, height // 4)
+    for line in lines[:most]:
         yield Line(_device(line, is_plain=is_plain))
-    if len(lines) > _MOST_DEVICES:
-        yield Line(f"and {len(lines) - _MOST_DEVICES} devices more")
+    if len(lines) > most:
+        yield Line(f"and {len(lines) - most} devices more")
+
+
+def _heading(found: RuntimeFound, width: int | None) -> Iterator[Line]:
+    """Says what a runtime is; in two lines where that takes more than one."""
+    said = heading(found)
+    wrapped = [said] if width is None else textwrap.wrap(said, max(1, width))
+    first, rest = wrapped[:1], said[len(wrapped[0]) :].strip()
+    yield from (Line(text, "bold") for text in (*first, rest) if text)
 
 
 def _silent(found: RuntimeFound) -> Iterator[Line]:
@@ -163,16 +175,16 @@ def _table(
     return [Line(head, "reverse"), *(Line(row) for row in rows)]
 
 
-def _below(view: View, screen: Screen, *, is_seen: bool) -> Iterator[Line]:
+def _below(view: View, screen: Screen, height: int | None) -> Iterator[Line]:
     reasons = [actor["why"] for actor in all_actors(view.listing) if actor["why"]]
-    most = _MOST_REASONS if is_seen else len(reasons)
+    most = len(reasons) if height is None else min(_MOST_REASONS, height // 6)
     for why in reasons[:most]:
         first, *rest = why.splitlines()
         yield Line(f"waits: {first}{' ...' if rest else ''}", "yellow")
     if len(reasons) > most:
         yield Line(f"and {len(reasons) - most} wait besides", "yellow")
     yield from (Line(remark, "red") for remark in view.remarks)
-    if is_seen:
+    if height is not None:
         yield Line(_keys(screen), "dim")
 
 
