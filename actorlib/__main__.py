@@ -217,7 +217,8 @@ def _top(add: Add) -> None:
         type=_interval,
         default=1.0,
         metavar="SECONDS",
-        help="how often it is looked, 0.1 or more (default: 1)",
+        help="how often it is looked, 0.1 or more (default: 1); less often where a "
+        "look takes long",
     )
     parser.add_argument(
         "--sort",

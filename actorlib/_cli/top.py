@@ -23,7 +23,12 @@ from actorlib._cli.listing import (
 )
 from actorlib._cli.pages import console, width_of
 from actorlib._cli.terminal import ENDING, Terminal
-from actorlib._cli.top_figures import History, Rates, rates_between
+from actorlib._cli.top_figures import (
+    History,
+    Rates,
+    is_answering,
+    rates_between,
+)
 from actorlib._cli.top_page import View, page
 from actorlib._cli.top_screen import Screen, keys_in, pressed
 from actorlib._door.client import find_runtimes
@@ -41,6 +46,8 @@ if TYPE_CHECKING:
 
 _FEW = 40
 """Of so many processes memory is divided fairly at each look: it takes 1 ms of each."""
+_SHARE = 10
+"""Of the time a tenth at the most is spent on asking, so that owners are left alone."""
 _LATE = 2.0
 """Seconds after which it is said that a look is waited for."""
 _MOST_REMARKS = 3
@@ -64,12 +71,16 @@ class Watched(TypedDict):
 
 
 class _Look(NamedTuple):
-    """What was seen, and when by the monotonic clock."""
+    """What was seen, when by the monotonic clock, and in how many seconds.
+
+    ``took`` is 0 where a runtime did not answer: to wait for it costs it nothing.
+    """
 
     listing: Listing
     rates: Rates
     meters: list[DeviceMeter]
     at: float
+    took: float
 
 
 @final
@@ -101,6 +112,7 @@ class Looker:
             RuntimeNotFoundError: There is none, or none is left.
             RuntimeUnreachableError: It is another user's.
         """
+        began = time.monotonic()
         try:
             runtimes = asked(find_runtimes(self._pid))
         except RuntimeNotFoundError:
@@ -120,7 +132,8 @@ class Looker:
         self.history.add(rates, list(self._known))
         has_cards = any(not d["is_logical"] for r in runtimes for d in r["devices"])
         meters = self._meters.look() if has_cards else []
-        self._before, self._cpu = _Look(listing, rates, meters, at), cpu
+        took = at - began if all(map(is_answering, runtimes)) else 0.0
+        self._before, self._cpu = _Look(listing, rates, meters, at, took), cpu
         return self._before
 
     def view(self, look: _Look) -> View:
@@ -154,7 +167,7 @@ def show(
     Args:
         as_json: Whether to print a JSON document for each look, one a line.
         is_once: Whether to look but once; at no terminal, a page is shown once anyway.
-        interval: Seconds between two looks.
+        interval: Seconds between two looks; more where to look takes long.
         sort: What actors are sorted by: a name of ``SORT_KEYS``.
         needle: The text that is looked for in actors; empty for all.
         pid: The process of the runtime that is meant; None for all.
@@ -190,9 +203,9 @@ def _show_once(looker: Looker, screen: Screen, out: Console, interval: float) ->
 
 def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
     """Writes a document for each look but the first, which has no rates."""
-    looker.look()
+    look = looker.look()
     while True:
-        time.sleep(interval)
+        time.sleep(max(interval, _SHARE * look.took))
         look = looker.look()
         document: Watched = {
             "time": time.time(),
@@ -311,9 +324,11 @@ class _Session:
         if self._looks.empty():
             return
         seen = self._looks.get()
-        self._began = None
+        began, self._began = self._began, None
         if isinstance(seen, Exception):
             raise seen
+        if began is not None:
+            self._due = max(self._due, began + _SHARE * seen.took)
         self._view = self._looker.view(seen)
 
     def _draw(self, live: Live, now: float) -> None:
