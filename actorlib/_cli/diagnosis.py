@@ -640,12 +640,14 @@ class StartFacts(NamedTuple):
         fault: What went wrong; empty if nothing did.
         seconds: How long it took, from the start to the actor's answer.
         is_shared: Whether a large value came back by shared memory.
+        other: A way in which it was started after that failed; empty if none works.
     """
 
     method: str
     fault: str = ""
     seconds: float = 0.0
     is_shared: bool = True
+    other: str = ""
 
 
 def judge_start(facts: StartFacts) -> list[Finding]:
@@ -654,8 +656,11 @@ def judge_start(facts: StartFacts) -> list[Finding]:
         return [
             Finding(
                 "problem",
-                f"a runtime with one actor does not work: {facts.fault}",
-                "The other checks may say why; else try init(start_method='spawn')",
+                f"a runtime with one actor ({facts.method}) does not work: "
+                f"{facts.fault}",
+                f"init(start_method={facts.other!r}) works"
+                if facts.other
+                else "The other checks may say why",
             )
         ]
     what = f"an actor of a new runtime ({facts.method}) answered after "
@@ -674,12 +679,15 @@ class ProcessFacts(NamedTuple):
 
     Attributes:
         fault: Why no door of a runtime can be opened and found; empty if one can.
+        ptrace_scope: Who may attach a debugger, by Yama: 0 whoever has the same user, 1
+            parents, 2 root, 3 nobody. None where Yama is not there.
         hides: Whose processes ``/proc`` does not show: ``hidepid`` of its mount.
         is_nested: Whether this process is in a namespace of processes of its own.
         orphans: Workers without a program, each as it is shown.
     """
 
     fault: str = ""
+    ptrace_scope: int | None = None
     hides: str = ""
     is_nested: bool = False
     orphans: Sequence[str] = ()
@@ -705,6 +713,15 @@ def judge_processes(facts: ProcessFacts) -> list[Finding]:
                 f"/proc hides the processes of other users (hidepid={facts.hides}): "
                 "nobody can say who else is on a device",
                 "mount -o remount,hidepid=0 /proc, or be in its gid= group",
+            )
+        )
+    if (facts.ptrace_scope or 0) > 1:
+        findings.append(
+            Finding(
+                "warning",
+                "py-spy and debuggers may not attach (kernel.yama.ptrace_scope="
+                f"{facts.ptrace_scope}); actorlib stack needs not to",
+                "sysctl kernel.yama.ptrace_scope=1, if they are wanted",
             )
         )
     if facts.is_nested:

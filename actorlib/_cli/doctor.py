@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     Check = Callable[[], list[Finding]]
 
 _LIMIT = 75.0
-"""Seconds that all checks have; the start of an actor has 60 of its own."""
+"""Seconds that all checks have; each way to start an actor has 30 of them."""
 _ASK_AGAIN = "Ask again; if it stays so, tell the authors of actorlib"
 _STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 

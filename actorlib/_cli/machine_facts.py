@@ -73,7 +73,7 @@ _COMM = 15
 _TITLE = "actorlib: "
 _TEMPLATE = re.compile(r"actorlib: workers of pid (\d+)")
 _START_CHECK = "actorlib._cli.start_check"
-_START_LIMIT = 60.0
+_START_LIMIT = 30.0
 
 
 # Python and packages.
@@ -366,6 +366,7 @@ def find_processes(host: Host) -> ProcessFacts:
             hides = said[1] if said else ""
     return ProcessFacts(
         fault=_door_fault(host),
+        ptrace_scope=host.read_number("/proc/sys/kernel/yama/ptrace_scope"),
         hides=hides,
         is_nested=_is_nested(host),
         orphans=find_orphans(host),
@@ -436,10 +437,20 @@ def find_runtimes(summary: Summary | None) -> list[RuntimeFound]:
 
 
 def try_a_start() -> StartFacts:
-    """Starts a runtime with one actor, in a process of its own, and ends it."""
-    method = "template" if sys.platform == "linux" else "spawn"
+    """Starts a runtime with one actor, in a process of its own, and ends it.
+
+    Where a template does not work, it is tried without.
+    """
+    usual, other = ("template" if sys.platform == "linux" else "spawn"), "spawn"
+    facts = _tried(usual)
+    if facts.fault and usual != other and not _tried(other).fault:
+        return facts._replace(other=other)
+    return facts
+
+
+def _tried(method: str) -> StartFacts:
     with subprocess.Popen(
-        [sys.executable, "-m", _START_CHECK],
+        [sys.executable, "-m", _START_CHECK, method],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Tries whether an actor can be started here: ``python -m actorlib._cli.start_check``.
+"""Tries whether an actor can be started: ``python -m actorlib._cli.start_check spawn``.
 
 It is a program of its own, so that whoever asks can end it if it hangs.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any, Literal
 
 import actorlib
 
@@ -22,8 +23,13 @@ class Probe:
         return value
 
 
-async def try_an_actor() -> dict[str, float | bool]:
+async def try_an_actor(
+    method: Literal["template", "spawn"],
+) -> dict[str, float | bool]:
     """Starts a runtime with one actor, and ends it.
+
+    Args:
+        method: How its worker is started.
 
     Returns:
         ``seconds`` from the start to its answer, and whether that was shared.
@@ -34,7 +40,7 @@ async def try_an_actor() -> dict[str, float | bool]:
     """
     began = time.perf_counter()
     async with actorlib.init(
-        engine="local", num_cpus=1, num_gpus=0, control=False
+        engine="local", num_cpus=1, num_gpus=0, control=False, start_method=method
     ) as runtime:
         sent = bytes(_LARGE)
         if await actorlib.remote(Probe).remote().echo.remote(sent) != sent:
@@ -47,4 +53,5 @@ async def try_an_actor() -> dict[str, float | bool]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(actorlib.run(try_an_actor())))
+    said: Any = sys.argv[1]
+    sys.stdout.write(json.dumps(actorlib.run(try_an_actor(said))))
