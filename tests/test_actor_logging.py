@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.owners import Owner
-from helpers.scripted import ScriptedWorker, scripted
+from helpers.scripted import ScriptedWorker, be_silent, scripted
 
 import actorlib
 from actorlib._owner.worker_records import program_levels
@@ -273,3 +274,60 @@ def test_log_level_when_there_is_none_such_then_it_is_refused(level: Any) -> Non
 def test_log_level_when_it_is_no_level_then_it_is_refused(level: Any) -> None:
     with pytest.raises(TypeError, match="log_level takes a level of logging"):
         actorlib.init(log_level=level)
+
+
+# What actorlib itself logs.
+
+
+async def test_life_when_levels_are_on_then_the_log_tells_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG, "actorlib")
+    options: dict[str, Any] = {"name": "m1", "num_gpus": 0.5, "max_restarts": 1}
+
+    async with scripted({"Talker": be_silent}, num_gpus=1):
+        talker = Talker.options(**options).remote()
+        await talker
+        await actorlib.kill(talker, no_restart=False)
+        await talker
+        await actorlib.kill(talker)
+
+    told = [(each.levelname, each.getMessage()) for each in caplog.records]
+    title = f"Talker 'm1' (pid {os.getpid()})"
+    placed = ("DEBUG", "Talker 'm1' is placed: it has GPU=0.5 on 0")
+    ready = ("INFO", f"{title} is ready")
+    assert [told[0], told[1], told[3]] == [placed, ready, placed]
+    assert told[2][0] == told[5][0] == "INFO"
+    assert told[2][1].startswith(f"{title} restarts (attempt 1 of 1): it was killed")
+    assert told[4] == ("INFO", f"{title} is ready again (restart 1)")
+    assert told[5][1].startswith(f"{title} is dead: ")
+
+
+async def test_life_when_only_warnings_are_on_then_nothing_is_told_of_usual_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, "actorlib")
+
+    async with scripted({}):
+        talker = Talker.remote()
+        await talker
+        await actorlib.kill(talker)
+
+    assert caplog.records == []
+
+
+@pytest.mark.memory
+async def test_long_wait_when_it_is_over_then_the_log_tells_how_long_it_was(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "actorlib")
+
+    async with scripted({}, num_gpus=1):
+        first = Talker.options(num_gpus=1).remote()
+        await first
+        second = Talker.options(num_gpus=1, name="late").remote()
+        await asyncio.sleep(7)  # seconds of a clock that jumps
+        await actorlib.kill(first)
+        await second
+
+    assert "Talker 'late' is placed after 7.0 s: it has GPU=1 on 0" in caplog.messages

@@ -1,8 +1,9 @@
-"""Warnings of the owner's that belong to no call, and levels of logging."""
+"""What the owner logs, which belongs to no call, and the levels of logging."""
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from contextvars import Context
 
 _log = logging.getLogger("actorlib")
@@ -22,11 +23,24 @@ def warn(message: str, *args: object) -> None:
     Raises:
         Exception: What a handler of the user's raised.
     """
-    Context().run(_warn, message, args)
+    Context().run(_tell, logging.WARNING, message, args)
 
 
-def _warn(message: str, args: tuple[object, ...]) -> None:
-    _log.warning(message, *args, stacklevel=3)
+def tell(level: int, message: str, *args: object) -> None:
+    """Logs something that is no warning, likewise in an empty context.
+
+    Args:
+        level: ``logging.INFO`` or ``logging.DEBUG``. Whoever has to make a text for
+            this asks first whether the logger has that level on.
+        message: With ``%s`` for each argument.
+        *args: The arguments.
+    """
+    with suppress(Exception):  # a handler of the user's may raise
+        Context().run(_tell, level, message, args)
+
+
+def _tell(level: int, message: str, args: tuple[object, ...]) -> None:
+    _log.log(level, message, *args, stacklevel=3)
 
 
 def checked_level(value: object) -> int:

@@ -16,8 +16,9 @@ from contextvars import Context
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actorlib._core.log import warn
+from actorlib._core.log import tell, warn
 from actorlib._core.notifier import Notifier
+from actorlib._core.resources import Resources
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.exit_reason import (
     ExitEvidence,
@@ -30,6 +31,7 @@ from actorlib._owner.refcount import OWNER
 from actorlib._owner.restart_policy import Fault, GiveUp, Restarts
 from actorlib._owner.teardown import tear_down
 from actorlib._processes.fd_limit import start_error_reason
+from actorlib._scheduler.long_waits import LONG
 from actorlib._wire.errors import clear_locals
 from actorlib.exceptions import (
     ActorUnschedulableError,
@@ -296,7 +298,10 @@ class ActorSupervisor:
             encoded = self.unsent = await self._waited(_value(arguments))
             self._due_arguments = None
             while True:
+                since = self._now()
                 lease = await self._waited(self.placement.granted())
+                if _log.isEnabledFor(logging.INFO):
+                    self._tell_of_lease(lease, self._now() - since)
                 how = await self._run_worker(lease, encoded)
                 if self._ends_for and not self.router.outlives:
                     break  # there is nothing left to be restarted for
@@ -431,7 +436,28 @@ class ActorSupervisor:
         if self.restarts.are_over and self.unsent is not None:
             self._release_arguments()
         self._ready.notify()
+        if _log.isEnabledFor(self._level):
+            count = self.restarts.count
+            again = f" again (restart {count})" if count else ""
+            tell(self._level, "%s is ready%s", record.title, again)
         self.idle()
+
+    @property
+    def _level(self) -> int:
+        """The level at which its life is told; workers of functions come and go."""
+        return logging.INFO if self.record.is_actor else logging.DEBUG
+
+    def _tell_of_lease(self, lease: Lease, waited: float) -> None:
+        """Logs where it is placed; at INFO if it has waited for that for long."""
+        is_late = waited >= LONG and self.record.is_actor
+        level = logging.INFO if is_late else logging.DEBUG
+        if not _log.isEnabledFor(level):
+            return
+        held = str(Resources.of(lease.amounts))
+        if lease.shares:
+            held += f" on {', '.join(share.device.id for share in lease.shares)}"
+        after = f" after {waited:.1f} s" if is_late else ""
+        tell(level, "%s is placed%s: it has %s", self.record.label, after, held)
 
     def _explain(
         self, session: WorkerSession, process: WorkerProcess, ended: ProcessExit
@@ -506,8 +532,10 @@ class ActorSupervisor:
         record.move(ActorState.DEAD)
 
     def _report(self, what: str, how: Exit) -> None:
-        """Logs an end that nobody asked for."""
+        """Logs an end: a warning if nobody asked for it."""
         if how.cause in ("asked", "restarted"):
+            if _log.isEnabledFor(self._level):
+                tell(self._level, "%s %s: %s", self.record.title, what, how)
             return
         line = replace(how, log_tail="")  # that has been shown, or was not to be
         with suppress(Exception):  # a handler of the user's may raise
