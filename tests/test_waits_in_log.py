@@ -150,3 +150,21 @@ async def test_explain_in_a_notebook_says_what_keeps_handles(
     await holder
 
     assert "Out[2]" in runtime.explain(Target.options(num_gpus=1))
+
+
+async def test_wait_of_who_has_left_the_line_is_not_told(
+    runtime: Runtime, said: Said
+) -> None:
+    del runtime
+    holder = Target.options(num_gpus=1, num_cpus=2).remote()
+    await holder.ping.remote()
+
+    group = actorlib.placement_group([{"GPU": 1}], name="g3")
+    ref = add.remote(1, 2)
+    await actorlib.remove_placement_group(group)
+    ref.cancel()
+    still = Target.options(num_cpus=1).remote()
+
+    assert (await said.messages.get()).startswith("Target asks CPU=1")
+    assert said.messages.empty()
+    del still

@@ -119,6 +119,8 @@ class MachineSlots:
     def leave(self, pending: asyncio.Future[Lease]) -> None:
         """Gives up a request; see Slots."""
         self._admission.leave(pending)
+        if not pending.done():
+            pending.cancel()  # else the log would say that it waits
 
     def release(self, lease: Lease) -> None:
         """Takes a slot back; see Slots."""

@@ -306,6 +306,8 @@ class Group:
         pending, self._pending = self._pending, None
         if pending is not None:
             self._admission.leave(pending)
+            if not pending.done():
+                pending.cancel()  # else the log would say that it waits
         if self.members:
             return  # they waited, and are about to end
         self._table.forget(self)

@@ -1,8 +1,13 @@
-"""Grants, deaths, restarts and drains in any order: nobody is given a share early."""
+"""Grants, deaths, restarts and drains in any order: nobody is given a share early.
+
+Some stand in line for a part of a placement group, which may be removed meanwhile, with
+those inside or while what they had drains.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from actorlib._core.group_spec import GroupId, GroupSpec
+from actorlib._core.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources
 from actorlib._enforcement.draining import LIMIT
@@ -25,9 +32,12 @@ if TYPE_CHECKING:
 
     from actorlib._enforcement.drains import Drain
     from actorlib._enforcement.nvml_session import Look
+    from actorlib._scheduler.placement_group import Group
     from actorlib.accelerators import Lease
 
 CARDS = 2
+PREFIX = prefix_of(bytes(4), 0)
+BUNDLES = [[0.5], [1], [0.25, 0.75], [0.5, 0.5, 0.5], [1, 1]]
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
@@ -63,6 +73,16 @@ class ScriptedSession:
 
 
 @dataclass(eq=False)
+class Wish:
+    """An actor: where it stands in line, and whether it uses what it gets at once."""
+
+    actor: ActorId
+    group: GroupSpec | None
+    pending: asyncio.Future[Lease]
+    is_quick: bool
+
+
+@dataclass(eq=False)
 class Life:
     """An actor's worker, and what the driver still has of it.
 
@@ -71,6 +91,7 @@ class Life:
 
     worker: Worker
     lease: Lease
+    wish: Wish
     is_alive: bool = True
     on: set[str] = field(default_factory=set)
     over_at: float = 0.0
@@ -101,9 +122,11 @@ class DrainMachine(RuleBasedStateMachine):
         session: Any = ScriptedSession(self._see)
         self.session: ScriptedSession = session
         self.drains = Drains(self.loop, session, Occupants())
-        self.waiting: list[asyncio.Future[Lease]] = []
+        self.waiting: list[Wish] = []
         self.lives: list[Life] = []
-        self.restarting: list[tuple[Lease, Drain]] = []
+        self.restarting: list[tuple[Lease, Drain, Wish]] = []
+        self.groups: list[Group] = []
+        self.removed: list[tuple[Group, asyncio.Future[None]]] = []
         self.is_closed = False
         self.pid = 100
 
@@ -123,31 +146,97 @@ class DrainMachine(RuleBasedStateMachine):
 
     # What happens.
 
-    @rule(units=st.sampled_from([2500, 5000, UNITS, 2 * UNITS]))
-    def ask(self, units: int) -> None:
-        request = LeaseRequest("A", Resources.of({"GPU": units}))
-        self.waiting.append(self.scheduler.acquire(request))
+    def new_id(self, kind: int) -> bytes:
+        self.pid += 1
+        return new_id(PREFIX, kind, self.pid)
+
+    @rule(units=st.sampled_from([2500, 5000, UNITS, 2 * UNITS]), is_quick=st.booleans())
+    def ask(self, units: int, *, is_quick: bool) -> None:
+        self.enter(units, None, is_quick=is_quick)
+
+    def enter(self, units: int, group: GroupSpec | None, *, is_quick: bool) -> None:
+        actor = ActorId(self.new_id(ACTOR_KIND))
+        request = LeaseRequest("A", Resources.of({"GPU": units}), group=group)
+        if group is not None:
+            assert not self.scheduler.groups.add_member(
+                group, actor, lambda _: self.evict(actor)
+            )
+        pending = self.scheduler.acquire(request)
+        self.waiting.append(Wish(actor, group, pending, is_quick))
+        if is_quick:
+            self.start()
+
+    @rule(bundles=st.sampled_from(BUNDLES))
+    @precondition(lambda self: len(self.groups) < 3)
+    def reserve(self, bundles: list[float]) -> None:
+        amounts = tuple({"GPU": part} for part in bundles)
+        spec = GroupSpec(id=GroupId(self.new_id(GROUP_KIND)), bundles=amounts)
+        self.groups.append(self.scheduler.groups.reserve(spec, 0))
+
+    @rule(
+        data=st.data(),
+        units=st.sampled_from([2500, 5000, UNITS]),
+        is_quick=st.booleans(),
+    )
+    @precondition(lambda self: self.groups)
+    def ask_inside(self, data: st.DataObject, units: int, *, is_quick: bool) -> None:
+        group = data.draw(st.sampled_from(self.groups))
+        self.enter(units, group.spec, is_quick=is_quick)
+
+    @rule(data=st.data())
+    @precondition(lambda self: self.groups)
+    def remove(self, data: st.DataObject) -> None:
+        group = data.draw(st.sampled_from(self.groups))
+        self.groups.remove(group)
+        gone = self.scheduler.groups.remove(group, "a test says so")
+        self.removed.append((group, gone))
+
+    def evict(self, actor: ActorId) -> None:
+        """Ends an actor whose group is removed, as its supervisor does."""
+        for wish in [each for each in self.waiting if each.actor == actor]:
+            self.waiting.remove(wish)
+            self.scheduler.leave(wish.pending)
+            self.forget(wish)
+        for life in self.lives:
+            if life.wish.actor == actor and life.is_alive:
+                self.end(life, restarts=False)
+        for each in [each for each in self.restarting if each[2].actor == actor]:
+            self.restarting.remove(each)
+            each[1].hold(each[0], self.scheduler.release)
+            self.forget(each[2])
+
+    def forget(self, wish: Wish) -> None:
+        """An actor is dead, and has given everything back but what drains."""
+        if wish.group is not None:
+            self.scheduler.groups.remove_member(wish.group, wish.actor)
 
     @rule(data=st.data())
     @precondition(lambda self: self.waiting)
     def give_up(self, data: st.DataObject) -> None:
-        place = data.draw(st.integers(0, len(self.waiting) - 1))
-        self.scheduler.leave(self.waiting.pop(place))
+        wish = data.draw(st.sampled_from(self.waiting))
+        self.waiting.remove(wish)
+        self.scheduler.leave(wish.pending)
+        self.forget(wish)
 
     @rule()
     def start(self) -> None:
         self.loop.turn()
-        granted = [pending for pending in self.waiting if pending.done()]
-        self.waiting = [pending for pending in self.waiting if not pending.done()]
-        for pending in granted:
-            self.launch(pending.result())
-        for lease, drain in [each for each in self.restarting if each[1].is_over]:
-            self.restarting.remove((lease, drain))
-            self.launch(lease)
+        for wish in [each for each in self.waiting if each.pending.done()]:
+            self.waiting.remove(wish)
+            if wish.pending.exception() is not None:  # it fits into no bundle
+                assert wish.group is not None
+                self.forget(wish)
+            else:
+                self.launch(wish.pending.result(), wish)
+        for each in [each for each in self.restarting if each[1].is_over]:
+            self.restarting.remove(each)
+            self.launch(each[0], each[2])
 
-    def launch(self, lease: Lease) -> None:
+    def launch(self, lease: Lease, wish: Wish) -> None:
         self.pid += 1
-        life = Life(Worker(self.pid), lease)
+        life = Life(Worker(self.pid), lease, wish)
+        if wish.is_quick:
+            life.on = {share.device.uuid or "" for share in lease.shares}
         self.lives.append(life)
         self.drains.entered(life, Occupant("A", life.worker, lease))
 
@@ -175,13 +264,15 @@ class DrainMachine(RuleBasedStateMachine):
             assert self.is_closed
             life.over_at = self.loop.now
         if restarts and drain is None:
-            self.launch(lease)
+            self.launch(lease, life.wish)
         elif restarts and drain is not None:
-            self.restarting.append((lease, drain))
+            self.restarting.append((lease, drain, life.wish))
         elif drain is None:
             self.scheduler.release(lease)
+            self.forget(life.wish)
         else:
             drain.hold(lease, self.scheduler.release)
+            self.forget(life.wish)
 
     @rule(data=st.data())
     @precondition(lambda self: any(not life.is_alive for life in self.lives))
@@ -212,33 +303,72 @@ class DrainMachine(RuleBasedStateMachine):
     def the_ledger_is_exact(self) -> None:
         self.scheduler.ledger.check()
 
+    def drain_of(self, life: Life) -> bool:
+        """Whether others have to wait for what the driver has of a life."""
+        return not life.is_alive and bool(life.on) and self.loop.now < life.over_at
+
     @invariant()
     def nobody_is_early(self) -> None:
         if self.is_closed:
             return
-        held = {id(lease) for lease in self.scheduler.ledger.leases}
+        ledger = self.scheduler.ledger
+        held = {id(lease) for lease in ledger.leases}
         used = {id(life.lease) for life in self.lives if life.is_alive}
-        for life in self.lives:
-            is_draining = not life.is_alive and life.on
-            if is_draining and self.loop.now < life.over_at:
+        for life in filter(self.drain_of, self.lives):
+            assert id(life.lease) not in used
+            if life.wish.group is None:
                 assert id(life.lease) in held
-                assert id(life.lease) not in used
+        on_each: Counter[str] = Counter()
+        for life in self.lives:
+            if life.is_alive or self.drain_of(life):
+                on_each.update({s.device.id: s.units for s in life.lease.shares})
+        assert max(on_each.values(), default=0) <= UNITS
+
+    @invariant()
+    def groups_are_gone_behind_those_inside(self) -> None:
+        if self.is_closed:
+            return
+        inside = {
+            life.wish.group.id
+            for life in self.lives
+            if life.wish.group and (life.is_alive or self.drain_of(life))
+        }
+        for group, gone in self.removed:
+            assert not (gone.done() and group.spec.id in inside)
+        held = {id(lease) for lease in self.scheduler.ledger.leases}
+        for group in self.scheduler.groups:
+            assert group.lease is None or id(group.lease) in held
 
     def teardown(self) -> None:
         """Everybody who waits is served, and everything comes back."""
-        while self.waiting or self.lives or self.restarting:
-            before = len(self.waiting), len(self.lives), len(self.restarting)
+        while self.waiting or self.lives or self.restarting or self.groups:
+            before = self.counts()
             for life in [each for each in self.lives if each.is_alive]:
                 self.end(life, restarts=False)
             self.lives.clear()
             self.loop.now += LIMIT
             self.loop.turn()
             self.start()
-            after = len(self.waiting), len(self.lives), len(self.restarting)
-            assert after != before, "somebody waits for ever"
+            if self.counts() == before:
+                # Who waits for a group that is not reserved yet goes on after others.
+                assert self.groups, "somebody waits for ever"
+                group = next((g for g in self.groups if g.state == "CREATED"), None)
+                assert group or not self.waiting, "a group waits for ever"
+                group = group or self.groups[0]
+                self.groups.remove(group)
+                gone = self.scheduler.groups.remove(group, "the test is over")
+                self.removed.append((group, gone))
+        self.loop.now += LIMIT
+        self.loop.turn()
         assert list(self.drains) == []
+        assert all(gone.done() for _, gone in self.removed)
+        assert list(self.scheduler.groups) == []
         assert self.scheduler.ledger.available() == self.scheduler.ledger.total()
         self.loop.close()
+
+    def counts(self) -> tuple[int, ...]:
+        every = (self.waiting, self.lives, self.restarting, self.groups)
+        return tuple(map(len, every))
 
 
 DrainMachine.TestCase.settings = settings(
