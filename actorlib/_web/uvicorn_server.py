@@ -21,18 +21,37 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 _LOG = logging.getLogger("uvicorn.error")
+_ERRORS = logging.getLogger("actorlib.page")
+_ERRORS.setLevel(logging.ERROR)
 _MOST = 64
 """How many connections there may be at once."""
+_SILENCE = 5
+"""Seconds for which a connection may say nothing."""
 _PATIENCE = 1
 """Seconds that answers under way are given at the end."""
 
 
-class _UnloggedProtocol(H11Protocol):
-    """Serves one connection, and tells no log of it."""
+class _GuardedProtocol(H11Protocol):
+    """Serves one connection, which anybody on the machine may have opened.
+
+    What makes no sense is not logged, and who says nothing, or comes when there are
+    many already, is sent away: the descriptors of the program are not theirs.
+    """
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self.access_log = False
+        self.logger = _ERRORS
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Takes a connection, or not."""
+        super().connection_made(transport)
+        if len(self.connections) > _MOST:
+            transport.abort()
+        else:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
 
 @final
@@ -50,7 +69,7 @@ class QuietServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 application,
-                http=_UnloggedProtocol,
+                http=_GuardedProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -58,8 +77,7 @@ class QuietServer(uvicorn.Server):
                 server_header=False,
                 date_header=False,
                 proxy_headers=False,
-                limit_concurrency=_MOST,
-                timeout_graceful_shutdown=_PATIENCE,
+                timeout_keep_alive=_SILENCE,
             )
         )
         self.over = asyncio.Event()
@@ -76,6 +94,21 @@ class QuietServer(uvicorn.Server):
             await self.serve(sockets=[sock])
         finally:
             _LOG.removeFilter(is_others)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends all connections; uvicorn's own way sleeps meanwhile."""
+        for server in self.servers:
+            server.close()
+        for sock in sockets or ():
+            sock.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        if self.server_state.tasks:
+            await asyncio.wait(self.server_state.tasks, timeout=_PATIENCE)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()  # who has not read the end by now
+        for _ in "ab":  # what ends a connection is called in the next turn
+            await asyncio.sleep(0)
 
     async def main_loop(self) -> None:
         """Waits for the end."""

@@ -21,6 +21,8 @@ from actorlib.exceptions import UnsupportedOptionError
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
+from actorlib._web.uvicorn_server import _MOST
+
 LIMIT = 20.0
 
 
@@ -129,6 +131,39 @@ def test_dashboard_when_what_serves_it_is_missing_then_init_says_so(
 def test_dashboard_when_the_engine_is_ray_s_then_it_is_refused() -> None:
     with pytest.raises(UnsupportedOptionError, match="has a page of its own"):
         actorlib.init(engine="ray", dashboard="127.0.0.1:0")
+
+
+# Anybody on the machine may come to its port.
+
+
+async def test_stranger_when_he_sends_nonsense_or_much_then_the_next_is_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with actorlib.init(engine="inline", dashboard="127.0.0.1:0") as runtime:
+        url = runtime.dashboard
+        assert url is not None
+        place = ("127.0.0.1", urlsplit(url).port or 0)
+        for said in (b"\x16\x03\x01\x02\x00", b"GET / HTTP/1.1\r\n\r\n", b"A" * 99_999):
+            refused = await asyncio.to_thread(told, place, said)
+            assert refused.startswith(b"HTTP/1.1 4")
+        silent = [socket.create_connection(place) for _ in range(_MOST + 1)]
+        assert await asyncio.to_thread(silent[-1].recv, 1) == b""
+        for sock in silent:
+            sock.close()
+        await asyncio.to_thread(
+            told, place, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
+        served, _ = await asyncio.to_thread(get, url)
+
+    assert served == 200
+    assert caplog.text == ""
+
+
+def told(place: tuple[str, int], said: bytes) -> bytes:
+    """What comes back first."""
+    with socket.create_connection(place, timeout=LIMIT) as sock:
+        sock.sendall(said)
+        return sock.recv(64)
 
 
 # The command.
