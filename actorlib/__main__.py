@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from actorlib import __version__
 from actorlib._cli.recorded_parser import RecordedParser
-from actorlib._cli.top_screen import SORT_KEYS
 from actorlib._core.runtime_options import START_METHODS
 from actorlib.exceptions import (
     ActorlibError,
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     """Adds a command; its parser comes back."""
 
 _INTERRUPTED = 130
+_SORTS = ("cpu", "memory", "device", "name", "calls", "waiting", "age", "pid")
+"""What top sorts by: said again here, as every command would load what sorts."""
 _ACTOR = (
     "its name, its pid, its id or the end of that, or its class if it is the only one"
 )
@@ -222,7 +223,7 @@ def _top(add: Add) -> None:
     )
     parser.add_argument(
         "--sort",
-        choices=tuple(SORT_KEYS),
+        choices=_SORTS,
         default="cpu",
         help="what actors are sorted by (default: cpu)",
     )

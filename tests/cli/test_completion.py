@@ -14,6 +14,7 @@ from actorlib.__main__ import _parser
 from actorlib._cli.completion import WHAT, words_for
 from actorlib._cli.completion_scripts import SCRIPTS
 from actorlib._cli.recorded_parser import Command, Option, RecordedParser, Values
+from actorlib._cli.top_screen import SORT_KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,6 +82,8 @@ def test_command_line_when_described_then_nothing_is_left_out_that_help_shows() 
     assert told.keys() == commands.keys()
     assert told["completion"].places == (Values(WHAT),)
     assert told["stack"].places == (Values(source="actors"),)
+    sorts = {option.flags: option.values for option in told["top"].options}
+    assert sorts["--sort",] == Values(tuple(SORT_KEYS))
 
 
 @pytest.mark.skipif(BASH is None, reason="needs bash")
