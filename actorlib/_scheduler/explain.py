@@ -32,6 +32,7 @@ from actorlib._scheduler.request import (
     DeviceConstraints,
     Unfit,
     described,
+    units_for,
 )
 from actorlib.accelerators.base import Share
 
@@ -369,7 +370,29 @@ def _short(
         largest = max((Share(d, pool.free(d)) for d in usable), key=_most_bytes)
         part = _part(largest.device, largest.units)
         where_it_is = f"{name}={part} on device {largest.device.id}"
-    return f"the largest free slice is {where_it_is} (free: {pool.state()})"
+    each = _on_each_model(amount, constraints.gpu_memory, usable)
+    return f"the largest free slice is {where_it_is} (free: {pool.state()}{each})"
+
+
+def _on_each_model(amount: int, nbytes: int, devices: Iterable[Device]) -> str:
+    """Says what bytes come to on cards of several sizes, if they do there.
+
+    Args:
+        amount: What they come to on the largest.
+        nbytes: The bytes; 0 if none are asked for.
+        devices: The cards that may be granted.
+    """
+    if not nbytes:
+        return ""
+    by_units: dict[int, str] = {}
+    for device in devices:
+        units = units_for(amount, nbytes, device.memory)
+        if units is not None:
+            by_units.setdefault(units, device.type or f"device {device.id}")
+    if len(by_units) < 2:
+        return ""
+    each = [f"{units / UNITS:g} of {name}" for units, name in by_units.items()]
+    return f"; {format_bytes(nbytes)} come to {listed(each, len(each))}"
 
 
 def _verdicts(

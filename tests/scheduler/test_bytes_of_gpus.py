@@ -552,7 +552,25 @@ def test_shortage_when_bytes_are_not_free_then_in_units_and_in_bytes() -> None:
 
     assert text == (
         "Model asks GPU=0.375 (gpu_memory=30 GiB); the largest free slice is GPU=0.25 "
-        "(20 GiB) on device 1 (free: 0: 0, 1: 0.25)"
+        "(20 GiB) on device 1 (free: 0: 0, 1: 0.25; 30 GiB come to 0.75 of A100, 0.375 "
+        "of H100)"
+    )
+
+
+def test_shortage_when_a_small_card_has_the_larger_part_then_what_that_comes_to() -> (
+    None
+):
+    machine = Machine(24, 80, 80, 16)
+    machine.take(num_gpus=0.0833, device=0)
+    for device in (1, 2):
+        machine.take(num_gpus=0.75, device=device)
+
+    text = shortage(machine.ledger, "Model", *machine.demand(gpu_memory="23GiB"))
+
+    assert text == (
+        "Model asks GPU=0.2875 (gpu_memory=23 GiB); the largest free slice is "
+        "GPU=0.9167 (22 GiB) on device 0 (free: 0: 0.9167, 1: 0.25, 2: 0.25, 3: 1; 23 "
+        "GiB come to 0.9584 of L4, 0.2875 of H100)"
     )
 
 
