@@ -11,6 +11,7 @@ from helpers.calls import raised
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY
 
 import actorlib
+from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +50,8 @@ async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
 ) -> None:
     """What was answered is not kept, as on the local engine."""
     assert runtime.calls() == []
+    with pytest.raises(UnsupportedOptionError, match="ray list objects"):
+        runtime.objects()
     caller, echo, gate = Caller.remote(), Echo.remote(), Gate.remote()
     await asyncio.gather(caller, echo, gate)
     with Stop() as stop:

@@ -72,6 +72,7 @@ _COMM = 15
 """As many letters of a program's name as the kernel keeps of each process."""
 _TITLE = "actorlib: "
 _TEMPLATE = re.compile(r"actorlib: workers of pid (\d+)")
+_MOMENT = 1.0
 _START_CHECK = "actorlib._cli.start_check"
 _START_LIMIT = 30.0
 
@@ -364,12 +365,17 @@ def find_processes(host: Host) -> ProcessFacts:
         if line.split()[4:5] == ["/proc"]:
             said = re.search(r"hidepid=(\w+)", line)
             hides = said[1] if said else ""
+    orphans = find_orphans(host)
+    if orphans:
+        time.sleep(_MOMENT)  # one that is about to end is none
+        left = find_orphans(host)
+        orphans = [orphan for orphan in orphans if orphan in left]
     return ProcessFacts(
         fault=_door_fault(host),
         ptrace_scope=host.read_number("/proc/sys/kernel/yama/ptrace_scope"),
         hides=hides,
         is_nested=_is_nested(host),
-        orphans=find_orphans(host),
+        orphans=orphans,
     )
 
 
