@@ -48,6 +48,8 @@ _FEW = 40
 """Of so many processes memory is divided fairly at each look: it takes 1 ms of each."""
 _SHARE = 10
 """Of the time a tenth at the most is spent on asking, so that owners are left alone."""
+_LONGEST_REST = 5.0
+"""Seconds after which it is looked again all the same: the machine may be busy."""
 _LATE = 2.0
 """Seconds after which it is said that a look is waited for."""
 _MOST_REMARKS = 3
@@ -81,6 +83,11 @@ class _Look(NamedTuple):
     meters: list[DeviceMeter]
     at: float
     took: float
+
+    @property
+    def rest(self) -> float:
+        """How many seconds from its beginning the next one has to wait."""
+        return min(_SHARE * self.took, _LONGEST_REST)
 
 
 @final
@@ -205,7 +212,7 @@ def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
     """Writes a document for each look but the first, which has no rates."""
     look = looker.look()
     while True:
-        time.sleep(max(interval, _SHARE * look.took))
+        time.sleep(max(interval, look.rest))
         look = looker.look()
         document: Watched = {
             "time": time.time(),
@@ -328,7 +335,7 @@ class _Session:
         if isinstance(seen, Exception):
             raise seen
         if began is not None:
-            self._due = max(self._due, began + _SHARE * seen.took)
+            self._due = max(self._due, began + seen.rest)
         self._view = self._looker.view(seen)
 
     def _draw(self, live: Live, now: float) -> None:
