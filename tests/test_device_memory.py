@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 from helpers.actors import running
-from helpers.gpus import MEMORY, Model, OneCard, wait_on_the_card
+from helpers.gpus import (
+    MEMORY,
+    Model,
+    OneCard,
+    pid_on_the_card,
+    wait_on_the_card,
+)
 from helpers.host import GIB
 from helpers.nvml import Card, nvidia_host
 
@@ -18,6 +24,7 @@ from actorlib.exceptions import (
     ActorUnavailableError,
     DeviceMemoryExceeded,
     TaskUnschedulableError,
+    UnsupportedOptionError,
     WorkerCrashedError,
 )
 
@@ -244,6 +251,46 @@ async def test_overuse_when_a_function_has_too_much_then_its_call_says_so(
         card.let_go(pid)
 
     assert caught.value.exit.cause == "device memory exceeded"
+
+
+# What an actor says of itself.
+
+
+async def test_overuse_when_the_actor_says_what_happens_then_its_word_counts(
+    card: OneCard,
+) -> None:
+    told: list[DeviceMemoryExceeded] = []
+    async with running(num_gpus=None, device_memory_overuse="kill"):
+        actor, pid = await greedy(card, device_memory_overuse=told.append)
+        await asyncio.sleep(6)
+
+        assert await actor.pid.remote() == pid
+        assert [error.used for error in told] == [TOO_MUCH]
+        card.let_go(pid)
+
+
+@actorlib.remote
+class Maker:
+    """Makes an actor, and calls a function, that are to call it back."""
+
+    def make(self, action: Any) -> Any:
+        return Model.options(num_gpus=0.5, device_memory_overuse=action).remote()
+
+    def call(self, action: Any) -> Any:
+        return pid_on_the_card.options(device_memory_overuse=action).remote()
+
+
+async def test_overuse_when_a_worker_wants_to_be_called_then_refused(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None):
+        maker = Maker.remote()
+        for method in (maker.make, maker.call):
+            with pytest.raises(UnsupportedOptionError, match="this is a worker"):
+                await method.remote(print)
+        made = await maker.make.remote("kill")
+        assert await made.pid.remote()
+        del card
 
 
 # What a device cannot have.

@@ -33,6 +33,7 @@ pytestmark = pytest.mark.process
 
 UUID = "GPU-10cc0000-1111-2222-3333-444455556666"
 FAULTY = 719
+THREADS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
 
 
 class Make(Protocol):
@@ -119,37 +120,40 @@ async def test_function_when_it_holds_a_half_then_its_worker_is_a_client(
 ) -> None:
     machine()
 
-    @actorlib.remote(num_gpus=0.5, enforcement="mps")
-    def limited() -> tuple[str, int]:
-        return os.environ["CUDA_VISIBLE_DEVICES"], ask("idle")
+    @actorlib.remote(num_gpus=0.5, enforcement="mps", mps_thread_percentage=25)
+    def limited() -> tuple[str, str, int]:
+        return os.environ["CUDA_VISIBLE_DEVICES"], os.environ[THREADS], ask("idle")
 
     async with actorlib.init():
-        assert await limited.remote() == (UUID, 0)
+        assert await limited.remote() == (UUID, "25", 0)
 
 
 # What does not hold is refused.
 
 
 @pytest.mark.parametrize(
-    ("variables", "why"),
+    ("variables", "options", "why"),
     [
-        ({"FAKE_CUDA_DEAF": "1"}, "runs without MPS"),
+        ({"FAKE_CUDA_DEAF": "1"}, {}, "runs without MPS"),
         (
             {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"{UUID}=1M,GPU-none=1M"},
+            {},
             "the limit of memory is not in force",
         ),
         (
-            {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50", "FAKE_CUDA_ALL_SMS": "1"},
+            {"FAKE_CUDA_ALL_SMS": "1"},
+            {"mps_thread_percentage": 50},
             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50 is not in force",
         ),
     ],
 )
 async def test_limit_when_it_is_not_in_force_then_the_actor_is_not_made(
-    machine: Make, variables: dict[str, str], why: str
+    machine: Make, variables: dict[str, str], options: dict[str, Any], why: str
 ) -> None:
     machine()
+    env = {"env_vars": variables}
     async with actorlib.init():
-        actor = sharing(runtime_env={"env_vars": variables}, max_restarts=3)
+        actor = sharing(runtime_env=env, max_restarts=3, **options)
 
         with pytest.raises(ActorDiedError, match=why):
             await actor
@@ -159,11 +163,13 @@ async def test_percentage_when_the_user_sets_it_then_it_is_in_force(
     machine: Make,
 ) -> None:
     machine()
-    variables = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"}
+    env: dict[str, Any] = {"runtime_env": {"env_vars": {THREADS: "50"}}}
     async with actorlib.init():
-        actor = sharing(runtime_env={"env_vars": variables})
+        actors = [sharing(**env), sharing(**env, mps_thread_percentage=25)]
+        environs = [await actor.environ.remote() for actor in actors]
 
-        assert await actor.run.remote(ask, "idle") == 0
+        assert [environ[THREADS] for environ in environs] == ["50", "25"]
+        assert "to 25 % of the multiprocessors" in actors[1].share.not_stronger_because
 
 
 async def test_function_when_its_limit_is_not_in_force_then_it_is_refused(

@@ -186,6 +186,14 @@ class ActorClass(Generic[P, T]):
                 ``init``. It is placed where what is named can be had, and fails with
                 ActorUnschedulableError if that is nowhere. Default: None, which is what
                 the runtime has.
+            mps_thread_percentage: Under ``enforcement="mps"``, the percentage of its
+                GPU's multiprocessors that each process of the actor may use at once, 1
+                to 100. A ceiling, no reservation: others may use the same ones.
+                Default: None, which is all of them, whatever the share is.
+            device_memory_overuse: What happens if its processes have more of a GPU's
+                memory than its share: ``"warn"``, ``"kill"`` or a function, which
+                workers cannot give; see ``init``. Default: None, which is what the
+                runtime has.
             max_concurrency: How many calls run at once, 1 or more; they start in the
                 order in which they came. More than 1 without an ``async def`` method
                 makes threads. Default: None (or 0), which is 1000 where a method is an
@@ -412,6 +420,13 @@ def remote(*given: object, **options: Any) -> object:
         enforcement: What makes a share hold that is below a whole device; see ``init``.
             What no device can have fails with ActorUnschedulableError, or
             TaskUnschedulableError. Default: None, which is what the runtime has.
+        mps_thread_percentage: Under ``enforcement="mps"``, the percentage of its GPU's
+            multiprocessors that each process of it may use at once, 1 to 100. A
+            ceiling, no reservation: others may use the same ones. Default: None, which
+            is all of them, whatever the share is.
+        device_memory_overuse: What happens if its processes have more of a GPU's memory
+            than its share: ``"warn"``, ``"kill"`` or a function, which workers cannot
+            give; see ``init``. Default: None, which is what the runtime has.
         max_concurrency: Of actors alone. How many calls run at once, 1 or more; they
             start in the order in which they came. More than 1 without an ``async def``
             method makes threads. Default: None (or 0), which is 1000 where a method is

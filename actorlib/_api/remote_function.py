@@ -153,6 +153,14 @@ class RemoteFunction(Generic[P, R]):
                 device; see ``init``. The call fails with TaskUnschedulableError if no
                 device can have what is named. Default: None, which is what the runtime
                 has.
+            mps_thread_percentage: Under ``enforcement="mps"``, the percentage of its
+                GPU's multiprocessors that each process of a call may use at once, 1 to
+                100. A ceiling, no reservation: others may use the same ones. Default:
+                None, which is all of them, whatever the share is.
+            device_memory_overuse: What happens if its processes have more of a GPU's
+                memory than its share: ``"warn"``, ``"kill"`` or a function, which
+                workers cannot give; see ``init``. Default: None, which is what the
+                runtime has.
             name: What its calls are called in messages. Default: None, which is the
                 function's name.
             runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables and

@@ -14,7 +14,12 @@ from actorlib._core.kinds import GPU, KINDS, UNITS
 from actorlib._core.public import public
 from actorlib._core.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
-from actorlib._core.shares import ENFORCEMENTS, EnforcementWord
+from actorlib._core.shares import (
+    ENFORCEMENTS,
+    EnforcementWord,
+    OveruseAction,
+    check_overuse_action,
+)
 from actorlib._core.validation import (
     check_bool,
     check_count,
@@ -59,6 +64,8 @@ class ActorKeywords(TypedDict, total=False):
     scheduling_strategy: object
     accelerators: Literal["hide", "inherit"] | None
     enforcement: EnforcementWord | None
+    mps_thread_percentage: int | None
+    device_memory_overuse: OveruseAction | None
     max_concurrency: int | None
     concurrency_groups: Mapping[str, int] | None
     max_pending_calls: int | None
@@ -139,6 +146,13 @@ class ActorOptions:
             ``init``. It is placed where what is named can be had, and fails with
             ActorUnschedulableError if that is nowhere. Default: None, which is what
             the runtime has.
+        mps_thread_percentage: Under ``enforcement="mps"``, the percentage of its GPU's
+            multiprocessors that each process of the actor may use at once, 1 to 100. A
+            ceiling, no reservation: others may use the same ones. Default: None, which
+            is all of them, whatever the share is.
+        device_memory_overuse: What happens if its processes have more of a GPU's memory
+            than its share: ``"warn"``, ``"kill"`` or a function, which workers cannot
+            give; see ``init``. Default: None, which is what the runtime has.
         max_concurrency: How many calls run at once, 1 or more; they start in the order
             in which they came. More than 1 without an ``async def`` method makes
             threads. Default: None (or 0), which is 1000 where a method is an ``async
@@ -199,6 +213,8 @@ class ActorOptions:
     scheduling_strategy: object = None
     accelerators: Literal["hide", "inherit"] | None = None
     enforcement: EnforcementWord | None = None
+    mps_thread_percentage: int | None = None
+    device_memory_overuse: OveruseAction | None = None
     max_concurrency: int | None = None
     concurrency_groups: Mapping[str, int] | None = None
     max_pending_calls: int | None = None
@@ -229,8 +245,7 @@ class ActorOptions:
             object.__setattr__(self, "resources", dict(self.resources))
         if self.accelerators is not None:
             check_one_of("accelerators", self.accelerators, ACCELERATORS)
-        if self.enforcement is not None:
-            check_one_of("enforcement", self.enforcement, ENFORCEMENTS)
+        _check_shares(self)
         if self.placement is not None:
             check_one_of("placement", self.placement, PLACEMENTS)
         if self.accelerator_type is not None:
@@ -342,6 +357,40 @@ class ActorOptions:
         """
         return checked_options(
             ActorOptions, "an actor", {**given_options(self), **given}
+        )
+
+
+def _check_shares(options: ActorOptions) -> None:
+    """Makes sure that what is said of how shares hold can be meant."""
+    if options.enforcement is not None:
+        check_one_of("enforcement", options.enforcement, ENFORCEMENTS)
+    if options.mps_thread_percentage is not None:
+        _check_percentage(options)
+    if options.device_memory_overuse is not None:
+        check_overuse_action(options.device_memory_overuse)
+
+
+def _check_percentage(options: ActorOptions) -> None:
+    """Makes sure that an actor asks for a part of a GPU under MPS."""
+    percentage, name = options.mps_thread_percentage, "mps_thread_percentage"
+    check_count(name, percentage, 1)
+    if percentage is not None and percentage > 100:
+        raise ValueError(
+            f"{name} takes a percentage of the multiprocessors of a GPU, 1 to 100, not "
+            f"{percentage!r}"
+        )
+    if options.enforcement not in (None, "mps"):
+        raise ValueError(
+            f"{name}={percentage} is a limit of MPS, and enforcement="
+            f"{options.enforcement!r} is asked for: write enforcement='mps', or leave "
+            f"{name} out"
+        )
+    units = options.request.amounts.get(GPU.name, 0)
+    if units >= UNITS or not (units or options.gpu_memory):
+        asked = "none is asked for" if not units else f"{options.request} is asked for"
+        raise ValueError(
+            f"{name}={percentage} is about a part of a GPU, and {asked}: ask for "
+            "num_gpus below 1, or gpu_memory; whoever has a whole GPU has all of it"
         )
 
 

@@ -16,7 +16,7 @@ from actorlib._core.kinds import KINDS
 from actorlib._core.public import public
 from actorlib._core.resources import GPU_MEMORY, Resources  # likewise
 from actorlib._core.runtime_env import RuntimeEnv  # likewise
-from actorlib._core.shares import EnforcementWord  # likewise
+from actorlib._core.shares import EnforcementWord, OveruseAction  # likewise
 from actorlib._core.validation import (
     check_count,
     check_text,
@@ -46,6 +46,8 @@ class CommonKeywords(TypedDict, total=False):
     scheduling_strategy: object
     accelerators: Literal["hide", "inherit"] | None
     enforcement: EnforcementWord | None
+    mps_thread_percentage: int | None
+    device_memory_overuse: OveruseAction | None
     name: str | None
     runtime_env: RuntimeEnv | None
     retry_exceptions: bool | Sequence[type[Exception]]
@@ -111,6 +113,13 @@ class FunctionOptions:
         enforcement: What makes the share of a call hold if that is below a whole
             device; see ``init``. The call fails with TaskUnschedulableError if no
             device can have what is named. Default: None, which is what the runtime has.
+        mps_thread_percentage: Under ``enforcement="mps"``, the percentage of its GPU's
+            multiprocessors that each process of a call may use at once, 1 to 100. A
+            ceiling, no reservation: others may use the same ones. Default: None, which
+            is all of them, whatever the share is.
+        device_memory_overuse: What happens if its processes have more of a GPU's memory
+            than its share: ``"warn"``, ``"kill"`` or a function, which workers cannot
+            give; see ``init``. Default: None, which is what the runtime has.
         name: What its calls are called in messages. Default: None, which is the
             function's name.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables and the
@@ -154,6 +163,8 @@ class FunctionOptions:
     scheduling_strategy: object = None
     accelerators: Literal["hide", "inherit"] | None = None
     enforcement: EnforcementWord | None = None
+    mps_thread_percentage: int | None = None
+    device_memory_overuse: OveruseAction | None = None
     name: str | None = None
     runtime_env: RuntimeEnv | None = None
     max_calls: int | None = None
@@ -189,6 +200,8 @@ class FunctionOptions:
             scheduling_strategy=self.scheduling_strategy,
             accelerators=self.accelerators,
             enforcement=self.enforcement,
+            mps_thread_percentage=self.mps_thread_percentage,
+            device_memory_overuse=self.device_memory_overuse,
             runtime_env=self.runtime_env,
         )
         devices = {*KINDS, GPU_MEMORY}
@@ -221,6 +234,7 @@ class FunctionOptions:
     def worker_key(self) -> tuple[object, ...]:
         """What its workers are like: functions with equal keys share them."""
         env, group = self.runtime_env or {}, self.worker.group
+        action = self.device_memory_overuse
         return (
             tuple(sorted(self.request.amounts.items())),
             self.accelerator_type,
@@ -228,6 +242,9 @@ class FunctionOptions:
             self.worker.devices,
             self.accelerators,
             self.enforcement,
+            self.mps_thread_percentage,
+            # A function may have no hash; it lives as long as the workers that have it.
+            action if isinstance(action, str | None) else id(action),
             tuple(sorted(env.get("env_vars", {}).items())),
             env.get("working_dir"),
             group and (group.id, self.placement_group_bundle_index),

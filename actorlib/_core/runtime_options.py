@@ -1,15 +1,19 @@
 """What may be said about a runtime: checked once, then frozen."""
 
-from collections.abc import Callable, Mapping, Sequence  # types that are asked for
+from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import field
-from inspect import iscoroutinefunction
-from typing import Literal, TypeAlias, TypedDict, cast
+from typing import Literal, TypedDict, cast
 
 from actorlib._core.middleware import Middleware, checked_middleware
 from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, device_memory_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
-from actorlib._core.shares import ENFORCEMENTS, EnforcementWord
+from actorlib._core.shares import (
+    ENFORCEMENTS,
+    EnforcementWord,
+    OveruseAction,
+    check_overuse_action,
+)
 from actorlib._core.validation import (
     check_bool,
     check_count,
@@ -19,7 +23,6 @@ from actorlib._core.validation import (
     checked_modules,
 )
 from actorlib._core.value import dataclass
-from actorlib.exceptions import DeviceMemoryExceeded
 
 ENGINES = ("local", "inline", "ray")
 DEVICES = ("all", "free")
@@ -27,12 +30,6 @@ MASK_FORMS = ("index", "uuid")
 START_METHODS = ("template", "spawn")
 INFEASIBLE = ("fail", "wait")
 WHEN_FULL = ("spill", "fail")
-OVERUSE_ACTIONS = ("warn", "kill")
-
-OveruseAction: TypeAlias = (
-    Literal["warn", "kill"] | Callable[[DeviceMemoryExceeded], object]
-)
-"""What is done when an actor has more of a device than it was granted."""
 
 
 @public("actorlib")
@@ -246,7 +243,7 @@ class RuntimeOptions:
         check_one_of("object_store_full", self.object_store_full, WHEN_FULL)
         check_count("share_above", self.share_above, 1)
         check_count("actor_history", self.actor_history, 0)
-        _check_overuse_action(self.device_memory_overuse)
+        check_overuse_action(self.device_memory_overuse)
         check_bool("control", self.control)
         object.__setattr__(self, "middleware", _checked_middlewares(self.middleware))
         if self.dashboard is not None:
@@ -273,13 +270,3 @@ def _checked_middlewares(given: object) -> tuple[Middleware, ...]:
             f"{given!r}"
         )
     return tuple(map(checked_middleware, cast("Sequence[object]", given)))
-
-
-def _check_overuse_action(value: object) -> None:
-    if not callable(value):
-        check_one_of("device_memory_overuse", value, OVERUSE_ACTIONS)
-    elif iscoroutinefunction(value):
-        raise TypeError(
-            "device_memory_overuse takes a plain function: it is called on the event "
-            "loop, and may create a task there; not an async def"
-        )

@@ -1,9 +1,13 @@
 """Shares of devices as users speak of them: how they are to hold, and how they do."""
 
+from collections.abc import Callable  # a type that is asked for
+from inspect import iscoroutinefunction
 from typing import Literal, TypeAlias, get_args
 
 from actorlib._core.public import public
+from actorlib._core.validation import check_one_of
 from actorlib._core.value import dataclass
+from actorlib.exceptions import DeviceMemoryExceeded, UnsupportedOptionError
 
 EnforcementWord: TypeAlias = Literal[
     "auto", "off", "frameworks", "watchdog", "mps", "cgroup"
@@ -12,6 +16,41 @@ EnforcementWord: TypeAlias = Literal[
 
 ENFORCEMENTS: tuple[str, ...] = get_args(EnforcementWord)
 """Those words: first the choice that is left to actorlib, then the weakest first."""
+
+OVERUSE_ACTIONS = ("warn", "kill")
+
+OveruseAction: TypeAlias = (
+    Literal["warn", "kill"] | Callable[[DeviceMemoryExceeded], object]
+)
+"""What is done when an actor has more of a device than it was granted."""
+
+
+def check_overuse_action(value: object) -> None:
+    """Makes sure that a value is one of the words, or a plain function."""
+    if not callable(value):
+        check_one_of("device_memory_overuse", value, OVERUSE_ACTIONS)
+    elif iscoroutinefunction(value):
+        raise TypeError(
+            "device_memory_overuse takes a plain function: it is called on the event "
+            "loop, and may create a task there; not an async def"
+        )
+
+
+def refuse_callback(action: OveruseAction | None) -> None:
+    """Refuses a function of a worker's, which only the owner could call.
+
+    Args:
+        action: What a worker says of ``device_memory_overuse``.
+
+    Raises:
+        UnsupportedOptionError: There is one.
+    """
+    if callable(action):
+        raise UnsupportedOptionError(
+            f"device_memory_overuse={action!r}: the program that called init() would "
+            "call it, and this is a worker. Say 'warn' or 'kill' here, or give init() "
+            "the function"
+        )
 
 
 @public("actorlib")

@@ -269,7 +269,16 @@ class Enforcement:
             options: What is asked.
             request: How much of which kinds.
         """
-        asked = options.enforcement or self.default
+        asked, percentage = (
+            options.enforcement or self.default,
+            options.mps_thread_percentage,
+        )
+        if percentage is not None and asked != Tier.MPS.word:
+            return (
+                f"{label} asks mps_thread_percentage={percentage}, a limit of MPS, and "
+                f"its enforcement is {asked!r}, as the runtime's is: add "
+                "enforcement='mps'"
+            )
         for kind in self._shared_kinds(request):
             if why := self.fault(asked, self._devices[kind]):
                 return _refused(label, asked, why)
@@ -297,6 +306,13 @@ class Enforcement:
                 raise ActorUnschedulableError(
                     _refused(label, asked, str(error))
                 ) from None
+        percentage = options.mps_thread_percentage
+        if percentage is not None and self.mps_share(lease, options) is None:
+            raise ActorUnschedulableError(
+                f"{label} asks mps_thread_percentage={percentage}, and its gpu_memory "
+                "is a whole GPU here, of which it has all: leave "
+                "mps_thread_percentage out, or ask for less memory"
+            )
         for share in lease.shares:
             try:
                 choose(asked, share, self.facts)
@@ -314,8 +330,11 @@ class Enforcement:
             lease: What is held.
             options: What is asked.
         """
-        asked = options.enforcement or self.default
-        return tuple(self._chosen(asked, share) for share in lease.shares)
+        asked, percentage = (
+            options.enforcement or self.default,
+            options.mps_thread_percentage,
+        )
+        return tuple(self._chosen(asked, s, percentage) for s in lease.shares)
 
     def limits(
         self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
@@ -421,9 +440,9 @@ class Enforcement:
             if self.cgroups is not None:
                 await self.cgroups.aclose()
 
-    def _chosen(self, asked: str, share: Share) -> Enforced:
+    def _chosen(self, asked: str, share: Share, percentage: int | None) -> Enforced:
         try:
-            return choose(asked, share, self.facts)
+            return choose(asked, share, self.facts, percentage)
         except EnforcementRefused as error:  # its actor ends without a process
             return Enforced(Tier.OFF, f"{asked} cannot be had: {error}")
 

@@ -52,6 +52,10 @@ def limit_of(share: Share) -> int:
     return max(1, (share.nbytes or 0) // _MIB) * _MIB
 
 
+THREADS = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+"""What limits the multiprocessors that a client may use."""
+
+
 def client_variables(folder: str, share: Share) -> dict[str, str]:
     """Makes the variables of a process that is to be a client.
 

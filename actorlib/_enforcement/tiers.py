@@ -56,10 +56,10 @@ _BY_NAME = "change how programs run, and are asked for by name"
 """Why nobody gets MPS or cgroups who did not ask for them."""
 
 _WHAT_MPS_LEAVES = (
-    "it limits each process of the actor by itself, no compute unless "
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE is set, and nobody on the GPU who has not asked "
-    "for it"
+    "it limits each process of the actor by itself, and nobody on the GPU who has not "
+    "asked for it; "
 )
+_ALL_COMPUTE = "no compute, unless mps_thread_percentage says how much"
 
 CAPPED = {
     "nvidia": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
@@ -92,7 +92,9 @@ class Enforced(NamedTuple):
     not_stronger_because: str
 
 
-def choose(asked: str, share: Share, facts: Facts) -> Enforced:
+def choose(
+    asked: str, share: Share, facts: Facts, percentage: int | None = None
+) -> Enforced:
     """Chooses what makes a share hold.
 
     Args:
@@ -100,6 +102,8 @@ def choose(asked: str, share: Share, facts: Facts) -> Enforced:
             word of a tier.
         share: What is held of one device. A whole one needs nothing.
         facts: What can be done here.
+        percentage: Of the multiprocessors that each process may use under MPS; None
+            for all of them. Default: None.
 
     Raises:
         EnforcementRefused: A tier was named that cannot be had; with the reason.
@@ -115,7 +119,13 @@ def choose(asked: str, share: Share, facts: Facts) -> Enforced:
             raise EnforcementRefused(why_not[tier])
         said = "" if tier is Tier.CGROUP else f"enforcement={asked!r} was asked for"
         if tier is Tier.MPS:
-            said = f"{said}; {_WHAT_MPS_LEAVES}"
+            compute = (
+                _ALL_COMPUTE
+                if percentage is None
+                else f"compute to {percentage} % of the multiprocessors, which others "
+                "may use, too"
+            )
+            said = f"{said}; {_WHAT_MPS_LEAVES}{compute}"
         return Enforced(tier, said)
     best = Tier.OFF
     if not why_not[Tier.FRAMEWORKS]:

@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.runtime_options import OveruseAction, RuntimeOptions
+    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._core.shares import OveruseAction
     from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.machine import LocalNode
@@ -239,7 +240,9 @@ class ActorTable:
         if not never and not self.placer.awaits_neighbours(options):
             never = self.placer.refusal(record)
         asked = options.enforcement or self._enforcement.default
-        if not never and asked not in NEVER_REFUSED:
+        if not never and (
+            asked not in NEVER_REFUSED or options.mps_thread_percentage is not None
+        ):
             never = self._enforcement.refusal(record.label, options, options.request)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
@@ -358,7 +361,8 @@ class ActorTable:
 
         for supervisor in self.by_id.values():
             if supervisor.record.process is process:
-                respond(self._overuse_action, supervisor, overuse)
+                asked = supervisor.record.options.device_memory_overuse
+                respond(asked or self._overuse_action, supervisor, overuse)
                 return
 
     def _make_room(self) -> None:

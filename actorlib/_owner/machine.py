@@ -330,7 +330,12 @@ class LocalNode:
         if share is None or self._mps is None:
             return {}
         said = self._mps.variables(share)
-        return {name: said[name] for name in said.keys() - own.keys()}
+        made = {name: said[name] for name in said.keys() - own.keys()}
+        if options.mps_thread_percentage is not None:  # the user's own word, too
+            from actorlib._enforcement.mps import THREADS  # noqa: PLC0415  # few ask for it
+
+            made[THREADS] = str(options.mps_thread_percentage)
+        return made
 
     def accelerator_ids(
         self, lease: Lease, options: ActorOptions

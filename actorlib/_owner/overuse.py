@@ -1,7 +1,8 @@
 """Acts on actors that have more of a device's memory than they were granted.
 
-What is done is said by ``init(device_memory_overuse=...)``: the log tells of it in any
-case, and then it is left alone, ended, or the program is called back.
+What is done is said by ``device_memory_overuse=``, of the actor or else of ``init``:
+the log tells of it in any case, and then it is left alone, ended, or the program is
+called back.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from actorlib._core.log import warn
 from actorlib._owner.exit_reason import exceeded
 
 if TYPE_CHECKING:
-    from actorlib._core.runtime_options import OveruseAction
+    from actorlib._core.shares import OveruseAction
     from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.supervisor import ActorSupervisor
 

@@ -362,7 +362,7 @@ def fitted(
         ActorUnschedulableError: None of the devices can, with the reasons.
     """
     asked = options.enforcement or enforcement.default
-    if asked in NEVER_REFUSED:
+    if asked in NEVER_REFUSED and options.mps_thread_percentage is None:
         return demand
     never = enforcement.refusal(label, options, options.request)
     if never is not None:

@@ -211,9 +211,11 @@ class FunctionTable:
         scheduler, key = self._scheduler, options.worker_key
         options = self.settled(options)
         demand = scheduler.catalogue.demand(label, options.worker)
-        enforcement = self._machine.enforcement
-        if (options.enforcement or enforcement.default) not in NEVER_REFUSED:
-            demand = fitted(enforcement, label, options.worker, demand)
+        enforcement, worker = self._machine.enforcement, options.worker
+        if (
+            worker.enforcement or enforcement.default
+        ) not in NEVER_REFUSED or worker.mps_thread_percentage is not None:
+            demand = fitted(enforcement, label, worker, demand)
         slots: Slots
         if options.worker.group is not None:
             demand = Demand(

@@ -39,6 +39,9 @@ REFUSED: Mapping[str, str] = {
     "placement group with the strategy STRICT_SPREAD",
     "placement": "Ray fills one device after the other; 'pack' is what it does",
     "enforcement": "Ray keeps books of shares and makes none hold; leave it out",
+    "mps_thread_percentage": "Ray starts no MPS daemon; set "
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in runtime_env where you run one",
+    "device_memory_overuse": "Ray does not look at the memory of devices; leave it out",
     "gpu_memory": "Ray counts GPUs and not their memory; ask for the part of a card "
     "that it is, with num_gpus=",
     "restart_window": "Ray counts restarts over the whole life; leave it out",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.ids import ACTOR_KIND, ActorId
 from actorlib._core.runtime_env import merged_env, refuse_env
+from actorlib._core.shares import refuse_callback
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.errors import dump_exception
 from actorlib._wire.function_code import ClassDefinitions
@@ -36,6 +37,8 @@ class ActorCreation:
         engine, options = self._engine, spec.options
         if self._is_inline:
             refuse_env(options.runtime_env)
+        if options.device_memory_overuse is not None:
+            refuse_callback(options.device_memory_overuse)
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         source, captured = definition.source, definition.loans or None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from actorlib._core.current_call import running
 from actorlib._core.object_ref import bind
 from actorlib._core.runtime_env import merged_env, refuse_env
+from actorlib._core.shares import refuse_callback
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.call import Call
@@ -147,7 +148,7 @@ class TaskCalls:
         Raises:
             SerializationError: The function cannot be sent.
             UnsupportedOptionError: It asks for variables or a directory, and there
-                are no processes.
+                are no processes; or for a function of this process to be called back.
         """
         if self._is_inline:
             refuse_env(spec.options.runtime_env)
@@ -159,6 +160,8 @@ class TaskCalls:
                 (REGISTER_FUNCTION, number, spec.name, borrowed or None, source)
             )
         options = spec.options
+        if options.device_memory_overuse is not None:
+            refuse_callback(options.device_memory_overuse)
         # Apart from the rest, as the owner may not have the modules they are of.
         listed = dump(options.retry_exceptions)
         env = merged_env(self._engine.context.runtime_env, options.runtime_env)

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import typing
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import actorlib
 from actorlib._core.actor_options import ActorKeywords, ActorOptions, RestartPolicy
 from actorlib._core.call_options import CallKeywords, CallOptions
+from actorlib._core.function_options import FunctionOptions
 from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._core.validation import checked_options
 
@@ -130,6 +132,9 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     (runtime, "device_memory_overuse", None),
     (runtime, "device_memory_overuse", 1),
     (runtime, "device_memory_overuse", _async_function),
+    (actor, "device_memory_overuse", 1),
+    (actor, "device_memory_overuse", _async_function),
+    *((actor, "mps_thread_percentage", value) for value in (0.5, "50", True)),
     (runtime, "mask_form", False),
 ]
 
@@ -196,6 +201,8 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (runtime, "infeasible", "hang"),
     (runtime, "mask_form", "UUID"),
     (runtime, "device_memory_overuse", "end"),
+    (actor, "device_memory_overuse", "end"),
+    *((actor, "mps_thread_percentage", value) for value in (0, -1, 101, 50)),
     (runtime, "mask_form", "pci"),
     (runtime, "mask_form", ""),
 ]
@@ -254,6 +261,8 @@ GOOD: list[tuple[Check, str, object]] = [
     (runtime, "mask_form", None),
     (runtime, "device_memory_overuse", "kill"),
     (runtime, "device_memory_overuse", print),
+    (actor, "device_memory_overuse", "warn"),
+    (actor, "device_memory_overuse", print),
     (runtime, "mask_form", "index"),
     (runtime, "mask_form", "uuid"),
     (runtime, "resources", {"TPU": 3}),
@@ -690,3 +699,54 @@ def test_device_memory_when_declared_then_exact_by_kind() -> None:
     assert RuntimeOptions().memory_of_devices == {}
     with pytest.raises(ValueError, match=r"device_memory=\{'GPU': '24GiB'\}"):
         RuntimeOptions(resources={"gpu_memory": 4})
+
+
+PERCENTAGE = {"mps_thread_percentage": 50}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"num_gpus": 0.5},
+        {"num_gpus": 0.5, "enforcement": "mps"},
+        {"gpu_memory": "10GiB"},
+    ],
+)
+def test_percentage_when_a_part_of_a_gpu_is_asked_then_taken(
+    asked: dict[str, Any],
+) -> None:
+    assert ActorOptions(**asked, **PERCENTAGE).mps_thread_percentage == 50
+    worker = FunctionOptions(**asked, **PERCENTAGE).worker
+    assert worker.mps_thread_percentage == 50
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({}, "about a part of a GPU, and none is asked for"),
+        ({"num_gpus": 1}, "GPU=1 is asked for: ask for num_gpus below 1"),
+        (
+            {"num_gpus": 0.5, "enforcement": "watchdog"},
+            "enforcement='watchdog' is asked for: write enforcement='mps'",
+        ),
+    ],
+)
+def test_percentage_when_mps_cannot_hold_then_refused_at_once(
+    asked: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        ActorOptions(**asked, **PERCENTAGE)
+
+
+def test_callback_when_it_has_no_hash_then_functions_have_a_key_all_the_same() -> None:
+    class Told(list[object]):
+        def __call__(self, error: object) -> None:
+            self.append(error)
+
+    told, other = Told(), Told()
+    keys = [
+        FunctionOptions(num_gpus=0.5, device_memory_overuse=each).worker_key
+        for each in (told, told, other, "warn")
+    ]
+
+    assert len(set(keys)) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -187,6 +188,48 @@ def test_actor_when_it_says_off_then_its_word_counts() -> None:
     others = enforcement.limits(lease_of(NVIDIA), PLAIN, {})
     assert others is not None
     assert others.hooks
+
+
+# Multiprocessors under MPS.
+
+
+def test_percentage_when_the_runtime_has_no_mps_then_refused_with_what_to_add() -> None:
+    options = asks(mps_thread_percentage=50)
+
+    said = opened(NVIDIA).refusal("Model", options, options.request)
+
+    assert said == (
+        "Model asks mps_thread_percentage=50, a limit of MPS, and its enforcement is "
+        "'auto', as the runtime's is: add enforcement='mps'"
+    )
+
+
+def test_percentage_when_bytes_come_to_a_whole_gpu_then_refused_there() -> None:
+    enforcement = Enforcement("mps", Facts(), Packages(), {"GPU": (NVIDIA,)})
+    options = ActorOptions(gpu_memory="80GiB", mps_thread_percentage=50)
+
+    with pytest.raises(ActorUnschedulableError, match="a whole GPU here, of which it"):
+        enforcement.check("Model", lease_of(NVIDIA, UNITS), options)
+
+
+@pytest.mark.parametrize(
+    ("percentage", "said"),
+    [
+        (None, "no compute, unless mps_thread_percentage says how much"),
+        (25, "compute to 25 % of the multiprocessors, which others may use, too"),
+    ],
+)
+def test_percentage_when_shown_then_it_says_what_of_compute_holds(
+    percentage: int | None, said: str
+) -> None:
+    card = replace(NVIDIA, uuid="GPU-1")
+    enforcement = Enforcement("mps", Facts(), Packages(), {"GPU": (card,)})
+    options = asks(mps_thread_percentage=percentage)
+
+    (share,) = enforcement.shown(lease_of(card), options, {}).devices
+
+    assert share.enforced_by == "mps"
+    assert share.not_stronger_because.endswith(f"has not asked for it; {said}")
 
 
 # What is shown.

@@ -97,6 +97,8 @@ ASKED: dict[str, Any] = {
     "apart_from": {"apart_from": (b"other",), "num_gpus": 1},
     "placement": {"placement": "spread", "num_gpus": 1},
     "enforcement": {"enforcement": "watchdog", "num_gpus": 0.5},
+    "mps_thread_percentage": {"num_gpus": 0.5, "mps_thread_percentage": 50},
+    "device_memory_overuse": {"device_memory_overuse": "kill"},
     "gpu_memory": {"gpu_memory": "10GiB"},
     "restart_window": {"restart_window": 5.0},
     "restart_backoff": {"restart_backoff": 5.0},
