@@ -20,6 +20,7 @@ from actorlib._api.remote_function import RemoteFunction, asked_by
 from actorlib._api.waiting import get_all
 from actorlib._core.engine import current_engine, find_engine, set_engine
 from actorlib._core.loop_thread import OTHER_LOOP, ThreadedLoop
+from actorlib._core.middleware import unobserved
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
 from actorlib._core.runtime_env import refuse_env, resolved_env
@@ -231,6 +232,8 @@ class Runtime:
             check_page(self._engine_name)
         if self._engine_name == "inline":
             refuse_env(options.runtime_env)
+        if self._engine_name == "ray" and options.middleware:
+            raise unobserved("init(middleware=...)")
         self._engine: RuntimeEngine | None = None
         self._is_used = False
 

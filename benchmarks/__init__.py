@@ -19,6 +19,7 @@ file                    the question that it answers
 ``actor_to_actor``      How long does a call of one actor by another take?
 ``batches``             How many calls a second are there in one ``map``?
 ``tasks``               The same as ``calls``, of functions.
+``observing``           What does it cost to observe calls?
 ``streams``             How many items of a generator come to a reader a second?
 *Sending large values*
 ``payload``             How fast do large arrays go to an actor, and come back?

@@ -18,6 +18,7 @@ _NAMES: Final = (
     "actor_to_actor",
     "batches",
     "tasks",
+    "observing",
     "streams",
     "payload",
     "sharing",

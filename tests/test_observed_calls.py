@@ -440,6 +440,5 @@ async def test_middleware_when_it_is_none_then_it_is_refused(
 
 
 async def test_middleware_when_the_engine_is_rays_then_it_is_refused() -> None:
-    pytest.importorskip("ray")
     with pytest.raises(UnsupportedOptionError, match="on Ray calls are Ray's"):
-        await actorlib.init(engine="ray", middleware=[Seen()])
+        actorlib.init(engine="ray", middleware=[Seen()])

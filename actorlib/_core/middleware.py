@@ -11,9 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Typ
 
 from actorlib._core.log import warn
 from actorlib._core.public import public
+from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    import asyncio
+    from collections.abc import Callable, Iterable
+
+    from actorlib._core.callee import Callee
 
 Side: TypeAlias = Literal["caller", "worker"]
 Status: TypeAlias = Literal["ok", "error", "cancelled", "lost"]
@@ -124,6 +128,7 @@ class Run(NamedTuple):
         status: ``"ok"``, ``"error"`` or ``"cancelled"``.
         error: The name of the error's class, if there was one.
         pid: The process that ran it.
+        is_own: Whether the program itself made the call, and no worker.
     """
 
     number: int
@@ -138,6 +143,7 @@ class Run(NamedTuple):
     status: Status
     error: str
     pid: int
+    is_own: bool = False
 
 
 @public("actorlib.observe")
@@ -185,6 +191,22 @@ class RunListener(Protocol):
         ...
 
 
+class CallCounter(Protocol):
+    """A middleware of the program that need not see each call, but has to count it."""
+
+    def count(self, callee: Callee) -> Callable[[asyncio.Future[Any]], object] | None:
+        """Is asked before a call of the program is made, if that gives no stream.
+
+        Args:
+            callee: What is called.
+
+        Returns:
+            What is called when the ref is done, and let go of if nobody wants its
+            answer; or None, to be told of this call as of any.
+        """
+        ...
+
+
 _FAILED: Final = object()
 
 
@@ -197,6 +219,7 @@ class Middlewares:
 
     Attributes:
         each: The same.
+        counter: The one that there is, if it is a CallCounter; else None.
     """
 
     def __init__(self, each: Iterable[Middleware], failed: set[int]) -> None:
@@ -205,6 +228,9 @@ class Middlewares:
             middleware for middleware in self.each if hasattr(middleware, "ran")
         )
         self._failed = failed
+        counters: list[Any] = [one for one in self.each if hasattr(one, "count")]
+        is_alone = len(counters) == len(self.each) == 1
+        self.counter: CallCounter | None = counters[0] if is_alone else None
 
     def before(self, call: ObservedCall) -> list[object]:
         """Tells of a call that begins; gives what ``after`` takes."""
@@ -263,3 +289,15 @@ def checked_middleware(value: object) -> Middleware:
             )
     middleware: Middleware = made
     return middleware
+
+
+def unobserved(where: str) -> UnsupportedOptionError:
+    """The refusal to observe calls on Ray.
+
+    Args:
+        where: What asked for it.
+    """
+    return UnsupportedOptionError(
+        f"{where}: on Ray calls are Ray's, and are not told of: leave it out and look "
+        "at Ray's own metrics and traces, or use the local engine"
+    )

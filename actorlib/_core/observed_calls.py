@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.stream_reader import StreamReader
 
+SESSION_BITS = 32
+"""The numbers of calls that workers make have the number of their session above these.
+"""
 _CANCELLED = (TaskCancelledError, DeadlineExceededError)
 _LOST = (ActorDiedError, ActorUnavailableError, WorkerCrashedError)
 
@@ -132,6 +135,11 @@ class ObservedCalls:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Makes a call; see Engine."""
+        counter = self._told().counter
+        if counter is not None and (done := counter.count(callee)) is not None:
+            counted = self._call(callee, args, kwargs)
+            add_done_callback(counted, done)
+            return counted
         under_way = self._begin(callee, is_stream=False)
         ref: ObjectRef[Any] = self._made(under_way, self._call, callee, args, kwargs)
         if under_way[0] is not None:
@@ -165,7 +173,7 @@ class ObservedCalls:
             under_way = _CallUnderWay(
                 call, told, tokens, self.under_way, self._engine.later
             )
-            carrier = _text(call.carrier)
+            carrier = _text(call.carrier) if call.carrier else {}
         return under_way, (number, self._caller, made, carrier)
 
     def _made(
@@ -221,15 +229,17 @@ def _text(carrier: dict[str, str]) -> dict[str, str]:
 
 
 def _done(under_way: _CallUnderWay, ref: asyncio.Future[Any]) -> None:
+    under_way.end(*status_of(ref))
+
+
+def status_of(ref: asyncio.Future[Any]) -> tuple[Status, str]:
+    """How a call ended, and the name of its error's class; of a ref that is done."""
     if ref.cancelled():
-        under_way.end("cancelled", "TaskCancelledError")
-        return
+        return "cancelled", TaskCancelledError.__name__
     # exception() would count as somebody's look at it, who would be told else.
     error = cast("Any", ref)._exception  # noqa: SLF001  # asyncio's name for it
     if error is None:
-        under_way.end("ok")
-    elif isinstance(error, _CANCELLED):
-        under_way.end("cancelled", type(error).__name__)
-    else:
-        status: Status = "lost" if isinstance(error, _LOST) else "error"
-        under_way.end(status, type(error).__name__)
+        return "ok", ""
+    if isinstance(error, _CANCELLED):
+        return "cancelled", type(error).__name__
+    return "lost" if isinstance(error, _LOST) else "error", type(error).__name__

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.middleware import Middlewares, Run
-from actorlib._core.observed_calls import ObservedCalls
+from actorlib._core.observed_calls import SESSION_BITS, ObservedCalls
 from actorlib._core.propagation import begin_observing, end_observing
 from actorlib._wire.serialization import dump
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from actorlib._core.middleware import Middleware, Status
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.actor_table import ActorTable
+
+
+_OF_WORKERS = 1 << SESSION_BITS
+"""The least number of a call that a worker makes."""
 
 
 class Observation:
@@ -130,6 +134,7 @@ class Observation:
                 status,
                 error,
                 0 if process is None else process.pid,
+                number < _OF_WORKERS,
             )
         )
 

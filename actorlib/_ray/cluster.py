@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._core.function_options import FunctionOptions
+from actorlib._core.middleware import unobserved
 from actorlib._core.resources import MEMORY, bytes_of
 from actorlib._core.runtime_env import InheritedEnv
 from actorlib._core.runtime_portal import RuntimePortal
@@ -191,12 +192,6 @@ def _nbytes(said: float | str | None) -> int | None:
     return None if said is None else bytes_of(MEMORY, said)
 
 
-_UNOBSERVED = (
-    "on Ray calls are Ray's, and are not told of: leave it out and look at Ray's own "
-    "metrics and traces, or use the local engine"
-)
-
-
 class OwnerEngine(RayEngine):
     """The engine of the process that has started the runtime; see RuntimeEngine.
 
@@ -223,7 +218,7 @@ class OwnerEngine(RayEngine):
     ) -> None:
         """Refuses; see RuntimeEngine."""
         del middleware, in_workers
-        raise UnsupportedOptionError(f"add_middleware(): {_UNOBSERVED}")
+        raise unobserved("add_middleware()")
 
     @property
     def middlewares(self) -> tuple[Middleware, ...]:
@@ -332,16 +327,13 @@ async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
 
     Raises:
         ClusterError: There is no cluster there.
-        UnsupportedOptionError: It is to make shares hold, which Ray does not; or calls
-            are to be observed.
+        UnsupportedOptionError: It is to make shares hold, which Ray does not.
     """
     if options.enforcement not in ("auto", "off"):
         raise UnsupportedOptionError(
             f"init(enforcement={options.enforcement!r}): Ray keeps books of shares and "
             "makes none hold. Leave it out, or use the local engine"
         )
-    if options.middleware:
-        raise UnsupportedOptionError(f"init(middleware=...): {_UNOBSERVED}")
     await connect(options, address)
     install_serializers()
     return OwnerEngine(options)

@@ -51,7 +51,7 @@ def headers_of(
         SerializationError: A context variable holds what cannot be sent.
     """
     inherited = deadline_of(parent_call[2]) if parent_call is not None else None
-    if callee.headers is None and inherited is None and not PROPAGATED:
+    if callee.headers is None and inherited is None and not _travels():
         return None
     headers = dict(callee.headers or {})
     timeout = cast("float | None", headers.pop("timeout", None))
@@ -62,15 +62,24 @@ def headers_of(
     sooner = min((given for given in (own, inherited) if given), default=None)
     if sooner is not None:
         headers["deadline"] = sooner
-    if PROPAGATED:
+    observed = OBSERVED.get(None)
+    if observed is not None:
+        headers["observed"] = observed
+    if len(PROPAGATED) > (OBSERVED.name in PROPAGATED):
         values = current_values()
-        observed = values.pop(OBSERVED.name, None)
-        if observed is not None:
-            headers["observed"] = observed
+        values.pop(OBSERVED.name, None)
         variables = {name: _packed(name, value) for name, value in values.items()}
         if variables:
             headers["variables"] = variables
     return headers or None
+
+
+def _travels() -> bool:
+    """Whether a marked variable may travel with the call that is being made."""
+    count = len(PROPAGATED)
+    if count != 1 or OBSERVED.name not in PROPAGATED:
+        return count > 0
+    return OBSERVED.get(None) is not None
 
 
 def enter_variables(headers: Mapping[str, Any]) -> None:

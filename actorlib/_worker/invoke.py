@@ -251,8 +251,8 @@ def call_with(
         method = partial(call_each, method, headers["batch"])
         args = (args,)
     if "observed" in headers and engine.observer is not None:
-        context = _context(headers)
-        return engine.observer.call(headers, name, context, method, args, kwargs)
+        run = _context(headers).run if engine.observer.sets_context(headers) else None
+        return engine.observer.call(headers, name, run, method, args, kwargs)
     if "variables" not in headers:
         return method(*args, **kwargs)
     return _context(headers).run(method, *args, **kwargs)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.log import warn
 from actorlib._core.middleware import Middlewares, ObservedCall, Outcome
-from actorlib._core.observed_calls import ObservedCalls
+from actorlib._core.observed_calls import SESSION_BITS, ObservedCalls
 from actorlib._core.propagation import (
     OBSERVED,
     PROPAGATED,
@@ -26,42 +26,50 @@ from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from contextvars import Context
 
     from actorlib._core.engine import Engine
     from actorlib._core.middleware import Middleware, Observed, Status
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
 
-_SESSION_BITS = 32
-
 
 class ObservedRun:
     """One run of a call's code.
 
     Args:
-        observer: Sends what the owner is told.
-        told: The middlewares.
-        call: The call.
-        observed: What came with it.
+        report: Sends what the owner is told.
+        method: The method, or what calls of the function are called.
+        observed: What came with the call.
+        told: The middlewares, and the call as they see it; None if there are none.
         run: Runs their code where the call's code runs: what ``before`` sets of context
             variables is set there, and ``after`` may put it back.
     """
 
+    __slots__ = (
+        "_began",
+        "_method",
+        "_observed",
+        "_report",
+        "_run",
+        "_tokens",
+        "_told",
+    )
+
     def __init__(
         self,
-        observer: RunObserver,
-        told: Middlewares,
-        call: ObservedCall,
+        report: Callable[[Frame], None],
+        method: str,
         observed: Observed,
+        told: tuple[Middlewares, ObservedCall] | None,
         run: Callable[..., Any],
     ) -> None:
-        self._observer = observer
-        self._told = told
-        self._call = call
+        self._report = report
+        self._method = method
         self._observed = observed
+        self._told = told
         self._run = run
-        self._tokens: list[object] = run(told.before, call) if told.each else []
+        if told is not None:
+            self._tokens: list[object] = run(told[0].before, told[1])
         self._began = time.monotonic()
 
     def end(self, error: BaseException | None, *, is_cancelled: bool = False) -> None:
@@ -72,19 +80,31 @@ class ObservedRun:
             is_cancelled: Whether that is as the call was cancelled.
         """
         ended = time.monotonic()
-        status: Status = "ok" if error is None and not is_cancelled else "error"
-        name = "" if error is None else type(error).__name__
-        if is_cancelled or _is_cancellation(error):
-            status, name = "cancelled", TaskCancelledError.__name__
+        status: Status = "ok"
+        name = ""
+        if is_cancelled or error is not None:
+            status, name = _status_of(error, is_cancelled=is_cancelled)
         began, told = self._began, self._told
-        if told.each:
+        if told is not None:
             outcome = Outcome(status, name, began, ended, 1)
-            self._run(told.after, self._call, self._tokens, outcome)
+            self._run(told[0].after, told[1], self._tokens, outcome)
         number, caller, made, _ = self._observed
-        method = self._call.method
-        self._observer.report(
-            (RAN, number, method, caller, made, began, ended, status, name)
+        self._report(
+            (RAN, number, self._method, caller, made, began, ended, status, name)
         )
+
+
+def _status_of(
+    error: BaseException | None, *, is_cancelled: bool
+) -> tuple[Status, str]:
+    kind = type(error)
+    if (
+        is_cancelled
+        or kind is TaskCancelledError
+        or kind.__name__ == "CancelledError"  # asyncio's, which few workers load
+    ):
+        return "cancelled", TaskCancelledError.__name__
+    return "error", kind.__name__
 
 
 class RunObserver:
@@ -112,7 +132,7 @@ class RunObserver:
         session = int.from_bytes(config.prefix[4:])
         self._calls = ObservedCalls(
             engine,
-            itertools.count((session << _SESSION_BITS) + 1),
+            itertools.count((session << SESSION_BITS) + 1),
             config.actor_id if self._is_actor else b"",
             self.told,
         )
@@ -148,6 +168,9 @@ class RunObserver:
             run: Runs code in the context of the call's code.
         """
         observed: Observed = headers["observed"]
+        told = self.told()
+        if not told.each:
+            return ObservedRun(self.report, method, observed, None, run)
         number, caller, _, carrier = observed
         config, is_actor = self._config, self._is_actor
         call = ObservedCall(
@@ -161,29 +184,44 @@ class RunObserver:
             is_stream="stream" in headers,
             carrier=carrier,
         )
-        return ObservedRun(self, self.told(), call, observed, run)
+        return ObservedRun(self.report, method, observed, (told, call), run)
+
+    def sets_context(self, headers: Mapping[str, Any]) -> bool:
+        """Whether the code of a call has to run in a context of its own."""
+        return "variables" in headers or bool(self.told().each)
 
     def call(
         self,
         headers: Mapping[str, Any],
         name: str,
-        context: Context,
+        run: Callable[..., Any] | None,
         method: Callable[..., object],
         args: list[Any] | tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> object:
         """Calls a plain method.
 
+        Args:
+            headers: Those of the call.
+            name: The name of the method.
+            run: Runs code in the context of the call; None for that of the thread.
+            method: The method.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+
         Raises:
             BaseException: What it raised.
         """
-        run = self.run(headers, name, context.run)
+        observed_run = self.run(headers, name, run or operator.call)
         try:
-            value = context.run(method, *args, **kwargs)
+            if run is None:
+                value = method(*args, **kwargs)
+            else:
+                value = run(method, *args, **kwargs)
         except BaseException as error:
-            run.end(error)
+            observed_run.end(error)
             raise
-        run.end(None)
+        observed_run.end(None)
         return value
 
     async def awaited(
@@ -212,10 +250,3 @@ def _load(pickled: bytes) -> list[Middleware]:
         except Exception as error:  # noqa: BLE001  # the user's classes
             warn("a middleware cannot be loaded in a worker: %r", error)
     return loaded
-
-
-def _is_cancellation(error: BaseException | None) -> bool:
-    if error is None:
-        return False
-    kind = type(error)
-    return kind.__name__ == "CancelledError" or kind is TaskCancelledError

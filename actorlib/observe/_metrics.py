@@ -1,11 +1,15 @@
 """Metrics of a runtime in Prometheus' data model; see ``prometheus``.
 
-What runs is counted as workers tell of it: a dict is looked up, and a few numbers go
-up. All else is read from a snapshot when somebody scrapes.
+A call of the program is counted when its ref is done, which costs little. To tell how
+long it waited and ran it has to be observed, which costs as much as many a call. So of
+each method about a hundred calls a second are, at the most. Calls that workers make are
+counted, and their times taken, as their callees tell of them.
+All else is read from a snapshot when somebody scrapes.
 """
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
@@ -19,14 +23,18 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import find_engine
+from actorlib._core.observed_calls import status_of
 from actorlib._core.snapshot import STATES, ObjectStoreInfo, Snapshot
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
 
+    from actorlib._core.callee import Callee
     from actorlib._core.middleware import ObservedCall, Outcome, Run
     from actorlib._core.snapshot import ActorInfo
 
@@ -35,6 +43,11 @@ _CALLS: Final = (
     *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
 _PLACEMENTS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_BETWEEN: Final = 0.01
+"""Seconds between two calls of a method whose times are taken, if there are many."""
+_SELDOM: Final = 0.1
+"""Seconds after which the next call's are taken, whatever was before."""
+_LONGEST_STRIDE: Final = 1 << 14
 _MOST_METHODS: Final = 500
 _NOTHING: Final = Snapshot(
     total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
@@ -62,6 +75,11 @@ class Histogram:
         self._counts[bisect_left(self._bounds, seconds)] += 1
         self._total += max(seconds, 0.0)
 
+    @property
+    def count(self) -> int:
+        """How many were counted."""
+        return sum(self._counts)
+
     def buckets(self) -> tuple[list[tuple[str, float]], float]:
         """The buckets, each with all that is below its bound, and the sum."""
         found: list[tuple[str, float]] = []
@@ -73,21 +91,73 @@ class Histogram:
         return found, self._total
 
 
+class Stride:
+    """Chooses every call where they are few, and every so many where they are many.
+
+    It takes about a hundred a second at the most. Not the first behind each pause: of
+    a burst that one alone would not have waited.
+    """
+
+    __slots__ = ("_last", "_left", "_stride")
+
+    def __init__(self) -> None:
+        self._last = -_SELDOM
+        self._left = 0
+        self._stride = 1
+
+    def takes(self, now: float) -> bool:
+        """Whether a call that is made now is taken."""
+        self._left -= 1
+        since = now - self._last
+        if self._left > 0 and since < _SELDOM:
+            return False
+        if since >= _SELDOM:
+            self._stride = 1
+        elif since < _BETWEEN:
+            self._stride = min(2 * self._stride, _LONGEST_STRIDE)
+        else:
+            self._stride = max(1, self._stride // 2)
+        self._last, self._left = now, self._stride
+        return True
+
+
 class MethodFigures:
     """What is known of the calls of one method of a class, or of one function.
 
     Attributes:
+        stride: Chooses the calls whose times are taken.
         outcomes: How many ended how.
         queue: For how long they waited.
         run: For how long they ran.
     """
 
-    __slots__ = ("outcomes", "queue", "run")
+    __slots__ = ("outcomes", "queue", "run", "stride")
 
     def __init__(self) -> None:
-        self.outcomes: Counter[str] = Counter()
+        self.stride = Stride()
+        self.outcomes: dict[str, int] = dict.fromkeys(
+            ("ok", "error", "cancelled", "lost"), 0
+        )
         self.queue = Histogram(_CALLS)
         self.run = Histogram(_CALLS)
+
+
+class _Count:
+    """Counts one call: when its ref is done, or when nobody has that any more."""
+
+    __slots__ = ("_outcomes",)
+
+    def __init__(self, outcomes: dict[str, int]) -> None:
+        self._outcomes: dict[str, int] | None = outcomes
+
+    def __call__(self, ref: asyncio.Future[Any]) -> None:
+        outcomes, self._outcomes = self._outcomes, None
+        if outcomes is not None:
+            outcomes[status_of(ref)[0]] += 1
+
+    def __del__(self) -> None:
+        if self._outcomes is not None:
+            self._outcomes["cancelled"] += 1
 
 
 class Lives:
@@ -145,21 +215,28 @@ class Metrics(Collector):
 
     # The middleware.
 
+    def count(self, callee: Callee) -> _Count | None:
+        """Counts a call, unless its times are to be taken; see CallCounter."""
+        class_name = callee.class_name if isinstance(callee, BoundMethod) else ""
+        key = class_name, callee.name
+        figures = self._methods.get(key) or self._of(*key)
+        if figures.stride.takes(time.monotonic()):
+            return None
+        return _Count(figures.outcomes)
+
     def before(self, call: ObservedCall) -> None:
         """Takes no note of a call that begins; see Middleware."""
 
     def after(self, call: ObservedCall, token: None, outcome: Outcome) -> None:
-        """Counts a call that never ran, or not to its end; see Middleware."""
+        """Counts a call; see Middleware."""
         del token
-        if not outcome.runs:
-            self._of(call.class_name, call.method).outcomes[outcome.status] += 1
+        self._of(call.class_name, call.method).outcomes[outcome.status] += 1
 
     def ran(self, run: Run) -> None:
-        """Counts a run; see RunListener."""
-        figures = self._methods.get((run.class_name, run.method))
-        if figures is None:
-            figures = self._of(run.class_name, run.method)
-        figures.outcomes[run.status] += 1
+        """Takes the times of a run, and counts that of a worker's; see RunListener."""
+        figures = self._of(run.class_name, run.method)
+        if not run.is_own:
+            figures.outcomes[run.status] += 1
         figures.queue.add(run.began - run.made)
         figures.run.add(run.ended - run.began)
 
@@ -232,23 +309,25 @@ class Metrics(Collector):
         labels = ["actor_class", "method"]
         calls = CounterMetricFamily(
             "actorlib_calls",
-            "Calls by how they ended; one that ran again after an error counts again.",
+            "Calls by how they ended.",
             labels=[*labels, "outcome"],
         )
         queue = HistogramMetricFamily(
             "actorlib_call_queue_seconds",
-            "How long calls waited from being made until their code ran.",
+            "How long calls waited from being made until their code ran; where there "
+            "are many, of some.",
             labels=labels,
         )
         run = HistogramMetricFamily(
             "actorlib_call_run_seconds",
-            "How long the code of calls ran.",
+            "How long the code of these calls ran.",
             labels=labels,
         )
         for key, figures in sorted(self._methods.copy().items()):
-            for outcome, count in sorted(figures.outcomes.copy().items()):
-                calls.add_metric([*key, outcome], count)
-            if figures.outcomes:
+            for outcome, count in figures.outcomes.items():
+                if count:
+                    calls.add_metric([*key, outcome], count)
+            if figures.run.count:
                 queue.add_metric(key, *figures.queue.buckets())
                 run.add_metric(key, *figures.run.buckets())
         yield from (calls, queue, run)

@@ -32,7 +32,7 @@ def prometheus(registry: CollectorRegistry | None = None) -> Middleware:
     ``actorlib_calls_total``                       calls, by ``actor_class`` (empty for
                                                    functions), ``method`` and
                                                    ``outcome``: ok, error, cancelled,
-                                                   lost. Each run counts
+                                                   lost
     ``actorlib_call_queue_seconds``                histogram: from made to begun
     ``actorlib_call_run_seconds``                  histogram: from begun to ended
     ``actorlib_actors``                            by ``state``
@@ -51,11 +51,14 @@ def prometheus(registry: CollectorRegistry | None = None) -> Middleware:
     ``actorlib_object_store_limit_bytes``          the most that there may be
     ============================================== =====================================
 
-    Calls and their times are counted as workers tell of them; calls of actors that end
-    with the process they were sent to are counted if the program made them. All else is
-    read when somebody scrapes, from the runtime that runs then: on its loop's thread at
-    once, from another one by way of the loop. Beyond 500 methods all others count as
-    one, ``(other)``.
+    Calls that the program makes are all counted, and those that workers make as far as
+    their code ran. Their times are taken of all as long as a method is called less than
+    a hundred times a second; beyond that, of every so many of the program's calls, so
+    the ``_count`` of a histogram is no number of calls. All else is read when somebody
+    scrapes, from the runtime that runs then: on its loop's thread at once, from another
+    one by way of the loop. Beyond 500 methods all others count as one, ``(other)``.
+    Beside another middleware every call is observed, which costs more; see
+    ``benchmarks/observing.py``.
 
     Args:
         registry: Where it is registered. Default: None, for that of
