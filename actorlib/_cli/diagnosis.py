@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from actorlib._cli.devices import SharesFound
 
@@ -89,6 +89,7 @@ class PackageFacts(NamedTuple):
         found: The version of each package that actorlib can use; None where it is not
             installed.
         needed: Of those the lowest version that will do.
+        optional: Those of them that one feature alone needs, for who wants it.
         is_msgpack_in_c: Whether msgpack's C code is in use.
         compiled: How many of actorlib's own files are compiled.
         compilable: How many can be.
@@ -103,6 +104,7 @@ class PackageFacts(NamedTuple):
     is_msgpack_in_c: bool
     compiled: int
     compilable: int
+    optional: Collection[str] = ()
     is_pure: bool = False
     old_pynvml: str | None = None
     has_nvidia: bool = False
@@ -128,7 +130,8 @@ def judge_packages(facts: PackageFacts) -> list[Finding]:
                 findings.append(Finding("warning", what, install))
         elif version is not None and bound and _is_below(version, bound):
             what = f"{name} is {version}, and {bound} is the oldest that will do"
-            findings.append(Finding("problem", what, install))
+            state: State = "warning" if name in facts.optional else "problem"
+            findings.append(Finding(state, what, install))
     if not facts.is_msgpack_in_c:
         findings.append(
             Finding(

@@ -56,9 +56,11 @@ if TYPE_CHECKING:
     from actorlib.accelerators import Host
 
 _OURS = ("cloudpickle", "msgpack", "nvidia-ml-py", "rich", "uvloop")
-_OTHERS = ("numpy", "ray")
-"""Packages that change what actorlib does, where they are installed."""
-_BOUND = re.compile(r"([\w.-]+)(?:\[[^]]*\])?>=([\d.]+)")
+_FEATURES = ("metrics", "otel", "ray", "web")
+"""The extras that are a user's, and no developer's."""
+_REQUIREMENT = re.compile(
+    r"([\w.-]+)(?:\[[^]]*\])?>=([\d.]+)(?:.*\bextra == ['\"]([\w-]+))?"
+)
 _SHIM = 12
 """From this version on the package pynvml has no module of that name any more."""
 _SEALS = 0x1 | 0x2 | 0x4
@@ -92,18 +94,21 @@ def find_python() -> PythonFacts:
 def find_packages(host: Host) -> PackageFacts:
     """Says what is installed that actorlib uses."""
     needed: dict[str, str] = {}
+    optional: list[str] = []
     with suppress(metadata.PackageNotFoundError):  # it runs from a folder of sources
         for line in metadata.requires("actorlib") or ():
-            bound = _BOUND.match(line)
-            if bound and (bound[1] in _OURS or f"extra == '{bound[1]}'" in line):
-                needed[bound[1]] = bound[2]
+            known = _REQUIREMENT.match(line)
+            if known and (known[3] is None or known[3] in _FEATURES):
+                needed[known[1]] = known[2]
+                optional += [known[1]] if known[3] else []
     old = _version("pynvml")
     folder = Path(actorlib.__file__).parent
     compilable = [path.removesuffix(".pxd") for path in host.glob(f"{folder}/*/*.pxd")]
     packer: Any = host.sdk("msgpack").Packer
     return PackageFacts(
-        found={name: _version(name) for name in (*_OURS, *_OTHERS)},
+        found={name: _version(name) for name in dict.fromkeys((*_OURS, *needed))},
         needed=needed,
+        optional=optional,
         is_msgpack_in_c=packer.__module__.endswith("_cmsgpack"),
         compiled=sum(bool(host.glob(f"{path}.*.so")) for path in compilable),
         compilable=len(compilable),

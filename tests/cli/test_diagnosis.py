@@ -111,6 +111,14 @@ STRANGE: list[tuple[str, str, Callable[[Any], list[Finding]], object]] = [
     ),
     (
         "warning",
+        "ray is 2.40.0, and 2.60 is the oldest",
+        judge_packages,
+        PACKAGES._replace(
+            found={"ray": "2.40.0"}, needed={"ray": "2.60"}, optional=["ray"]
+        ),
+    ),
+    (
+        "warning",
         "uvloop is not installed",
         judge_packages,
         PACKAGES._replace(found={"uvloop": None}),

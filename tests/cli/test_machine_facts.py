@@ -190,6 +190,9 @@ def test_packages_when_looked_for_then_those_that_run_here() -> None:
 
     assert found.found["msgpack"]
     assert found.needed.keys() >= {"cloudpickle", "msgpack", "uvloop", "ray"}
+    assert "ray" in found.optional
+    assert "msgpack" not in found.optional
+    assert not found.needed.keys() & {"pytest", "ruff", "matplotlib"}
     assert 0 <= found.compiled <= found.compilable
     assert found.compilable > 5
 
