@@ -392,7 +392,6 @@ class LocalNode:
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""
-        self._claims.release()
         remove_cgroups = self.enforcement.abandon()
         wait, mps = self._launcher.abandon(), self._mps
         if mps is not None:
@@ -404,15 +403,17 @@ class LocalNode:
                 mps.wait()
             if remove_cgroups is not None:
                 remove_cgroups()
+            self._claims.release()
 
         return wait_for_all
 
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
         self._is_closed = True
-        self._claims.release()
-        # The last one first, and each whatever the others raise.
+        # The last one first, and each whatever the others raise. Until the workers are
+        # gone the devices are not free.
         async with AsyncExitStack() as steps:
+            steps.callback(self._claims.release)
             steps.push_async_callback(self.enforcement.aclose)
             if self._mps is not None:
                 steps.push_async_callback(self._mps.aclose)

@@ -7,14 +7,18 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from helpers.host import RecordedHost
 from helpers.machines import Pretend, looking
 
 import actorlib
-from actorlib.accelerators import Device, Host, claims
+from actorlib._core.resources import Resources
+from actorlib._enforcement.enforcement import Enforcement
+from actorlib._enforcement.tiers import Facts
+from actorlib._owner.machine import LocalNode
+from actorlib.accelerators import Device, Host, Inventory, claims
 from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claims
 from actorlib.accelerators.held_names import LockedFiles, SocketNames
 from actorlib.exceptions import ActorUnschedulableError
@@ -246,6 +250,52 @@ def test_choosing_when_another_chooses_for_long_then_it_says_so(
         pass
     with ours.choosing():
         pass
+
+
+class LastWorkers:
+    """A launcher with workers that are there until it has ended them.
+
+    Args:
+        held: Says which names are held.
+    """
+
+    def __init__(self, held: Callable[[], list[str]]) -> None:
+        self._held = held
+        self.seen: list[str] = []
+
+    async def aclose(self) -> None:
+        self.seen = self._held()
+
+    def abandon(self) -> Callable[[], None]:
+        return self._wait
+
+    def _wait(self) -> None:
+        self.seen = self._held()
+
+
+@pytest.mark.parametrize("loop", ["open", "closed"])
+async def test_claims_when_a_runtime_ends_then_they_outlive_its_workers(
+    tmp_path: Path, loop: str
+) -> None:
+    names = LockedFiles(tmp_path / "names")
+    ours = claims_among(names)
+    ours.claim([gpu(0, uuid="GPU-0")])
+    launcher = LastWorkers(lambda: [n for n in names.held() if "GPU-0" in n])
+    node = LocalNode(
+        RecordedHost(),
+        Inventory(),
+        Resources.of({}),
+        cast("Any", launcher),
+        ours,
+        Enforcement("auto", Facts(), None, {}),
+    )
+    if loop == "open":
+        await node.aclose()
+    else:
+        node.abandon()()
+
+    assert launcher.seen == [f"nvidia/GPU-0/{os.getpid()}"]
+    assert not list(names.held())
 
 
 # Runtimes.
