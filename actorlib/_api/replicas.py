@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from actorlib._api.actor_handle import ActorHandle, ActorMethod
     from actorlib._core.call_options import CallKeywords
     from actorlib._core.ids import ActorId
-    from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.stream_reader import ObjectRefGenerator
 
 T = TypeVar("T")
 
@@ -567,10 +565,11 @@ class ReplicatedMethod:
         self._name = name
         self._options = options
 
-    def remote(
-        self, /, *args: Any, **kwargs: Any
-    ) -> ObjectRef[Any] | ObjectRefGenerator[Any]:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Calls the method of the replica that has the fewest calls; see ActorMethod.
+
+        Returns:
+            The result to be awaited, or a stream.
 
         Raises:
             ActorUnavailableError: None is there; the message says why.

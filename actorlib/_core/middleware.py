@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from actorlib._core.log import warn
 from actorlib._core.public import public
 from actorlib.exceptions import UnsupportedOptionError
 
@@ -262,6 +261,8 @@ class Middlewares:
 
     def _note(self, middleware: object, method: str, error: Exception) -> None:
         if id(middleware) not in self._failed:
+            from actorlib._core.log import warn  # noqa: PLC0415  # loads logging
+
             self._failed.add(id(middleware))
             warn(
                 "%s.%s() of a middleware raised %r: the call goes on, and this is said "

@@ -1,0 +1,121 @@
+"""A model behind FastAPI: batches, replicas, streams, an end without a lost request.
+
+    uvicorn examples.service.app:app
+
+SIGTERM ends it: uvicorn takes no new requests and finishes those that it has, then the
+runtime drains, then the replicas close. A replica that is killed is restarted, and its
+calls go to it again: no request fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+
+import actorlib
+from actorlib.exceptions import ActorUnavailableError, RuntimeDrainingError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+
+@actorlib.remote(num_gpus=0.5, max_restarts=-1, max_task_retries=3)
+class Model:
+    """Turns texts around, many at once; half a GPU each."""
+
+    @actorlib.setup
+    async def load(self) -> None:
+        """Loads what the model needs, where its methods run."""
+        self._table = {"polite": "please"}
+
+    @actorlib.close
+    async def unload(self) -> None:
+        """Closes it behind the last request."""
+        self._table.clear()
+
+    @actorlib.batch(max_size=16, wait=0.002)
+    async def predict(self, texts: list[str]) -> list[str]:
+        """Answers a batch in the time of one."""
+        await asyncio.sleep(0.005)
+        return [text[::-1] for text in texts]
+
+    async def tokens(self, text: str) -> AsyncIterator[str]:
+        """Gives word after word."""
+        for word in text.split():
+            await asyncio.sleep(0.001)
+            yield word[::-1]
+
+    async def check(self) -> None:
+        """Answers if it is well."""
+
+    async def where(self) -> tuple[int, list[int | str]]:
+        """Its process, and its GPUs."""
+        return os.getpid(), actorlib.get_gpu_ids()
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    """Starts the runtime and the replicas with the service, and ends them with it."""
+    async with (
+        actorlib.init(num_gpus=2) as runtime,
+        actorlib.Replicas(Model, 4, health="check") as models,
+    ):
+        app.state.models = models
+        yield
+        await runtime.drain(timeout=30)
+
+
+app = FastAPI(lifespan=lifespan)
+
+
+def models_of(request: Request) -> actorlib.Replicas[Any]:
+    """The replicas of the service."""
+    models: actorlib.Replicas[Any] = request.app.state.models
+    return models
+
+
+@app.exception_handler(RuntimeDrainingError)
+@app.exception_handler(ActorUnavailableError)
+async def try_later(_: Request, error: Exception) -> JSONResponse:
+    """What nobody can answer now: the caller may try again."""
+    return JSONResponse({"detail": str(error)}, 503, {"Retry-After": "1"})
+
+
+@app.get("/predict")
+async def predict(request: Request, text: str) -> dict[str, str]:
+    """One of the replicas answers."""
+    return {"answer": await models_of(request).predict.remote(text)}
+
+
+@app.get("/plain")
+def plain(request: Request, text: str) -> dict[str, str]:
+    """The same from a plain function, which FastAPI runs in a thread."""
+    ref = models_of(request).predict.remote(text)
+    return {"answer": ref.get(timeout=30)}
+
+
+@app.get("/stream")
+async def stream(request: Request, text: str) -> StreamingResponse:
+    """Server-sent events, one a word; who goes away ends the work."""
+
+    async def events() -> AsyncIterator[str]:
+        words = models_of(request).tokens.remote(text)
+        async for word in words:
+            yield f"data: {await word}\n\n"
+
+    return StreamingResponse(events(), media_type="text/event-stream")
+
+
+@app.get("/replicas")
+async def replicas(request: Request) -> list[dict[str, object]]:
+    """What is known of the replicas."""
+    found: list[dict[str, object]] = []
+    for each in models_of(request).stats():
+        pid, gpus = await each.handle.where.remote()
+        found.append({"pid": pid, "gpus": gpus, "calls": each.calls})
+    return found
