@@ -24,6 +24,7 @@ from starlette.routing import Route
 
 from actorlib._web.guard import Guard
 from actorlib._web.questions import Questions
+from actorlib._web.watch import in_json
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -84,11 +85,12 @@ class Application:
         try:
             number = 0
             while (look := await self._watch.after(number)) is not None:
-                shown = look.shown
+                text = look.text
                 if number == 0:
-                    shown = {**shown, "points": list(self._watch.points)}
+                    points = list(self._watch.points)
+                    text = in_json({**look.shown, "points": points})
                 number = look.number
-                yield f"data: {json.dumps(shown, separators=(',', ':'))}\n\n"
+                yield f"data: {text}\n\n"
         finally:
             self._watching -= 1
 

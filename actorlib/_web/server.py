@@ -18,16 +18,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.log import warn
+from actorlib._core.web_address import WebAddress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._core.web_address import WebAddress
     from actorlib._web.watch import Ask
 
 _log = logging.getLogger("actorlib")
 _NEEDED = ("starlette", "uvicorn")
 _BACKLOG = 64
+_EVERYWHERE = ("0.0.0.0", "::")
 _PATIENCE = 5.0
 """Seconds that whoever ends the page waits for its thread."""
 
@@ -74,10 +75,15 @@ class PageServer:
         self._pid = os.getpid()
         self._token = secrets.token_urlsafe()
         self._socket = _listening(address, who)
-        port = self._socket.getsockname()[1]
-        self.place = f"http://{address._replace(port=port)}/"
+        host, port = self._socket.getsockname()[:2]
+        if host in _EVERYWHERE:  # no browser goes there
+            shown = WebAddress(socket.gethostname(), port)
+        else:
+            shown = address._replace(port=port)
+        self.place = f"http://{shown}/"
         self.url = f"{self.place}?token={self._token}"
         self._is_over = False
+        self._has_ended = threading.Event()
         self._stop: Callable[[], object] | None = None
         self._thread: threading.Thread | None = None
 
@@ -91,7 +97,8 @@ class PageServer:
             RuntimeError: There can be no thread.
         """
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(ask)),
+            target=self._run,
+            args=(ask,),
             name="actorlib page",
             daemon=True,
         )
@@ -113,8 +120,8 @@ class PageServer:
         if self._stop is not None:
             with suppress(RuntimeError):  # its loop has ended by itself
                 self._stop()
-        if self._thread is not None:
-            self._thread.join(_PATIENCE)
+        if self._thread is not None and self._has_ended.wait(_PATIENCE):
+            self._thread.join()
         self._socket.close()
 
     def announce(self) -> None:
@@ -126,8 +133,14 @@ class PageServer:
 
     def wait(self) -> None:
         """Blocks until it has ended."""
-        if self._thread is not None:
-            self._thread.join()
+        # Not by join, which takes a thread for ended once Ctrl-C has interrupted it.
+        self._has_ended.wait()
+
+    def _run(self, ask: Ask) -> None:
+        try:
+            asyncio.run(self._serve(ask))
+        finally:
+            self._has_ended.set()
 
     async def _serve(self, ask: Ask) -> None:
         from actorlib._web.application import Application  # noqa: PLC0415  # few serve
@@ -135,9 +148,9 @@ class PageServer:
         from actorlib._web.uvicorn_server import QuietServer  # noqa: PLC0415  # likewise
         from actorlib._web.watch import Watch  # noqa: PLC0415  # likewise
 
-        names = frozenset({socket.gethostname(), socket.getfqdn()})
-        if self._address.is_loopback:
-            names = frozenset[str]()
+        names = frozenset[str]()
+        if not self._address.is_loopback:  # else nobody is asked for names
+            names = frozenset({socket.gethostname(), socket.getfqdn()})
         admission = Admission(self._token, self._address, names)
         watch = Watch(ask)
         server = QuietServer(Application(ask, watch, admission).asgi)

@@ -8,6 +8,7 @@ while nobody does. A look that keeps the runtime busy is taken less often.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import deque
 from contextlib import suppress
@@ -47,10 +48,12 @@ class Look(NamedTuple):
     Attributes:
         number: Counts looks, from 1.
         shown: What the page shows.
+        text: The same in JSON, written once for all who watch.
     """
 
     number: int
     shown: dict[str, Any]
+    text: str
 
 
 @final
@@ -85,7 +88,7 @@ class Watch:
         self._over = asyncio.Event()
         self._rates = Rates()
         self._due = 0.0
-        self.latest = Look(0, {})
+        self.latest = Look(0, {}, "{}")
         self.known: dict[str, Any] = {}
         self.points: deque[dict[str, Any]] = deque(maxlen=POINTS)
 
@@ -109,7 +112,8 @@ class Watch:
             told = await asyncio.to_thread(self._told)
             took = time.monotonic() - began
             self._due = began + max(self._interval, _EASE * took)
-            self.latest = Look(self.latest.number + 1, self._shown(*told))
+            shown = self._shown(*told)
+            self.latest = Look(self.latest.number + 1, shown, in_json(shown))
             return self.latest
 
     def close(self) -> None:
@@ -149,3 +153,8 @@ class Watch:
         self.known = described(answer.value, usages, self._rates, at)
         self.points.append(self.known["point"])
         return self.known
+
+
+def in_json(shown: object) -> str:
+    """Writes what the page shows, in as few bytes as JSON takes."""
+    return json.dumps(shown, separators=(",", ":"))

@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from subprocess import PIPE
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +22,7 @@ Keys = webdriver.Keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
@@ -92,22 +95,43 @@ class Page:
 
 
 @pytest.fixture(scope="module")
+def browser() -> Iterator[Future[Any]]:
+    """A browser that starts while the program does."""
+    with ThreadPoolExecutor(1) as starting:
+        coming = starting.submit(start_browser)
+        try:
+            yield coming
+        finally:
+            coming.result().quit()
+
+
+def start_browser() -> Any:
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for word in ("headless=new", "disable-gpu", "window-size=1300,900"):
+        options.add_argument(f"--{word}")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")  # which root cannot have
+    service = webdriver.ChromeService(CHROMEDRIVER)
+    return webdriver.Chrome(options=options, service=service)
+
+
+@pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     program = BUSY.replace("HOSTILE", repr(HOSTILE))
     with Owner(program, folder=tmp_path_factory.mktemp("busy")) as owner:
         assert owner.told() == "ready"
-        words = ["top", "--web", "--pid", str(owner.pid)]
+        words = [sys.executable, "-m", "actorlib", "top", "--web"]
         serving = subprocess.Popen(
-            [sys.executable, "-m", "actorlib", *words],
-            stdout=subprocess.PIPE,
-            text=True,
+            [*words, "--pid", str(owner.pid)], stdout=PIPE, stderr=PIPE, text=True
         )
         try:
             assert serving.stdout is not None
             assert select.select([serving.stdout], [], [], LIMIT)[0]
             yield serving.stdout.readline().strip()
             serving.send_signal(signal.SIGINT)
-            assert serving.wait(LIMIT) == 130
+            assert serving.communicate(timeout=LIMIT) == ("", "")
+            assert serving.returncode == 130
             owner.go_on()
             assert owner.end() == 0
         finally:
@@ -116,22 +140,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def page(address: str) -> Iterator[Page]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for word in ("--headless=new", "--disable-gpu", "--window-size=1300,900"):
-        options.add_argument(word)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # which root cannot have
-    driver = webdriver.Chrome(
-        options=options, service=webdriver.ChromeService(CHROMEDRIVER)
-    )
-    try:
-        driver.set_script_timeout(LIMIT)
-        driver.get(address)
-        yield Page(driver)
-    finally:
-        driver.quit()
+def page(browser: Future[Any], address: str) -> Page:
+    driver = browser.result(LIMIT)
+    driver.set_script_timeout(LIMIT)
+    driver.get(address)
+    return Page(driver)
 
 
 def test_page_when_opened_then_rows_and_devices_and_the_line_appear(page: Page) -> None:

@@ -115,6 +115,7 @@ async def test_dashboard_when_it_is_for_others_too_then_the_log_warns(
 ) -> None:
     async with actorlib.init(engine="inline", dashboard="0.0.0.0:0") as runtime:
         assert runtime.dashboard is not None
+        assert urlsplit(runtime.dashboard).hostname == socket.gethostname().lower()
 
     assert "beyond this machine: it is not encrypted" in caplog.text
 
