@@ -8,6 +8,7 @@ file here, and none of them decides who gets what:
 * ``tiers``: chooses what makes a share of a device hold, and why nothing stronger does.
 * ``frameworks``: what frameworks are told, so that they take no more than a share.
 * ``mps``: how shares hold under CUDA's Multi-Process Service.
+* ``compute_modes``: finds out on which GPUs no MPS daemon of ours can be.
 * ``mps_daemon``: the owner's side of an MPS daemon.
 * ``mps_keeper``: the process that keeps the daemon, and ends it with the owner.
 * ``enforcement``: what a runtime has of all that, found out once, and asked per lease.

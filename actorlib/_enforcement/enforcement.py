@@ -468,9 +468,15 @@ def find_facts(
     from actorlib._enforcement.device_cgroups import device_cgroup_fault  # noqa: PLC0415  # few machines need it
     from actorlib._enforcement.gpu_watch import processes_fault  # noqa: PLC0415  # few machines need it
 
+    mps, mps_on = mps_fault(host), dict[str, str]()
+    if not mps:
+        from actorlib._enforcement.compute_modes import gpus_without_mps  # noqa: PLC0415  # few machines need it
+
+        mps_on = gpus_without_mps(host, found)
     return Facts(
         processes=processes_fault(host, found),
-        mps=mps_fault(host),
+        mps=mps,
+        mps_on=mps_on,
         device_cgroup=device_cgroup_fault(host),
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from actorlib.accelerators.base import Share
+    from actorlib.accelerators.base import Device, Share
     from actorlib.accelerators.host import Host
 
 CONTROL = "nvidia-cuda-mps-control"
@@ -25,6 +25,8 @@ CONTROL = "nvidia-cuda-mps-control"
 PIPES, LOGS, READY = "pipe", "log", "ready"
 """In a daemon's folder: its sockets, its logs, and a file that is there once it is."""
 
+_SERVER = "nvidia-cuda-mps-server"[:15]
+"""What the kernel calls the process of a server, of whose name it keeps 15 letters."""
 _MIB = 2**20
 _FAULT = re.compile(r"\bFAULT\b")
 _BAD_NEWS = re.compile(r"fault|fatal|exception", re.IGNORECASE)
@@ -41,6 +43,42 @@ def mps_fault(host: Host) -> str:
     if host.program(CONTROL) is None:
         return f"there is no {CONTROL} on PATH: it comes with NVIDIA's driver"
     return ""
+
+
+def mode_fault(device: Device, there: Mapping[int, str], *, is_prohibited: bool) -> str:
+    """Says why a GPU that is not in the usual compute mode lets no daemon of ours in.
+
+    Args:
+        device: The GPU.
+        there: The programs on it, by process id; empty for one that cannot be seen.
+        is_prohibited: Whether its mode is the prohibited one, and not the exclusive.
+
+    Returns:
+        Empty if it lets one in: nobody has it that is exclusively for one process.
+    """
+    name, back = (
+        f"{device.kind} {device.id}",
+        f"'nvidia-smi -i {device.uuid} -c DEFAULT' as root",
+    )
+    if is_prohibited:
+        return (
+            f"{name} is in compute mode PROHIBITED, in which nobody can compute there: "
+            f"{back} ends that"
+        )
+    if not there:
+        return ""
+    daemons = [pid for pid, program in there.items() if program == _SERVER]
+    if daemons:
+        who = f"the server of another MPS daemon (pid {daemons[0]}) has it"
+        remedy = f"end that daemon ('echo quit | {CONTROL}' as its user)"
+    else:
+        pid, program = next(iter(there.items()))
+        who = f"{program or 'a process'} (pid {pid}) has it"
+        remedy = "wait for its end"
+    return (
+        f"{name} is in compute mode EXCLUSIVE_PROCESS, and {who}: {remedy}, or let "
+        f"several in by {back}"
+    )
 
 
 def limit_of(share: Share) -> int:

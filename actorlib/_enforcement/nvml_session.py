@@ -219,7 +219,7 @@ def _seen_on(host: Host, nvml: ModuleType, handle: object) -> tuple[Listed, ...]
     In many containers NVML lists nobody, and some drivers may forget a process before
     they have freed what it had.
     """
-    listed = tuple(_described(host, _listed(nvml, handle)))
+    listed = tuple(_described(host, listed_on(nvml, handle)))
     if listed:
         return listed
     used = _used(nvml, handle)
@@ -236,8 +236,12 @@ def _used(nvml: ModuleType, handle: object) -> int:
     return int(told.used)
 
 
-def _listed(nvml: ModuleType, handle: object) -> dict[int, int | None]:
+def listed_on(nvml: ModuleType, handle: object) -> dict[int, int | None]:
     """Lists every process on a device, each once, with the bytes that it has.
+
+    Args:
+        nvml: The module, which was started.
+        handle: Its own of the device.
 
     Raises:
         NVMLError: The device is lost, or has no list.

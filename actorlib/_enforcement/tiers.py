@@ -13,12 +13,15 @@ Nothing is promised that is not there: what cannot be had is named, with the rea
 from __future__ import annotations
 
 import enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._core.kinds import UNITS
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from actorlib.accelerators.base import Device, Share
 
 CONTEXT_MARGIN = 512 * 2**20
@@ -76,12 +79,14 @@ class Facts(NamedTuple):
         workers: Actors have processes of their own.
         processes: NVML lists our processes with the memory that they take.
         mps: A private MPS daemon can be run.
+        mps_on: GPUs that let no private daemon in, by UUID, each with why.
         device_cgroup: The driver limits device memory by cgroup.
     """
 
     workers: str = ""
     processes: str = ""
     mps: str = ""
+    mps_on: Mapping[str, str] = MappingProxyType({})
     device_cgroup: str = ""
 
 
@@ -162,7 +167,11 @@ def faults(device: Device, facts: Facts) -> dict[Tier, str]:
     return {
         Tier.FRAMEWORKS: frameworks,
         Tier.WATCHDOG: nvidia or facts.processes,
-        Tier.MPS: nvidia or part or facts.mps or nameless,
+        Tier.MPS: nvidia
+        or part
+        or facts.mps
+        or nameless
+        or facts.mps_on.get(device.uuid or "", ""),
         Tier.CGROUP: nvidia or part or facts.device_cgroup or nameless,
     }
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-from helpers.host import RecordedHost
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+import pytest
+from helpers.fake_nvml import Processes
+from helpers.host import RecordedHost
+from helpers.nvml import Card, nvidia_host
+
+from actorlib._core.actor_options import ActorOptions
+from actorlib._enforcement.compute_modes import gpus_without_mps
+from actorlib._enforcement.enforcement import Enforcement, find_facts
 from actorlib._enforcement.mps import (
     CONTROL,
     client_variables,
@@ -14,7 +22,11 @@ from actorlib._enforcement.mps import (
     named_in,
     to_blame,
 )
-from actorlib.accelerators import Device, Share
+from actorlib._enforcement.tiers import Tier, faults
+from actorlib.accelerators import Device, Share, discover, inventory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MIB = 2**20
 CARD = Device(
@@ -86,3 +98,81 @@ def test_blame_when_the_log_names_somebody_then_it_counts_before_who_died_first(
     members: dict[int, bool], named: list[int], blamed: set[int]
 ) -> None:
     assert to_blame(members, named) == blamed
+
+
+# Who is on a GPU already.
+
+
+def host_with(
+    *cards: Card, listed: Mapping[int, str], program: str = "/usr/bin/x"
+) -> RecordedHost:
+    """A machine with a control program, and processes on its first card."""
+    processes = Processes()
+    for pid in listed:
+        processes.put(cards[0].uuid or "", pid, MIB)
+    files = {f"/proc/{pid}/comm": f"{name}\n" for pid, name in listed.items() if name}
+    host = nvidia_host(*cards, processes=processes, files=files)
+    host.programs = {CONTROL: program}
+    return host
+
+
+def reason(host: RecordedHost) -> str:
+    """Why the first GPU cannot have MPS, as everybody is told; empty if it can."""
+    devices = inventory(discover(host), {}).devices["GPU"]
+    return faults(devices[0], find_facts(host, devices))[Tier.MPS]
+
+
+OTHER = Card(uuid="GPU-2")
+
+
+@pytest.mark.parametrize(
+    ("mode", "listed", "why"),
+    [
+        (0, {11: "python"}, ""),
+        (None, {11: "python"}, ""),
+        (3, {}, ""),
+        (2, {}, "GPU 0 is in compute mode PROHIBITED, in which nobody can compute"),
+        (
+            3,
+            {11: "python"},
+            "GPU 0 is in compute mode EXCLUSIVE_PROCESS, and python (pid 11) has it: "
+            "wait for its end, or let several in by 'nvidia-smi -i GPU-1 -c DEFAULT' "
+            "as root",
+        ),
+        (1, {11: ""}, "a process (pid 11) has it"),
+        (
+            3,
+            {11: "nvidia-cuda-mps"},
+            "the server of another MPS daemon (pid 11) has it: end that daemon ('echo "
+            "quit | nvidia-cuda-mps-control' as its user), or",
+        ),
+    ],
+)
+def test_gpu_when_others_are_on_it_then_its_mode_says_whether_mps_can_be(
+    mode: int | None, listed: dict[int, str], why: str
+) -> None:
+    said = reason(host_with(Card(uuid="GPU-1", mode=mode), OTHER, listed=listed))
+
+    assert (why in said) if why else not said
+
+
+@pytest.mark.parametrize("card", [Card(uuid=None, mode=2), Card(uuid="GPU-1")])
+def test_gpu_when_nvml_does_not_say_then_nothing_is_found(card: Card) -> None:
+    host = host_with(OTHER, listed={})
+    device = replace(CARD, uuid=card.uuid or "GPU-9")
+
+    assert gpus_without_mps(host, [device]) == {}
+    assert gpus_without_mps(RecordedHost(), [device]) == {}
+
+
+def test_actor_when_one_gpu_is_exclusive_then_it_goes_to_the_other() -> None:
+    host = host_with(Card(uuid="GPU-1", mode=3), OTHER, listed={11: "python"})
+    devices = inventory(discover(host), {}).devices["GPU"]
+    facts = find_facts(host, devices)
+    options = ActorOptions(num_gpus=0.5, enforcement="mps")
+    enforcement = Enforcement("auto", facts, None, {"GPU": devices})
+
+    ((device, why),) = enforcement.unfit(options, options.request)
+
+    assert device.id == "0"
+    assert "python (pid 11) has it" in why

@@ -56,6 +56,7 @@ class Card:
         mig: Whether its MIG mode is on, or None where it has none.
         parts: Its MIG instances.
         linked: The UUIDs of the cards that it reaches over NVLink.
+        mode: The number of its compute mode, or None where that is not supported.
         busy: The per cent of time in which it computes, or None where that is not
             supported, as in MIG mode.
     """
@@ -69,6 +70,7 @@ class Card:
     mig: bool | None = None
     parts: Sequence[Part] = ()
     linked: Sequence[str] = ()
+    mode: int | None = 0
     busy: int | None = None
 
 
@@ -126,6 +128,7 @@ class FakeNvml(ModuleType):
         limits = limits or MemoryLimits(lambda _: False, OLD_DRIVER)
         vars(self).update(limits.functions())
         if not old:
+            self.nvmlDeviceGetComputeMode = self._compute_mode
             self.nvmlDeviceGetMigMode = self._mig_mode
             self.nvmlDeviceGetMaxMigDeviceCount = self._most_parts
             self.nvmlDeviceGetMigDeviceHandleByIndex = self._part
@@ -198,6 +201,9 @@ class FakeNvml(ModuleType):
             device=device,
             busId=f"{domain:08X}:{bus:02X}:{device:02X}.0",
         )
+
+    def _compute_mode(self, handle: Card) -> int:
+        return _supported(self._answering(handle).mode)
 
     def _mig_mode(self, handle: Card) -> list[int]:
         on = _supported(self._answering(handle).mig)
