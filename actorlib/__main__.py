@@ -80,6 +80,7 @@ def _parser() -> RecordedParser:
         _ps,
         _top,
         _calls,
+        _logs,
         _objects,
         _metrics,
         _explain,
@@ -287,6 +288,77 @@ def _run_calls(asked: argparse.Namespace) -> int:
     from actorlib._cli import calls  # noqa: PLC0415  # likewise
 
     return calls.show(as_json=asked.json, word=asked.actor, pid=asked.pid)
+
+
+def _logs(add: Add) -> None:
+    parser = add(
+        "logs",
+        help="show what actors have printed and logged, and follow it",
+        description="Shows the last lines that actors and functions have printed, and "
+        "the records that they have logged, the oldest first. The runtime keeps the "
+        "last 1,000 of each actor in memory (1 MiB at the most, and 64 MiB in all), "
+        "also of dead ones while they are listed, and tells them while its event loop "
+        "is blocked, too. --json writes one document, with -f one for each line.",
+        epilog="examples: actorlib logs m1 -f; actorlib logs --since 5m --level ERROR",
+    )
+    _about_a_runtime(parser)
+    _as_json(parser)
+    parser.add_argument(
+        "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
+    )
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="go on until Ctrl-C, or its end"
+    )
+    parser.add_argument(
+        "-n",
+        type=_count,
+        default=100,
+        metavar="N",
+        help="how many of the last are shown at first (default: 100)",
+    )
+    parser.add_argument(
+        "--since",
+        type=_ago,
+        metavar="TIME",
+        help="those of the last 10s, 5m, 2h or 1d; a number alone is seconds",
+    )
+    parser.add_argument(
+        "--level",
+        metavar="LEVEL",
+        help="records of this level or a higher one, as WARNING; nothing printed",
+    )
+    parser.add_argument(
+        "--grep",
+        metavar="REGEX",
+        help="lines in which this regular expression of Python's is found",
+    )
+    parser.set_defaults(run=_run_logs)
+
+
+def _run_logs(asked: argparse.Namespace) -> int:
+    from actorlib._cli import logs  # noqa: PLC0415  # likewise
+
+    chosen = logs.Chosen.of(ago=asked.since, level=asked.level, pattern=asked.grep)
+    return logs.show(
+        asked.actor,
+        as_json=asked.json,
+        count=asked.n,
+        chosen=chosen,
+        is_followed=asked.follow,
+        pid=asked.pid,
+    )
+
+
+def _ago(text: str) -> float:
+    seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:], 0)
+    number = text[:-1] if seconds else text
+    try:
+        ago = float(number) * (seconds or 1)
+    except ValueError:
+        ago = -1.0
+    if not 0 <= ago < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no time as 10s, 5m, 2h or 1d")
+    return ago
 
 
 def _objects(add: Add) -> None:

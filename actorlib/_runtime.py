@@ -29,6 +29,7 @@ from actorlib._core.stdio import fill_standard_streams
 from actorlib._core.stream_reader import ObjectRefGenerator
 from actorlib._core.validation import (
     check_bool,
+    check_count,
     check_one_of,
     check_rows,
     check_seconds,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import (
         AllCalls,
         CallInfo,
+        LogLine,
         ObjectInfo,
         ObjectOrder,
         Snapshot,
@@ -418,6 +420,37 @@ class Runtime:
         check_one_of("sort", sort, ("size", "age"))
         check_rows(limit)
         return self._running().objects(sort, limit)
+
+    def logs(
+        self, actor: ActorHandle[Any] | None = None, *, limit: int = 100
+    ) -> list[LogLine]:
+        """What actors have printed and logged lately, the oldest first.
+
+        The last 1,000 lines of each are kept, 1 MiB at the most, and 64 MiB in all,
+        also of those that are dead while they are listed. The lines of all functions
+        are kept as those of one. On the inline engine there are none, as all of it is
+        the program's own output.
+
+        Args:
+            actor: Whose; None for all of them, and functions. Default: None.
+            limit: How many of the last lines, 1 or more. Default: 100.
+
+        Raises:
+            RuntimeError: It is not running.
+            UnsupportedOptionError: The engine is Ray's, which keeps files.
+            TypeError: The limit is no whole number.
+            ValueError: It is below 1, or what is given is no handle.
+
+        Example:
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+            ...         return runtime.logs(limit=10)
+            >>> actorlib.run(main())
+            []
+        """
+        check_count("limit", limit, 1)
+        whose = None if actor is None else pin_of(_checked(actor)).actor_id
+        return self._running().logs(whose, most=limit, is_newest=True).lines
 
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True

@@ -83,9 +83,12 @@ async def live(cls):
         pass
 
 async def main():
-    async with actorlib.init():
-        own = Serial.remote().own.remote()
-        await asyncio.gather(live(Serial), live(Looped), function.remote(), own)
+    async with actorlib.init() as runtime:
+        own = Serial.options(name="own").remote()
+        calls = function.remote(), own.own.remote()
+        await asyncio.gather(live(Serial), live(Looped), *calls)
+        for line in runtime.logs():
+            print("kept", line.source, line.label, line.text, flush=True)
 
 asyncio.run(main())
 """
@@ -97,8 +100,9 @@ asyncio.run(main())
 def test_records_when_actors_log_then_the_program_has_each_once(tmp_path: Path) -> None:
     with Owner(PROGRAM, folder=tmp_path) as owner:
         assert owner.end() == 0, owner.err
+        lines = owner.out.splitlines()
         records: list[dict[str, Any]] = [
-            json.loads(line) for line in owner.out.splitlines()
+            json.loads(line) for line in lines if line.startswith("{")
         ]
 
     of = {
@@ -130,6 +134,11 @@ def test_records_when_actors_log_then_the_program_has_each_once(tmp_path: Path) 
     assert len(shown) == 1
     assert shown[0].endswith("own shown once")
     assert not [each for each in records if each["message"] == "shown once"]
+    kept = [line for line in lines if line.startswith("kept")]
+    assert "kept log function in a function" in kept
+    assert "kept stderr Serial 'own' own shown once" in kept
+    assert "kept log Looped 'my Looped' crash" in kept
+    assert len(kept) == 12
 
 
 # What the owner does with a record.

@@ -21,6 +21,7 @@ In reading order:
 * ``device_meters``: asks NVML how busy devices are.
 * ``terminal``: takes a terminal over, and gives it back whatever happens.
 * ``calls``: shows the calls under way in one of them.
+* ``logs``: shows what actors have printed and logged, and follows that.
 * ``objects``: shows what the object store of one of them holds, and who that is for.
 * ``metrics``: prints the metrics of one of them.
 * ``one_actor``: explains where an actor is, or ends it.

@@ -1,4 +1,4 @@
-"""Writes documents for machines on standard output."""
+"""Writes documents for machines, and text as it is, on standard output."""
 
 from __future__ import annotations
 
@@ -17,8 +17,18 @@ def write_document(document: object, *, indent: int | None = 2) -> None:
     Raises:
         SystemExit: Nobody reads it any more (1).
     """
+    write_text(f"{json.dumps(document, indent=indent)}\n")
+
+
+def write_text(text: str) -> None:
+    """Writes text as it is, as far as the output has characters for it.
+
+    Raises:
+        SystemExit: Nobody reads it any more (1).
+    """
+    coding = sys.stdout.encoding or "utf-8"
     try:
-        sys.stdout.write(f"{json.dumps(document, indent=indent)}\n")
+        sys.stdout.write(text.encode(coding, "backslashreplace").decode(coding))
         sys.stdout.flush()
     except BrokenPipeError:
         # What is left in the buffer would be complained of once more at the exit.

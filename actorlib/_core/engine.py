@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         AllCalls,
         CallInfo,
         GroupInfo,
+        LogPage,
         ObjectInfo,
         ObjectOrder,
         Snapshot,
@@ -512,6 +513,29 @@ class RuntimeEngine(Engine, Protocol):
 
         Raises:
             UnsupportedOptionError: The engine cannot.
+        """
+        ...
+
+    def logs(
+        self,
+        actor: ActorId | None = None,
+        *,
+        after: int = 0,
+        most: int = 1000,
+        since: float = 0.0,
+        is_newest: bool = False,
+    ) -> LogPage:
+        """Gives lines that actors have printed or logged, from any thread.
+
+        Args:
+            actor: Whose; None for those of all.
+            after: The number behind which they are wanted.
+            most: How many at the most.
+            since: The time from which on they are wanted, in seconds since the epoch.
+            is_newest: Whether those are the last ones, or those right behind ``after``.
+
+        Raises:
+            UnsupportedOptionError: The engine does not know.
         """
         ...
 

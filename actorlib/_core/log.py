@@ -43,8 +43,12 @@ def _tell(level: int, message: str, args: tuple[object, ...]) -> None:
     _log.log(level, message, *args, stacklevel=3)
 
 
-def checked_level(value: object) -> int:
+def checked_level(value: object, name: str = "log_level") -> int:
     """Gives the number of a level of ``logging`` that was written.
+
+    Args:
+        value: What was written: its name, or a number.
+        name: What it is called where it was written.
 
     Raises:
         TypeError: It is neither a number nor a word.
@@ -55,15 +59,15 @@ def checked_level(value: object) -> int:
         level = levels.get(value, levels.get(value.upper()))
         if level is None:
             raise ValueError(
-                f"log_level takes one of {', '.join(map(repr, levels))}, or a number, "
+                f"{name} takes one of {', '.join(map(repr, levels))}, or a number, "
                 f"not {value!r}"
             )
         return level
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(
-            f"log_level takes a level of logging, for example 'INFO' or 20, not "
+            f"{name} takes a level of logging, for example 'INFO' or 20, not "
             f"{value!r} ({type(value).__name__})"
         )
     if not 0 <= value < 1 << 31:
-        raise ValueError(f"log_level takes a number of 0 or more, not {value}")
+        raise ValueError(f"{name} takes a number of 0 or more, not {value}")
     return value

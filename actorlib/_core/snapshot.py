@@ -92,6 +92,54 @@ class ActorInfo:
 
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """A line that an actor or a function has printed, or a record that it has logged.
+
+    Attributes:
+        number: Counts the lines of a runtime, from 1.
+        time: When it was printed or logged, in seconds since the epoch.
+        source: ``stdout`` or ``stderr`` of what was printed, ``log`` of a record.
+        actor_id: Whose it is, in hex; empty of a function.
+        label: What the actor was called then: ``Model 'm1'``; or ``function``.
+        pid: Its process.
+        text: The line, or the message.
+        level: The level of a record; 0 of what was printed.
+        logger: The name of the logger; empty of what was printed.
+        method: The method whose call made the record, or empty.
+        call: The id of that call, as ``get_task_id()`` says it, or empty.
+        traceback: The traceback that the record has, or empty.
+    """
+
+    number: int
+    time: float
+    source: str
+    actor_id: str
+    label: str
+    pid: int
+    text: str
+    level: int = 0
+    logger: str = ""
+    method: str = ""
+    call: str = ""
+    traceback: str = ""
+
+
+class LogPage(NamedTuple):
+    """Some lines of a runtime.
+
+    Attributes:
+        lines: These.
+        has_lost: Whether others that were asked for are not kept any more.
+        number: That of the latest line of all.
+    """
+
+    lines: list[LogLine]
+    has_lost: bool
+    number: int
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
     """What is known of one device that a runtime may grant.
 

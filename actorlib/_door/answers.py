@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actorlib._core.ids import ID_SIZE, ActorId
 from actorlib._core.shares import ActorShare
+from actorlib._door.protocol import MOST_LINES
 from actorlib._door.stacks import tasks, threads
 from actorlib.exceptions import ActorlibError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         AllCalls,
         CallInfo,
         DeviceInfo,
+        LogLine,
         ObjectInfo,
         ObjectStoreInfo,
         Snapshot,
@@ -211,6 +213,36 @@ def _objects(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     return Asked(look, described)
 
 
+def _logs(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """Lines of actors, whether the loop comes or not: see ``RuntimeEngine.logs``.
+
+    The options are ``actor``, ``after``, ``most``, ``since`` and ``newest``.
+    """
+    actor = _actor(options) if "actor" in options else None
+    after, most = options.pop("after", 0), options.pop("most", MOST_LINES)
+    since, is_newest = options.pop("since", 0.0), _flag(options, "newest")
+    if type(after) is not int or after < 0:
+        raise ValueError(f"after takes the number of a line, not {after!r}")
+    if type(most) is not int or not 1 <= most <= MOST_LINES:
+        raise ValueError(f"most takes 1 to {MOST_LINES} lines, not {most!r}")
+    if type(since) not in (int, float):
+        raise ValueError(f"since takes seconds since the epoch, not {since!r}")
+    _refuse_others(options)
+
+    def read(_: None) -> Row:
+        page = engine.logs(
+            actor, after=after, most=most, since=since, is_newest=is_newest
+        )
+        return {
+            "lines": [_row(line) for line in page.lines],
+            "has_lost": page.has_lost,
+            "number": page.number,
+            "pid": os.getpid(),
+        }
+
+    return Asked(None, read)
+
+
 def _explain(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     """Why an actor waits, or where it is."""
     actor = _actor(options)
@@ -267,6 +299,7 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
     "calls": _calls,
     "explain": _explain,
     "kill": _kill,
+    "logs": _logs,
     "metrics": _metrics,
     "objects": _objects,
     "stack": _stack,
@@ -276,7 +309,7 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
 
 
 def _row(
-    info: ActorInfo | DeviceInfo | DeviceShare | ObjectInfo | WorkerGroupInfo,
+    info: ActorInfo | DeviceInfo | DeviceShare | LogLine | ObjectInfo | WorkerGroupInfo,
 ) -> Row:
     """The columns of a row, and of rows in it; ``asdict`` takes ten times as long."""
     kind: type = type(info)

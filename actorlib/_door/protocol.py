@@ -23,6 +23,8 @@ MOST_ASKED: Final = 4096
 """The longest question, in bytes."""
 MOST_ANSWERED: Final = 64 * 1024 * 1024
 """The longest answer, in bytes."""
+MOST_LINES: Final = 5000
+"""How many lines of actors are told in one answer."""
 LONGEST_PATIENCE: Final = 10.0
 """Seconds that the owner's loop is waited for, at the most."""
 

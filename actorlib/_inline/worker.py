@@ -90,6 +90,9 @@ class InlineWorker:
     def rename(self, name: str) -> None:
         """Does nothing: its output has no prefix."""
 
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        """Does nothing: what it prints is this process's own output."""
+
     def show(self, text: str) -> None:
         """Does nothing: nobody sends it what it has logged."""
 

@@ -45,6 +45,7 @@ In reading order:
 * ``submission``: calls on their way out, with their arguments and in order.
 * ``worker_requests``: serves what workers ask for: calls to other actors, creations,
   endings, references.
+* ``actor_logs``: keeps the last lines and log records of each actor.
 * ``worker_records``: gives the log records of workers to the program's loggers.
 * ``pending_creations``: actors that workers make: first what they are, then the
   constructor's arguments.

@@ -26,6 +26,7 @@ from actorlib._core.ids import (
 from actorlib._core.interface import Interface, method_of
 from actorlib._core.snapshot import AllCalls
 from actorlib._enforcement.tiers import NEVER_REFUSED
+from actorlib._owner.actor_logs import ActorLogs
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
 from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.creation import ActorDefinition
@@ -86,6 +87,7 @@ class ActorTable:
         pool: Takes the calls of functions.
         inspector: Describes actors and calls to who asks.
         inquiries: Asks workers what only they know.
+        logs: The last lines of each of them.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
     """
@@ -103,6 +105,7 @@ class ActorTable:
             machine.shareable(options), settings_of(options)
         )
         self.by_id: dict[ActorId, ActorSupervisor] = {}
+        self.logs = ActorLogs()
         self.actor_names = ActorNames(options.namespace, self.by_id.get)
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
@@ -143,6 +146,7 @@ class ActorTable:
             object_store=self.object_store,
             clock=self.clock,
             history=options.actor_history,
+            logs=self.logs,
         )
         self.inquiries = Inquiries(self.loop)
         self._requests = WorkerRequests(
@@ -164,6 +168,7 @@ class ActorTable:
             inquiries=self.inquiries,
             records=WorkerRecords(
                 self.by_id.get,
+                self.logs,
                 is_shown=style_of(
                     machine.environ(), is_shown=options.log_to_driver
                 ).is_shown,
@@ -174,6 +179,7 @@ class ActorTable:
             machine,
             grace=options.grace,
             namespace=options.namespace,
+            logs=self.logs,
             log_levels=None if machine.is_shared else program_levels(options.log_level),
             registry=self.registry,
             refcount=self.refcount,

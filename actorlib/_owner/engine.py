@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         ActorInfo,
         AllCalls,
         CallInfo,
+        LogPage,
         ObjectInfo,
         ObjectOrder,
     )
@@ -535,6 +536,20 @@ class LocalEngine(ABC):
             for target in targets
         ]
         return [ref for ref in refs if asyncio.isfuture(ref) and not ref.done()]
+
+    def logs(
+        self,
+        actor: ActorId | None = None,
+        *,
+        after: int = 0,
+        most: int = 1000,
+        since: float = 0.0,
+        is_newest: bool = False,
+    ) -> LogPage:
+        """Lines of actors, from any thread; see RuntimeEngine."""
+        return self.actor_table.logs.read(
+            actor, after=after, most=most, since=since, is_newest=is_newest
+        )
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from actorlib._core.current_call import deadline_of
+from actorlib._core.ids import ActorId
 from actorlib._core.kinds import UNITS
 from actorlib._core.resources import counted
 from actorlib._core.shares import ActorShare
@@ -24,8 +25,8 @@ from actorlib._wire.peer_socket import method_number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from actorlib._core.ids import ActorId
     from actorlib._core.shares import DeviceShare
+    from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import Registry
     from actorlib._owner.deadlines import Clock
     from actorlib._owner.machine import LocalNode
@@ -69,6 +70,7 @@ class Inspector:
         object_store: Has what workers write of the calls that they run.
         clock: Says how long ago a call was made.
         history: How many actors are listed that are dead and forgotten.
+        logs: The last lines of those that are listed.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Inspector:
         object_store: ObjectStore,
         clock: Clock,
         history: int,
+        logs: ActorLogs,
     ) -> None:
         self._supervisors = supervisors
         self._registry = registry
@@ -92,6 +95,7 @@ class Inspector:
         self._node = node
         self._object_store = object_store
         self._clock = clock
+        self._logs = logs
         self._history: deque[ActorInfo] = deque(maxlen=min(history, sys.maxsize))
 
     def actors(self) -> list[ActorInfo]:
@@ -102,8 +106,15 @@ class Inspector:
 
     def remember(self, supervisor: ActorSupervisor) -> None:
         """Keeps what is known of an actor that is dead, and about to be forgotten."""
-        if supervisor.record.is_actor and self._history.maxlen:
-            self._history.append(self._info(supervisor))
+        record = supervisor.record
+        if not record.is_actor:
+            return
+        if not self._history.maxlen:
+            self._logs.forget(record.id)
+            return
+        if len(self._history) == self._history.maxlen:  # the oldest makes room
+            self._logs.forget(ActorId(bytes.fromhex(self._history[0].actor_id)))
+        self._history.append(self._info(supervisor))
 
     def calls(self) -> list[CallInfo]:
         """Lists the calls without an answer: actor by actor, then functions."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from actorlib._core.shares import ActorShare
     from actorlib._enforcement.memory_watch import MemoryWatch
     from actorlib._enforcement.resident_watch import ResidentWatch
+    from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.mps_workers import MpsGroup, MpsWorkers
@@ -431,6 +432,7 @@ class WorkerStarter:
         node: Where they run.
         grace: Seconds a busy actor is given to end.
         namespace: Where a worker looks for names if nothing else is said.
+        logs: Keeps what workers print.
         log_levels: The levels of the program's loggers; None where workers live in this
             process, and log by themselves.
         registry: Gives the prefixes of ids.
@@ -453,6 +455,7 @@ class WorkerStarter:
         *,
         grace: float,
         namespace: str,
+        logs: ActorLogs,
         log_levels: Mapping[str, int] | None,
         registry: Registry,
         refcount: RefCount,
@@ -465,6 +468,7 @@ class WorkerStarter:
         self.grace = grace
         self._node = node
         self._namespace = namespace
+        self._logs = logs
         self._log_levels = log_levels
         self._registry = registry
         self._refcount = refcount
@@ -515,6 +519,8 @@ class WorkerStarter:
             router: Gets the answers of its calls.
             ready: Called when the actor is there, with what it calls itself.
         """
+        whose = record.id if record.is_actor else None
+        process.keep_output(partial(self._logs.add_printed, whose))
         number = next(self._session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)

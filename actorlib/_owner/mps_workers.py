@@ -23,6 +23,7 @@ from actorlib._processes.launcher import ProcessExit
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
 
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Share
@@ -293,6 +294,9 @@ class MpsWorker:
 
     def rename(self, name: str) -> None:
         self._process.rename(name)
+
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        self._process.keep_output(keep)
 
     def show(self, text: str) -> None:
         self._process.show(text)

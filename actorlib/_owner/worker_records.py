@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.ids import ActorId
+    from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.worker_session import WorkerSession
@@ -74,16 +75,19 @@ class WorkerRecords:
 
     Args:
         find: Finds the supervisor of an actor; None if there is none by that id.
+        logs: Keeps them.
         is_shown: Whether the program's loggers get them.
     """
 
     def __init__(
         self,
         find: Callable[[ActorId], ActorSupervisor | None],
+        logs: ActorLogs,
         *,
         is_shown: bool,
     ) -> None:
         self._find = find
+        self._logs = logs
         self._is_shown = is_shown
         self._made = 0
 
@@ -105,6 +109,18 @@ class WorkerRecords:
             return
         record = supervisor.record
         request = f"{session.prefix.hex()}{call:016x}" if call else None
+        self._logs.add_record(
+            record.id if record.is_actor else None,
+            seconds,
+            label=record.label,
+            pid=record.pid,
+            text=message,
+            level=level,
+            logger=name,
+            method=method,
+            call=request or "",
+            traceback=traceback or "",
+        )
         logger = self._logger_of(name)
         if not self._is_shown or not logger.isEnabledFor(level):
             return

@@ -514,6 +514,7 @@ class TemplateWorker:
         self._name = name
         self._loop = loop
         self._outputs: list[OutputPipe] = []
+        self._keep: Callable[[str, str, int, list[bytes]], None] | None = None
         self.number = number
         self.pid = self.child_pid = 0
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
@@ -532,6 +533,11 @@ class TemplateWorker:
         for output in self._outputs:
             output.rename(name)
 
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        self._keep = keep
+        for output in self._outputs:
+            output.keep = keep
+
     def show(self, text: str) -> None:
         if self._outputs:
             self._outputs[-1].show(text)
@@ -541,8 +547,8 @@ class TemplateWorker:
 
     def open_output(self, printer: LogPrinter) -> list[int]:
         """Makes the output pipes; gives the descriptors that the child gets."""
-        self._outputs.append(OutputPipe("stdout", printer))
-        self._outputs.append(OutputPipe("stderr", printer))
+        self._outputs.append(OutputPipe("stdout", printer, self._keep))
+        self._outputs.append(OutputPipe("stderr", printer, self._keep))
         ends = [output.write_end for output in self._outputs]
         return [self._child_sock.fileno(), *ends]
 

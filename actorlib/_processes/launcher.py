@@ -71,6 +71,15 @@ class WorkerProcess(Protocol):
         """Shows what it prints from now on behind another name."""
         ...
 
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        """Has what it prints from now on kept.
+
+        Args:
+            keep: Gets ``stdout`` or ``stderr``, what its actor is called, its process,
+                and lines without their ends.
+        """
+        ...
+
     def show(self, text: str) -> None:
         """Shows lines as if the process had written them to its standard error."""
         ...

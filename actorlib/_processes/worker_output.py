@@ -29,7 +29,7 @@ from actorlib._processes.log_tail import FATAL, log_tail
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 _READ = 64 * 1024
@@ -46,20 +46,27 @@ class OutputPipe:
     Args:
         stream: Where lines appear in this process.
         printer: What shows them.
+        keep: Keeps them, if anybody does; see WorkerProcess.
 
     Attributes:
         label: The name that its lines are shown behind.
+        keep: As given.
     """
 
     def __init__(
-        self, stream: Literal["stdout", "stderr"], printer: LogPrinter
+        self,
+        stream: Literal["stdout", "stderr"],
+        printer: LogPrinter,
+        keep: Callable[[str, str, int, list[bytes]], None] | None = None,
     ) -> None:
+        self.keep = keep
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stream = stream
         self._printer = printer
         self._partial = b""
-        self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        self._fatal_report: list[str] = []  # its beginning tells most
+        # The very bytes that ``keep`` gets: no line is there twice.
+        self._tail: deque[bytes] = deque(maxlen=_TAIL_LINES)
+        self._fatal_report: list[bytes] = []  # its beginning tells most
         self.label = ""
         self._pid = 0
         self._read_end, self.write_end = os.pipe()
@@ -87,7 +94,7 @@ class OutputPipe:
     @property
     def tail(self) -> str:
         """The last lines, to say why the worker is gone."""
-        return log_tail([*self._tail, *self._fatal_report])
+        return log_tail([*map(_text, self._tail), *map(_text, self._fatal_report)])
 
     def close_write_end(self) -> None:
         """Closes what the worker has by now a copy of."""
@@ -142,6 +149,8 @@ class OutputPipe:
     def _show(self, lines: list[bytes]) -> None:
         if self._stream == "stderr":
             self._remember(lines)
+        if self.keep is not None:
+            self.keep(self._stream, self.label, self._pid, lines)
         self._printer.show(self._stream, self.label, self._pid, lines)
 
     def _remember(self, lines: list[bytes]) -> None:
@@ -151,10 +160,10 @@ class OutputPipe:
         if not self._fatal_report:
             begins = [n for n, line in enumerate(lines) if line.startswith(_FATAL)]
             begin = begins[0] if begins else len(lines)
-            self._tail.extend(map(_text, lines[:begin][-_TAIL_LINES:]))
+            self._tail.extend(lines[:begin][-_TAIL_LINES:])
             lines = lines[begin:]
         room = _REPORT_LINES - len(self._fatal_report)
-        self._fatal_report.extend(map(_text, lines[:room]))
+        self._fatal_report.extend(lines[:room])
 
 
 def _text(line: bytes) -> str:

@@ -302,6 +302,21 @@ class OwnerEngine(RayEngine):
             "itself: by the commands 'ray memory' and 'ray list objects'"
         )
 
+    def logs(
+        self,
+        actor: ActorId | None = None,  # noqa: ARG002  # see RuntimeEngine
+        *,
+        after: int = 0,  # noqa: ARG002  # likewise
+        most: int = 1000,  # noqa: ARG002  # likewise
+        since: float = 0.0,  # noqa: ARG002  # likewise
+        is_newest: bool = False,  # noqa: ARG002  # likewise
+    ) -> NoReturn:
+        """Refuses: they are the cluster's; see RuntimeEngine."""
+        raise UnsupportedOptionError(
+            "runtime.logs(): what actors print is in Ray's own files, of which it "
+            "tells itself: by the command 'ray logs'"
+        )
+
     @on_owner_thread
     def explain(self, actor: ActorId) -> str:
         """Where an actor is, or what it asks; see RuntimeEngine."""

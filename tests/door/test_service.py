@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import re
 import socket
 import struct
 import threading
@@ -17,7 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import actorlib
+from actorlib._cli import logs
 from actorlib._core.engine import find_engine, set_engine
+from actorlib._core.ids import ActorId
 from actorlib._door.addresses import Address, doors
 from actorlib._door.client import ask
 from actorlib._door.door import Door
@@ -33,6 +37,7 @@ from actorlib._door.protocol import (
     read_answer,
 )
 from actorlib._door.service import MOST_VISITORS
+from actorlib._owner.actor_logs import ActorLogs
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -209,6 +214,99 @@ def test_loop_when_blocked_then_many_who_ask_cost_it_one_callback(
         assert not visits._waiting[0].is_wanted
     assert household.names() == ["m1", "m2"]
     assert visits._waiting == []
+
+
+# Lines of actors.
+
+
+@pytest.fixture
+def lines(household: Household, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of m1, which has printed, and of m2, which has not."""
+    table = household.engine.actor_table
+    kept = ActorLogs()
+    monkeypatch.setattr(table, "logs", kept)
+    address = household.address
+    monkeypatch.setattr(logs, "the_runtime", lambda _: address)
+    m1, m2 = table.by_id
+    kept.add_printed(m1, "stdout", "Echo 'm1'", 7, [b"one", b"two", b"three"])
+    return [m1.hex(), m2.hex()]
+
+
+def shown(
+    capsys: pytest.CaptureFixture[str], word: str | None, **said: Any
+) -> list[str]:
+    """The texts that the command shows."""
+    asked: dict[str, Any] = {"count": 100, "chosen": logs.Chosen(), **said}
+    assert logs.show(word, as_json=True, **asked) == 0
+    told = json.loads(capsys.readouterr().out)
+    return [line["text"] for line in told["lines"]]
+
+
+def test_logs_when_asked_then_the_lines_of_who_was_meant(
+    household: Household, lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(capsys, None) == shown(capsys, "m1") == ["one", "two", "three"]
+    assert shown(capsys, "m2") == []
+    assert shown(capsys, "m1", count=1) == ["three"]
+    two = logs.Chosen(pattern=re.compile("o$"))
+    assert shown(capsys, "m1", chosen=two) == ["two"]
+    after = ask(household.address, "logs", actor=lines[0], after=1, most=1).value
+    assert [line["text"] for line in after["lines"]] == ["two"]
+
+
+def test_logs_when_the_loop_is_blocked_then_they_are_there_all_the_same(
+    household: Household,
+    lines: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(logs, "_PATIENCE", 0.0)
+    assert lines
+
+    with household.blocked():
+        assert shown(capsys, "m1", count=2) == ["two", "three"]
+
+
+def test_logs_when_followed_then_what_is_new_until_nobody_reads(
+    household: Household, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = household.engine.actor_table.logs
+    m1 = ActorId(bytes.fromhex(lines[0]))
+    written: list[str] = []
+
+    def wait(_: float) -> None:
+        if len(written) > 1:
+            raise KeyboardInterrupt
+        kept.add_printed(m1, "stderr", "Echo 'm1'", 7, [b"four"])
+
+    monkeypatch.setattr(logs, "write_text", written.append)
+    monkeypatch.setattr(logs.time, "sleep", wait)
+    with pytest.raises(KeyboardInterrupt):
+        logs.show("m1", as_json=False, count=1, chosen=logs.Chosen(), is_followed=True)
+
+    assert [text.split()[-2:] for text in written] == [
+        ["out", "three"],
+        ["err", "four"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"actor": "m1"}, "actor takes the id"),
+        ({"after": -1}, "after takes the number"),
+        ({"most": 0}, "most takes 1 to"),
+        ({"most": 5001}, "most takes 1 to"),
+        ({"since": "now"}, "since takes seconds"),
+        ({"newest": 1}, "newest takes true or false"),
+        ({"grep": "x"}, "cannot be said"),
+    ],
+)
+def test_logs_when_asked_wrongly_then_told_why(
+    options: dict[str, Any], why: str, household: Household
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        ask(household.address, "logs", **options)
 
 
 # What is refused.

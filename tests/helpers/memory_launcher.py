@@ -100,6 +100,9 @@ class MemoryWorker:
     def rename(self, name: str) -> None:
         """Nothing: what it prints stands for itself."""
 
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        """Nothing: it has no output of its own."""
+
     def show(self, text: str) -> None:
         """Prints it, as what it prints is printed."""
         sys.stderr.write(f"{text}\n")

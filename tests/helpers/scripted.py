@@ -123,6 +123,9 @@ class ScriptedWorker:
     def identify(self, pid: int) -> None:
         """Nothing: it is known from the start."""
 
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        """Nothing: it has no output of its own."""
+
     def show(self, text: str) -> None:
         """Keeps what is shown of it."""
         self.shown.append(text)

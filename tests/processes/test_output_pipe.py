@@ -31,3 +31,21 @@ async def test_rename_when_something_was_printed_before_then_it_has_the_old_name
     os.write(pipe.write_end, b"there\n")
     pipe.close()
     assert shown.lines == [("Worker 'w1'", b"made"), ("Worker(7) 'w1'", b"there")]
+
+
+async def test_lines_when_somebody_keeps_them_then_the_tail_has_the_very_same() -> None:
+    kept: list[tuple[object, ...]] = []
+    pipe = OutputPipe("stderr", cast("Any", Shown()), lambda *line: kept.append(line))
+    pipe.start(asyncio.get_running_loop(), "Worker", 7)
+    os.write(pipe.write_end, b"one\ntwo \xff\nrest")
+    pipe.close()
+
+    assert kept == [
+        ("stderr", "Worker", 7, [b"one", b"two \xff"]),
+        ("stderr", "Worker", 7, [b"rest"]),
+    ]
+    assert pipe.tail == "one\ntwo \ufffd\nrest"
+    (*_, lines), _ = kept
+    assert all(
+        own is line for own, line in zip(pipe._tail, cast("Any", lines), strict=False)
+    )

@@ -1,0 +1,282 @@
+"""Shows what actors have printed and logged, and follows it: ``actorlib logs``.
+
+``Logs`` is the document that ``actorlib logs --json`` prints, and ``Line`` each of
+those that ``--json -f`` prints: their names are promises.
+
+To follow is to ask the door again and again, each time for what is new. Its thread
+answers that by itself: the loop of the program is not asked.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
+
+from actorlib._cli.choosing import find_actor
+from actorlib._cli.documents import write_document, write_text
+from actorlib._core.log import checked_level
+from actorlib._door import processes
+from actorlib._door.client import ask, the_runtime
+from actorlib._door.protocol import BLOCKED, MOST_LINES
+from actorlib.exceptions import RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from actorlib._door.addresses import Address
+
+_PATIENCE = 2.0
+_PAUSE = 0.3
+"""Seconds between two questions for what is new."""
+_SHORTEST = 4
+_LABELS = {"stdout": "out", "stderr": "err"}
+
+
+class Line(TypedDict):
+    """A line; see ``actorlib.LogLine``."""
+
+    number: int
+    time: float
+    source: str
+    actor_id: str
+    label: str
+    pid: int
+    text: str
+    level: int
+    logger: str
+    method: str
+    call: str
+    traceback: str
+
+
+class Logs(TypedDict):
+    """Lines of a runtime.
+
+    ``has_lost`` says whether older ones that were asked for are not kept any more.
+    """
+
+    pid: int
+    lines: list[Line]
+    has_lost: bool
+
+
+class Chosen(NamedTuple):
+    """Says which lines are wanted.
+
+    Attributes:
+        since: From which time on, in seconds since the epoch.
+        level: The least level of records, or None for what is printed, too.
+        pattern: What is to be found in a line, or None.
+    """
+
+    since: float = 0.0
+    level: int | None = None
+    pattern: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, *, ago: float | None, level: str | None, pattern: str | None) -> Self:
+        """Reads what was written.
+
+        Args:
+            ago: Seconds before now, or None.
+            level: The name or the number of a level, or None.
+            pattern: A regular expression, or None.
+
+        Raises:
+            ValueError: One of these makes no sense.
+        """
+        number = int(level) if level and level.isdecimal() else level
+        try:
+            compiled = None if pattern is None else re.compile(pattern)
+        except re.error as error:
+            raise ValueError(
+                f"--grep {pattern!r} is no regular expression: {error}"
+            ) from None
+        return cls(
+            since=0.0 if ago is None else time.time() - ago,
+            level=None if number is None else checked_level(number, "--level"),
+            pattern=compiled,
+        )
+
+    @property
+    def is_for_all(self) -> bool:
+        """Whether every line that is recent enough is wanted."""
+        return self.level is None and self.pattern is None
+
+    def has(self, line: Line) -> bool:
+        """Whether a line is wanted, if it is recent enough."""
+        if self.level is not None and (
+            line["source"] != "log" or line["level"] < self.level
+        ):
+            return False
+        if self.pattern is None:
+            return True
+        found = (line["text"], line["logger"], line["traceback"])
+        return any(map(self.pattern.search, found))
+
+
+def show(
+    word: str | None,
+    *,
+    as_json: bool,
+    count: int,
+    chosen: Chosen,
+    is_followed: bool = False,
+    pid: int | None = None,
+) -> int:
+    """Prints the last lines of actors, and then those that come.
+
+    Args:
+        word: Which actor: see ``find_actor``; None for all, and functions.
+        as_json: Whether to print JSON instead of text.
+        count: How many of the last lines are shown, 1 or more.
+        chosen: Which lines are wanted.
+        is_followed: Whether to go on until the runtime ends.
+        pid: The process of the runtime, if there are several.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        RuntimeNotFoundError: There is no such runtime, or no such actor.
+        RuntimeUnreachableError: It does not answer.
+        SystemExit: Nobody reads the output any more (1).
+    """
+    address = the_runtime(pid)
+    reader = _Reader(address, chosen, *_meant(address, word))
+    found = reader.last(count)
+    if as_json and not is_followed:
+        write_document(found)
+        return 0
+    if found["has_lost"] and not as_json and len(found["lines"]) < count:
+        write_text("(older lines are not kept any more)\n")
+    _write(found["lines"], as_json=as_json)
+    while is_followed:
+        time.sleep(_PAUSE)
+        try:
+            new = [*reader.next_lines()]
+        except RuntimeUnreachableError:
+            if processes.exists(address.pid):
+                raise
+            break  # the program has ended, and so is its log
+        _write(new, as_json=as_json)
+    return 0
+
+
+def _meant(address: Address, word: str | None) -> tuple[str | None, str | None]:
+    """Finds the actor that is meant: its id, or the word while nobody can say."""
+    if word is None:
+        return None, None
+    answer = ask(address, "status", patience=_PATIENCE, dead=True)
+    if answer.outcome == BLOCKED:
+        return None, word
+    return str(find_actor(answer.value["actors"], word)["actor_id"]), None
+
+
+class _Reader:
+    """Reads the lines of a runtime.
+
+    Args:
+        address: Where its door is.
+        chosen: Which lines are wanted.
+        actor: The id of the actor whose they are, or None.
+        word: What was written for it, where its id is unknown.
+    """
+
+    def __init__(
+        self, address: Address, chosen: Chosen, actor: str | None, word: str | None
+    ) -> None:
+        self._address = address
+        self._chosen = chosen
+        self._options: dict[str, Any] = {} if actor is None else {"actor": actor}
+        self._word = word
+        self._after = 0
+        self._has_lost = False
+
+    def last(self, count: int) -> Logs:
+        """Gives the last lines that are wanted.
+
+        Args:
+            count: How many at the most.
+        """
+        if self._chosen.is_for_all and self._word is None and count <= MOST_LINES:
+            told = self._ask(most=count, newest=True)
+            lines, has_lost = told["lines"], told["has_lost"]
+            self._after = told["number"]
+        else:
+            lines = list(deque(self.next_lines(), maxlen=count))
+            has_lost = self._has_lost
+        return {"pid": self._address.pid, "lines": lines, "has_lost": has_lost}
+
+    def next_lines(self) -> Iterator[Line]:
+        """Gives the lines that are wanted behind those that were given."""
+        while True:
+            told = self._ask(after=self._after)
+            lines: list[Line] = told["lines"]
+            self._has_lost = self._has_lost or told["has_lost"]
+            if not lines:
+                self._after = told["number"]
+                return
+            self._after = lines[-1]["number"]
+            yield from (line for line in lines if self._has(line))
+
+    def _has(self, line: Line) -> bool:
+        is_meant = self._word is None or is_of(line, self._word)
+        return is_meant and self._chosen.has(line)
+
+    def _ask(self, **options: Any) -> Any:
+        return ask(
+            self._address,
+            "logs",
+            **self._options,
+            since=self._chosen.since,
+            **options,
+        ).value
+
+
+def is_of(line: Line, word: str) -> bool:
+    """Whether a line is of the actor that is meant, as far as the line tells.
+
+    Args:
+        line: A line.
+        word: A name, a class, a pid, or the beginning or the end of an id.
+    """
+    if word == str(line["pid"]):
+        return True
+    actor, label = line["actor_id"], line["label"]
+    if len(word) >= _SHORTEST and (actor.startswith(word) or actor.endswith(word)):
+        return True
+    return word == label.partition(" ")[0] or label.endswith(f" {word!r}")
+
+
+def _write(lines: Sequence[Line], *, as_json: bool) -> None:
+    if as_json:
+        for line in lines:
+            write_document(line, indent=None)
+    elif lines:
+        write_text("".join(text_of(lines)))
+
+
+def text_of(lines: Iterable[Line]) -> Iterator[str]:
+    """Makes text of lines for people, with line ends.
+
+    Args:
+        lines: The lines.
+    """
+    for line in lines:
+        when = time.strftime("%H:%M:%S", time.localtime(line["time"]))
+        parts = int(line["time"] % 1 * 1000)
+        is_record = line["source"] == "log"
+        said = (
+            logging.getLevelName(line["level"])
+            if is_record
+            else _LABELS.get(line["source"], line["source"])
+        )
+        of = f"{line['logger']}: " if is_record else ""
+        head = f"{when}.{parts:03} {line['label']} [{line['pid']}] {said:<7} {of}"
+        yield f"{head}{line['text']}\n"
+        for below in line["traceback"].splitlines():
+            yield f"    {below}\n"

@@ -1,0 +1,99 @@
+"""Which lines ``actorlib logs`` shows, and how."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+import pytest
+
+from actorlib._cli.logs import Chosen, Line, is_of, text_of
+
+pytestmark = pytest.mark.memory
+
+
+def line(**changed: Any) -> Line:
+    """A line that an actor has printed."""
+    printed = {
+        "number": 1,
+        "time": 1.25,
+        "source": "stderr",
+        "actor_id": "0a" * 16,
+        "label": "Model 'm1'",
+        "pid": 812,
+        "text": "loading",
+        "level": 0,
+        "logger": "",
+        "method": "",
+        "call": "",
+        "traceback": "",
+    }
+    return cast("Line", {**printed, **changed})
+
+
+RECORD = line(
+    source="log",
+    level=logging.ERROR,
+    logger="app.model",
+    text="failed",
+    traceback="Traceback\nValueError: boom",
+)
+
+
+def chosen(**said: Any) -> Chosen:
+    return Chosen.of(**{"ago": None, "level": None, "pattern": None, **said})
+
+
+def test_text_when_a_line_was_printed_then_whose_and_where() -> None:
+    (text,) = text_of([line()])
+
+    assert text.endswith(":01.250 Model 'm1' [812] err     loading\n")
+
+
+def test_text_when_a_record_has_a_traceback_then_it_stands_below() -> None:
+    head, *below = text_of([RECORD])
+
+    assert head.endswith("Model 'm1' [812] ERROR   app.model: failed\n")
+    assert below == ["    Traceback\n", "    ValueError: boom\n"]
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "recorded"),
+    [
+        ({}, True, True),
+        ({"level": "warning"}, False, True),
+        ({"level": "50"}, False, False),
+        ({"pattern": "load|boom"}, True, True),
+        ({"pattern": r"^app\."}, False, True),
+        ({"pattern": "load", "level": "INFO"}, False, False),
+    ],
+)
+def test_chosen_when_asked_then_these_lines(
+    said: dict[str, Any], *, printed: bool, recorded: bool
+) -> None:
+    asked = chosen(**said)
+
+    assert (asked.has(line()), asked.has(RECORD)) == (printed, recorded)
+    assert asked.is_for_all == (not said)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"level": "LOUD"}, "--level takes one of"),
+        ({"pattern": "("}, "--grep '\\(' is no regular expression"),
+    ],
+)
+def test_chosen_when_it_makes_no_sense_then_told_why(
+    said: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        chosen(**said)
+
+
+@pytest.mark.parametrize("word", ["m1", "812", "Model", "0a0a", "0a" * 16])
+def test_line_when_nobody_knows_the_actors_then_its_own_words_find_it(
+    word: str,
+) -> None:
+    assert is_of(line(), word)
+    assert not is_of(line(label="Other 'x'", pid=1, actor_id="bb" * 16), word)
