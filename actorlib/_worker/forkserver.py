@@ -57,6 +57,7 @@ from actorlib._worker.os_process import (
     children,
     find_mark,
     has_children,
+    is_ending,
     kill_group,
     mark_of,
     name_process,
@@ -528,12 +529,12 @@ class Template:
             remove_leftovers(self._owner)
 
     def _has_owner_ended(self) -> bool:
-        """Whether the owner is gone, and has not just closed its runtime."""
+        """Whether the owner is gone or going, and has not just closed its runtime."""
         if self._watched is None:
             return False
         poller = select.poll()
         poller.register(self._watched, select.POLLIN)
-        return bool(poller.poll(0))
+        return bool(poller.poll(0)) or is_ending(self._owner)
 
     def _send(self, *reports: Report) -> None:
         result = b"".join(cast("bytes", encode(report)) for report in reports)

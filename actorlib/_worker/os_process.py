@@ -30,6 +30,8 @@ PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 _prctl = getattr(_libc, "prctl", None)  # Linux has it
 _fflush = _libc.fflush
+_PF_EXITING = 0x4
+"""Of the kernel's flags of a process, which are in proc_pid_stat(5)."""
 _ASKED = 8
 
 
@@ -75,6 +77,19 @@ def is_stopped(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, stopped) is not None
     except ChildProcessError:
         return False
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process has begun to end, where the kernel says so.
+
+    It closes what it has open, and so tells others, before it is to be reaped.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123  # no pathlib in the template
+            fields = stat.read().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
 
 
 def kill_group(pid: int, number: int) -> None:
