@@ -13,6 +13,9 @@ from helpers.actors import limited, running
 
 import actorlib
 from actorlib._core.engine import find_engine
+from actorlib._core.function_options import FunctionOptions, FunctionSpec
+from actorlib._core.middleware import Middlewares
+from actorlib._core.observed_calls import ObservedCalls
 from actorlib._core.propagation import OBSERVED, PROPAGATED
 from actorlib._core.runtime_options import RuntimeOptions
 from actorlib.exceptions import (
@@ -399,6 +402,32 @@ async def test_calls_of_a_thread_when_observed_then_they_are_told_of(
     await handle.place.remote()
 
     assert seen.outcomes() == [("place", "ok", "")] * 3
+
+
+async def test_call_when_its_loop_is_closed_then_its_end_is_told_to_nobody() -> None:
+    loop, told = asyncio.new_event_loop(), []
+
+    class Engine:
+        def call(self, *_: Any) -> asyncio.Future[Any]:
+            return loop.create_future()
+
+        stream = call
+
+        def later(self, callback: Any) -> None:
+            told.append("asked")
+            del callback  # as an engine whose loop is closed
+
+    seen = Seen()
+    engine: Any = Engine()
+    calls = ObservedCalls(engine, iter([1]), b"", lambda: Middlewares([seen], set()))
+    spec: Any = FunctionSpec(source=place, name="f", options=FunctionOptions())
+
+    ref = calls.call(spec, (), {})
+    del ref
+    loop.close()
+
+    assert told == ["asked"]
+    assert not seen.over
 
 
 async def test_init_when_it_is_given_middlewares_then_constructors_too() -> None:

@@ -14,7 +14,7 @@ from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from actorlib._core.callee import Callee
 
@@ -190,18 +190,29 @@ class RunListener(Protocol):
         ...
 
 
+class CallCount(Protocol):
+    """Counts one call; let go of without either, it was not wanted any more."""
+
+    def __call__(self, ref: asyncio.Future[Any]) -> None:
+        """Is called when the ref of the call is done."""
+        ...
+
+    def refused(self) -> None:
+        """Is called if the call cannot be made."""
+        ...
+
+
 class CallCounter(Protocol):
     """A middleware of the program that need not see each call, but has to count it."""
 
-    def count(self, callee: Callee) -> Callable[[asyncio.Future[Any]], object] | None:
+    def count(self, callee: Callee) -> CallCount | None:
         """Is asked before a call of the program is made, if that gives no stream.
 
         Args:
             callee: What is called.
 
         Returns:
-            What is called when the ref is done, and let go of if nobody wants its
-            answer; or None, to be told of this call as of any.
+            What counts it; or None, to be told of this call as of any.
         """
         ...
 

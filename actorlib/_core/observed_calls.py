@@ -8,7 +8,6 @@ call; without them nothing is asked and nothing costs.
 from __future__ import annotations
 
 import time
-from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -71,24 +70,34 @@ class _CallUnderWay:
     def end(self, status: Status, error: str = "") -> None:
         """The call is over."""
         told, self._told = self._told, None
-        if told is None:
-            return
-        runs = self._calls.pop(self._call.number, [])
-        began, ended, raised = runs[-1] if runs else (None, None, "")
-        if status == "lost" and raised:
-            status = "error"  # of another actor, which the code did not catch
-        if status == "error":
-            error = raised or error  # without what we have put around it
-        told.after(
-            self._call, self._tokens, Outcome(status, error, began, ended, len(runs))
-        )
+        if told is not None:
+            _tell_end(told, self._call, self._tokens, self._calls, status, error)
 
     def __del__(self) -> None:
-        if self._told is not None:
+        told, self._told = self._told, None
+        if told is not None:
             # A destructor may run anywhere, also in the middle of a middleware.
-            other = copy(self)
-            self._told = None
-            self._later(partial(other.end, "cancelled", TaskCancelledError.__name__))
+            how: Status = "cancelled"
+            why = TaskCancelledError.__name__
+            what = self._call, self._tokens, self._calls
+            self._later(partial(_tell_end, told, *what, how, why))
+
+
+def _tell_end(
+    told: Middlewares,
+    call: ObservedCall,
+    tokens: list[object],
+    calls: dict[int, list[Ran]],
+    status: Status,
+    error: str,
+) -> None:
+    runs = calls.pop(call.number, [])
+    began, ended, raised = runs[-1] if runs else (None, None, "")
+    if status == "lost" and raised:
+        status = "error"  # of another actor, which the code did not catch
+    if status == "error":
+        error = raised or error  # without what we have put around it
+    told.after(call, tokens, Outcome(status, error, began, ended, len(runs)))
 
 
 class ObservedCalls:
@@ -137,7 +146,11 @@ class ObservedCalls:
         """Makes a call; see Engine."""
         counter = self._told().counter
         if counter is not None and (done := counter.count(callee)) is not None:
-            counted = self._call(callee, args, kwargs)
+            try:
+                counted = self._call(callee, args, kwargs)
+            except BaseException:
+                done.refused()
+                raise
             add_done_callback(counted, done)
             return counted
         under_way = self._begin(callee, is_stream=False)

@@ -155,6 +155,12 @@ class _Count:
         if outcomes is not None:
             outcomes[status_of(ref)[0]] += 1
 
+    def refused(self) -> None:
+        """Counts a call that cannot be made; see CallCount."""
+        outcomes, self._outcomes = self._outcomes, None
+        if outcomes is not None:
+            outcomes["error"] += 1
+
     def __del__(self) -> None:
         if self._outcomes is not None:
             self._outcomes["cancelled"] += 1

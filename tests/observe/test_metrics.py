@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import pickle
 import re
 from typing import Any
@@ -15,8 +13,11 @@ from helpers.actors import running
 import actorlib
 from actorlib import ActorInfo, Snapshot
 from actorlib.__main__ import main
+from actorlib._cli import metrics as command
+from actorlib._core.engine import find_engine
 from actorlib._core.function_options import FunctionOptions, FunctionSpec
 from actorlib._core.snapshot import ObjectStoreInfo
+from actorlib._door.answers import ANSWERS
 from actorlib.observe import Run
 from actorlib.observe import prometheus as made
 
@@ -241,17 +242,17 @@ def test_stride_when_a_burst_is_over_then_the_next_call_is_taken() -> None:
 def test_count_when_its_ref_goes_undone_then_the_call_was_cancelled() -> None:
     metrics = prometheus(CollectorRegistry())
     callee: Any = FunctionSpec(source=double, name="double", options=FunctionOptions())
-    metrics.count(callee)
-    first = metrics.count(callee)  # it may be that its times are taken
-    counts = [one for one in (first, metrics.count(callee)) if one is not None]
-    assert counts
+    counts = [one for _ in range(50) if (one := metrics.count(callee)) is not None]
+    refused = counts.pop()
 
     dropped = len(counts)
-    first = None
     counts.clear()
+    refused.refused()
+    refused = None
 
     found = values(metrics.text(snapshot()))
     assert found[CALLS, "", "double", "cancelled"] == dropped
+    assert found[CALLS, "", "double", "error"] == 1
 
 
 def test_lives_when_they_end_then_what_was_counted_of_them_stays() -> None:
@@ -291,24 +292,49 @@ def test_registry_when_it_has_one_then_another_is_refused() -> None:
         pickle.dumps(metrics)
 
 
-@pytest.mark.process
-async def test_command_when_a_program_counts_then_it_prints_that(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    pid = str(os.getpid())
+@pytest.mark.memory
+async def test_door_when_a_program_counts_then_it_tells_that() -> None:
     metrics = prometheus(CollectorRegistry())
-    async with running() as runtime:
-        assert await asyncio.to_thread(main, ["metrics", "--pid", pid]) == 1
-        refused = capsys.readouterr().err
-        runtime.add_middleware(metrics)
-        assert await asyncio.to_thread(main, ["metrics", "--pid", pid]) == 0
-        text = capsys.readouterr().out
-        assert await asyncio.to_thread(main, ["metrics", "--json", "--pid", pid]) == 0
-        rows = json.loads(capsys.readouterr().out)
 
-    assert "this runtime counts nothing: give it metrics" in refused
+    def asked(**options: bool) -> Any:
+        question = ANSWERS["metrics"](engine, 0, options)
+        assert question.on_loop is not None
+        return question.finish(question.on_loop())
+
+    async with running() as runtime:
+        engine: Any = find_engine()
+        with pytest.raises(ValueError, match="counts nothing: give it metrics"):
+            asked()
+        runtime.add_middleware(metrics)
+        text, rows = asked(), asked(rows=True)
+        with pytest.raises(ValueError, match="'color' cannot be said"):
+            asked(color=True)
+
     assert values(text)["actorlib_waiting",] == 0
     (waiting,) = [row for row in rows if row["name"] == "actorlib_waiting"]
     assert waiting["samples"] == [
         {"name": "actorlib_waiting", "labels": {}, "value": 0}
     ]
+    assert (waiting["type"], waiting["help"][-1]) == ("gauge", ".")
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "printed"),
+    [([], "a 1\n", "a 1\n"), (["--json"], [{"name": "a"}], '[\n  {\n    "name": "a"')],
+)
+def test_command_when_a_runtime_tells_then_it_prints_that(
+    words: list[str],
+    told: Any,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def ask(address: str, verb: str, *, rows: bool) -> Any:
+        assert (address, verb, rows) == ("pid 7", "metrics", bool(words))
+        return told
+
+    monkeypatch.setattr(command, "the_runtime", lambda pid: f"pid {pid}")
+    monkeypatch.setattr(command, "ask_loop", ask)
+
+    assert main(["metrics", "--pid", "7", *words]) == 0
+    assert capsys.readouterr().out.startswith(printed)

@@ -68,8 +68,7 @@ def row(span: ReadableSpan) -> tuple[str, str, int, int, int]:
     )
 
 
-@pytest.mark.process
-@pytest.mark.slow
+@pytest.mark.memory
 async def test_spans_when_calls_cross_processes_then_they_are_of_one_trace() -> None:
     provider, exported = recording()
     spans = opentelemetry(provider, setup=record_here)
