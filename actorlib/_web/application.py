@@ -5,6 +5,7 @@
 | ``/`` | GET | the page: one file with all that it needs |
 | ``/looks`` | GET | what is seen, as events, for as long as one reads |
 | ``/actors/{id}/stack``, ``calls``, ``explain`` | GET | what is asked, in JSON |
+| ``/actors/{id}/logs`` | GET | its latest lines, or those ``after`` the number of one |
 | ``/actors/{id}/kill`` | POST | ends the actor: ``{"restart": false}`` |
 """
 
@@ -42,6 +43,7 @@ MOST_WATCHING: Final = 16
 _PAGE = Path(__file__).with_name("page.html")
 _PARTS = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 _LONGEST_BODY = 1024
+_DIGITS = 18
 
 
 @final
@@ -63,6 +65,7 @@ class Application:
             Route("/", self._show),
             Route("/looks", self._looks),
             Route("/actors/{actor}/kill", self._kill, methods=["POST"]),
+            Route("/actors/{actor}/logs", self._logs),
             Route("/actors/{actor}/{question}", self._answer),
         ]
         bare = Starlette(routes=routes)
@@ -104,6 +107,17 @@ class Application:
         if way is None:
             return JSONResponse({"error": "nothing is served there"}, status_code=404)
         return await _answered(way, request.path_params["actor"])
+
+    async def _logs(self, request: Request) -> Response:
+        after = request.query_params.get("after", "0")
+        if not (after.isascii() and after.isdecimal() and len(after) < _DIGITS):
+            wrong = {"error": "after takes the number of a line"}
+            return JSONResponse(wrong, status_code=400)
+
+        def logs(actor: str) -> dict[str, Any]:
+            return self._questions.logs(actor, int(after))
+
+        return await _answered(logs, request.path_params["actor"])
 
     async def _kill(self, request: Request) -> Response:
         said = await _json_of(request)

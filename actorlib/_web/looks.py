@@ -96,7 +96,8 @@ class Rates:
     def seconds_a_call(self, actors: Sequence[str]) -> float | None:
         """How long calls of some actors took on the average, with their time in line.
 
-        None if none was answered since the first look that is remembered.
+        None if none was answered since the first look that is remembered, or if no look
+        met a call: then they take too little time to be told.
         """
         if len(self._looks) < 2:
             return None
@@ -115,7 +116,7 @@ class Rates:
             for look in self._looks
         ]
         average = sum(there) / len(there)
-        return average * (last.at - first.at) / answered
+        return average * (last.at - first.at) / answered if average else None
 
 
 def counted(told: Mapping[str, Any], usages: Mapping[int, Usage], at: float) -> Counts:

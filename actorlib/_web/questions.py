@@ -18,6 +18,8 @@ OWNER: Final = "owner"
 """The word for the program itself, in place of an actor's id."""
 MOST_CALLS: Final = 200
 """How many calls are shown."""
+MOST_LINES: Final = 500
+"""How many lines are shown at once."""
 _PATIENCE = 2.0
 
 
@@ -58,6 +60,19 @@ class Questions:
         found = [row for row in told["calls"] if actor in (OWNER, row["actor_id"])]
         left_out = told["left_out"] + max(0, len(found) - MOST_CALLS)
         return {"calls": found[:MOST_CALLS], "left_out": left_out}
+
+    def logs(self, actor: str, after: int) -> Row:
+        """What an actor has printed and logged; what all have, for the owner.
+
+        Args:
+            actor: Its id.
+            after: The number of the line behind which it begins; 0 for the latest.
+        """
+        about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
+        told = self._loop(
+            "logs", after=after, most=MOST_LINES, newest=after == 0, **about
+        )
+        return {name: told[name] for name in ("lines", "has_lost", "number")}
 
     def explain(self, actor: str) -> Row:
         """Why an actor waits, or where it is."""

@@ -9,6 +9,7 @@ import json
 import re
 import threading
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 
@@ -20,7 +21,7 @@ from actorlib._core.web_address import WebAddress
 from actorlib._door.protocol import BLOCKED, OK, VERSION, Answer
 from actorlib._web.application import Application
 from actorlib._web.guard import Admission
-from actorlib._web.questions import MOST_CALLS
+from actorlib._web.questions import MOST_CALLS, MOST_LINES
 from actorlib._web.watch import Watch
 from actorlib.exceptions import RuntimeUnreachableError
 
@@ -209,6 +210,35 @@ def test_calls_when_of_one_actor_then_those_of_others_are_left_out() -> None:
     assert len(answer["calls"]) == MOST_CALLS
     assert answer["left_out"] == 3 + 5
     assert all_of_them["left_out"] == 3 + MOST_CALLS + 10
+
+
+@pytest.mark.parametrize(
+    ("query", "after", "newest"), [("", 0, True), ("&after=17", 17, False)]
+)
+def test_logs_when_behind_a_line_then_those_that_follow_are_asked_for(
+    query: str, after: int, *, newest: bool
+) -> None:
+    lines = {"lines": [{"number": 18}], "has_lost": False, "number": 18}
+    told = Told(logs={**lines, "pid": 7})
+    client = Client(told)
+    answer = client.get(f"/actors/{ACTOR}/logs", query=f"token={TOKEN}{query}")
+    client.get("/actors/owner/logs")
+
+    assert answer.json() == lines
+    said = {"after": after, "most": MOST_LINES, "newest": newest}
+    assert told.asked[-2] == ("logs", {**said, "actor": ACTOR})
+    assert "actor" not in told.asked[-1][1]
+
+
+@pytest.mark.parametrize("after", ["", "x", "-1", "9" * 30, "٣"])
+def test_logs_when_behind_what_is_no_line_then_they_are_refused(after: str) -> None:
+    told = Told(logs={})
+    answer = Client(told).get(
+        f"/actors/{ACTOR}/logs", query=f"token={TOKEN}&after={quote(after)}"
+    )
+
+    assert answer.status == 400
+    assert told.count("logs") == 0
 
 
 @pytest.mark.parametrize(

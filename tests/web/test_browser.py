@@ -45,6 +45,7 @@ from helpers.owners import listen, tell
 @actorlib.remote(num_gpus=0.5)
 class Model:
     def predict(self):
+        print("<b>it</b> begins", flush=True)
         time.sleep(1000)
 
 async def main():
@@ -187,6 +188,10 @@ def test_page_when_used_by_keys_alone_then_a_stack_opens_and_a_kill_is_seen(
         "document.querySelectorAll('.call').length === 3 && body.innerText"
     )
     assert "running" in calls
+    page.press(Keys.ARROW_RIGHT)
+    assert page.until("document.querySelector('.logged .what').textContent") == (
+        "<b>it</b> begins"
+    )
     page.press(Keys.ARROW_RIGHT)
     assert "busy" in page.until("document.querySelector('pre.text').textContent")
 

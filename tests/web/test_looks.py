@@ -106,6 +106,12 @@ def test_time_when_nothing_is_answered_then_it_is_unknown() -> None:
     assert rates.seconds_a_call(["a"]) is None
 
 
+def test_time_when_no_look_meets_a_call_then_it_is_unknown() -> None:
+    rates = rates_of((1.0, {"a": Count(4, 0, None)}), (2.0, {"a": Count(9, 0, None)}))
+
+    assert rates.seconds_a_call(["a"]) is None
+
+
 def test_rates_when_nobody_looked_for_long_then_they_begin_anew() -> None:
     rates = rates_of((1.0, {"a": Count(4, 4, None)}))
 
@@ -124,7 +130,7 @@ def test_rates_when_nobody_looked_for_long_then_they_begin_anew() -> None:
                 ),
             ),
         ),
-        max_size=30,
+        max_size=13,
     )
 )
 def test_rates_when_looks_are_any_then_none_is_below_zero(
