@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 CARDS = 2
 PREFIX = prefix_of(bytes(4), 0)
-BUNDLES = [[0.5], [1], [0.25, 0.75], [0.5, 0.5, 0.5], [1, 1]]
+BUNDLES: list[list[dict[str, float | str]]] = [
+    [{"GPU": 0.5}],
+    [{"GPU": 1}],
+    [{"GPU": 0.25}, {"gpu_memory": "60GiB"}],
+    [{"GPU": 0.5}, {"gpu_memory": "40GiB"}, {"GPU": 0.5, "gpu_memory": "1GiB"}],
+    [{"GPU": 1}, {"GPU": 1}],
+]
 
 
 class SteppedLoop(asyncio.SelectorEventLoop):
@@ -168,9 +174,9 @@ class DrainMachine(RuleBasedStateMachine):
 
     @rule(bundles=st.sampled_from(BUNDLES))
     @precondition(lambda self: len(self.groups) < 3)
-    def reserve(self, bundles: list[float]) -> None:
-        amounts = tuple({"GPU": part} for part in bundles)
-        spec = GroupSpec(id=GroupId(self.new_id(GROUP_KIND)), bundles=amounts)
+    def reserve(self, bundles: list[dict[str, float | str]]) -> None:
+        made = GroupId(self.new_id(GROUP_KIND))
+        spec = GroupSpec(id=made, bundles=tuple(bundles))
         self.groups.append(self.scheduler.groups.reserve(spec, 0))
 
     @rule(
