@@ -293,6 +293,29 @@ async def test_overuse_when_a_worker_wants_to_be_called_then_refused(
         del card
 
 
+# What is told.
+
+
+async def test_share_when_told_then_in_words_before_the_start_and_after_it(
+    card: OneCard,
+) -> None:
+    async with running(num_gpus=None) as runtime:
+        actor = Model.options(num_gpus=0.5).remote()
+        assert runtime.explain(actor) == (
+            "Model was granted 0.5 (40 GiB) of GPU 0, and is about to start"
+        )
+        await actor
+        said = str(actor.share)
+
+        assert said.startswith(
+            "0.5 (40 GiB) of GPU 0, enforced by watchdog. Why nothing stronger: mps: "
+        )
+        assert runtime.explain(actor).endswith(
+            f"is alive on 0.5 (40 GiB) of GPU 0\n  {said}"
+        )
+        del card
+
+
 # What a device cannot have.
 
 

@@ -259,7 +259,7 @@ async def test_share_when_asked_of_a_handle_then_it_says_what_holds() -> None:
         said = runtime.explain(actor)
         why = share.not_stronger_because
         assert said.endswith(
-            f"\n  0.5 of GPU 0: enforced by frameworks, nothing stronger because {why}"
+            f"\n  0.5 of GPU 0, enforced by frameworks. Why nothing stronger: {why}"
         )
 
 

@@ -469,14 +469,15 @@ def _holding(summary: Summary) -> str:
             reasons: dict[str, list[str]] = {}
             for word, why in shares["why_not"].items():
                 reasons.setdefault(why, []).append(word)
-            said = f"by {', '.join(shares['tiers']) or 'nothing'}" + "".join(
-                f"; not by {', '.join(words)}: {why}" for why, words in reasons.items()
+            said = f"by {', '.join(shares['tiers']) or 'nothing'}.\n" + "".join(
+                f"  Not by {', '.join(words)}: {why}.\n"
+                for why, words in reasons.items()
             )
             alike.setdefault((family["kind"] or "", said), []).append(
                 device["id"][: _length(family["devices"])]
             )
     return "".join(
-        f"Shares of {kind} {', '.join(ids)} can be made to hold {said}.\n"
+        f"Shares of {kind} {', '.join(ids)} can be made to hold {said}"
         for (kind, said), ids in alike.items()
     )
 

@@ -5,6 +5,7 @@ from inspect import iscoroutinefunction
 from typing import Literal, TypeAlias, get_args
 
 from actorlib._core.public import public
+from actorlib._core.resources import format_bytes
 from actorlib._core.validation import check_one_of
 from actorlib._core.value import dataclass
 from actorlib.exceptions import DeviceMemoryExceeded, UnsupportedOptionError
@@ -77,6 +78,19 @@ class DeviceShare:
     enforced_by: str
     not_stronger_because: str
 
+    def __str__(self) -> str:
+        """Says it in words: ``0.5 (40 GiB) of GPU 0, enforced by watchdog``."""
+        part = f"{self.units:g}"
+        if self.nbytes is not None:
+            part = f"{part} ({format_bytes(self.nbytes)})"
+        what, why = f"{part} of {self.kind} {self.device}", self.not_stronger_because
+        if self.enforced_by == "off":
+            return f"{what}, not enforced, because {why}"
+        return (
+            f"{what}, enforced by {self.enforced_by}"
+            f"{why and f'. Why nothing stronger: {why}'}"
+        )
+
 
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +106,10 @@ class ActorShare:
 
     def __bool__(self) -> bool:
         return bool(self.devices)
+
+    def __str__(self) -> str:
+        """Says it in words, a line for each device."""
+        return "\n".join(map(str, self.devices)) or "no device"
 
     @property
     def units(self) -> float:

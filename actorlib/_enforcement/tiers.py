@@ -55,7 +55,7 @@ class Tier(enum.IntEnum):
 
 
 BY_WORD = {tier.word: tier for tier in Tier}
-_BY_NAME = "change how programs run, and are asked for by name"
+_BY_NAME = "to be had by name alone, as it changes how programs run"
 """Why nobody gets MPS or cgroups who did not ask for them."""
 
 _WHAT_MPS_LEAVES = (
@@ -183,9 +183,4 @@ def _listed(why_not: dict[Tier, str]) -> str:
         words.setdefault(why or _BY_NAME, []).append(tier.word)
     if len(words) == 1 and not words.get(_BY_NAME):
         return next(iter(words))  # whatever was asked
-    return "; ".join(
-        f"{' and '.join(names)} {why}"
-        if why == _BY_NAME
-        else f"{', '.join(names)}: {why}"
-        for why, names in words.items()
-    )
+    return "; ".join(f"{', '.join(names)}: {why}" for why, names in words.items())

@@ -25,7 +25,6 @@ from actorlib._wire.peer_socket import method_number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from actorlib._core.shares import DeviceShare
     from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import Registry
     from actorlib._owner.deadlines import Clock
@@ -184,7 +183,7 @@ class Inspector:
         if is_pending or (
             supervisor.placement.pending is not None and supervisor.placement.is_awaited
         ):
-            reason = self._placer.explain(supervisor.placement)
+            reason = self._why_pending(supervisor)
             return reason if is_pending else f"{state}: {reason}"
         if record.exit is not None:
             dead = f"{record.title} is dead: {record.exit}"
@@ -196,11 +195,19 @@ class Inspector:
             map(describe_share, record.lease.shares if record.lease else ())
         )
         hold = "".join(
-            f"\n  {share.units:g} of {share.kind} {share.device}: {_hold(share)}"
+            f"\n  {share}"
             for share in self.share(supervisor).devices
             if share.units < 1
         )
         return f"{state} on {held or 'no device'}{hold}"
+
+    def _why_pending(self, supervisor: ActorSupervisor) -> str:
+        """Says why an actor in line waits, or that it does no more."""
+        granted = supervisor.placement.lease
+        if granted is None:
+            return self._placer.explain(supervisor.placement)
+        what = ", ".join(map(describe_share, granted.shares)) or "what it asks for"
+        return f"{supervisor.record.label} was granted {what}, and is about to start"
 
     def share(self, supervisor: ActorSupervisor) -> ActorShare:
         """Says what an actor holds of devices, and what makes that hold."""
@@ -313,16 +320,6 @@ class Inspector:
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title
-
-
-def _hold(share: DeviceShare) -> str:
-    """Says what makes a share hold, and why nothing stronger does."""
-    why = share.not_stronger_because
-    if share.enforced_by == "off":
-        return f"not enforced, because {why}"
-    return (
-        f"enforced by {share.enforced_by}{why and f', nothing stronger because {why}'}"
-    )
 
 
 def _left(headers: Mapping[str, Any]) -> float | None:

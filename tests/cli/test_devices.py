@@ -119,8 +119,8 @@ def test_page_when_parts_can_be_held_then_it_says_what_makes_them_hold(
 
     assert "Shares of GPU 0, 1, 2, 3 can be made to hold by frameworks, " in cards
     assert (
-        "Shares of GPU 0 can be made to hold by nothing; not by frameworks: no "
-        "framework is known that takes a limit for odd devices; not by watchdog, mps, "
+        "Shares of GPU 0 can be made to hold by nothing. Not by frameworks: no "
+        "framework is known that takes a limit for odd devices. Not by watchdog, mps, "
         "cgroup: GPU 0 is no NVIDIA device."
     ) in others
 

@@ -50,7 +50,7 @@ def test_auto_when_processes_are_seen_then_the_watchdog_is_chosen() -> None:
 
     assert chosen == Enforced(
         Tier.WATCHDOG,
-        "mps and cgroup change how programs run, and are asked for by name",
+        "mps, cgroup: to be had by name alone, as it changes how programs run",
     )
 
 
@@ -59,8 +59,8 @@ def test_auto_when_processes_are_not_seen_then_frameworks_are_and_it_says_why() 
 
     assert chosen.tier is Tier.FRAMEWORKS
     assert chosen.not_stronger_because == (
-        "watchdog: no list; mps and cgroup change how programs run, and are asked for "
-        "by name"
+        "watchdog: no list; mps, cgroup: to be had by name alone, as it changes how "
+        "programs run"
     )
 
 
