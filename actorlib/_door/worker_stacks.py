@@ -99,13 +99,19 @@ def worker_tasks(pid: int, title: str, threads: Sequence[Row]) -> tuple[list[Row
         return [], ""
     with _opened(pid, title) as (file, number):
         gentle, interrupting = number - 1, number - 2
-        told = _asked_for_tasks(file, pid, gentle, _MEANWHILE)
-        if told is not None:
-            return told
-        mains = [thread for thread in threads if thread["number"] == pid]
-        waits = any(map(waits_in_python, mains))
-        told = _asked_for_tasks(file, pid, interrupting if waits else gentle, _PATIENCE)
-    return ([], _why_no_tasks(mains)) if told is None else told
+        end = time.monotonic() + _PATIENCE
+        while True:
+            told = _asked_for_tasks(file, pid, gentle, _MEANWHILE)
+            if told is not None:
+                return told
+            # Where it stood before says nothing of where it is silent.
+            frames = _asked(file, pid, pid, number, title)
+            if waits_in_python(frames):
+                told = _asked_for_tasks(file, pid, interrupting, _MEANWHILE)
+                if told is not None:
+                    return told
+            if time.monotonic() > end:
+                return [], _why_no_tasks(frames)
 
 
 def _asked_for_tasks(
@@ -127,12 +133,15 @@ def _asked_for_tasks(
     return None
 
 
-def waits_in_python(thread: Row) -> bool:
+def waits_in_python(frames: Sequence[Row]) -> bool:
     """Whether a thread waits where a signal may interrupt it: in Python, or in ours.
 
     Python waits on after it. A library that the inmost frame has called need not.
+
+    Args:
+        frames: Where it stands, the outermost first; empty where nobody knows.
     """
-    return not thread["frames"][-1]["is_users"]
+    return bool(frames) and not frames[-1]["is_users"]
 
 
 def runs_a_loop(thread: Row) -> bool:
@@ -162,12 +171,13 @@ def tasks_in(data: bytes, pid: int) -> tuple[list[Row], str] | None:
     return None
 
 
-def _why_no_tasks(mains: Sequence[Row]) -> str:
-    where = [thread["frames"][-1] for thread in mains]
+def _why_no_tasks(frames: Sequence[Row]) -> str:
+    where = [f", in {at['function']} ({at['file']}:{at['line']})" for at in frames[-1:]]
     return (
-        f"its main thread, which alone can tell them, has run no Python for "
+        "its main thread, which alone can tell them, has run no Python for "
         f"{_PATIENCE:g} s: it is in a library written in C, or waits for the system"
-    ) + "".join(f", in {at['function']} ({at['file']}:{at['line']})" for at in where)
+        + "".join(where)
+    )
 
 
 @contextmanager
