@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections import OrderedDict, deque
-from itertools import islice
+from heapq import merge
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 from actorlib._core.snapshot import LogLine, LogPage
@@ -87,6 +89,12 @@ class _Log:
         ):
             more -= self.drop()
         return more
+
+    def copied(self, most: int) -> list[Kept]:
+        """Copies the last lines, so many at the most."""
+        if most >= len(self.lines):
+            return list(self.lines)
+        return [*islice(reversed(self.lines), most)][::-1]
 
     def drop(self) -> int:
         """Drops the oldest line; gives how many bytes that makes free."""
@@ -216,36 +224,39 @@ class ActorLogs:
             since: The time from which on they are wanted.
             is_newest: Whether those are the last ones, or those right behind ``after``.
         """
-        with self._lock:
+        with self._lock:  # for no longer than it takes to copy references
             number = self.number
-            found, lost = self._found(actor, after, most if is_newest else None)
-        found.sort(key=_number, reverse=is_newest)
+            logs = [
+                (whose, log.copied(most if is_newest else MOST_LINES), log.last_lost)
+                for whose, log in self._logs.items()
+                if log.lines[-1].number > after and actor in (None, whose)
+            ]
+        has_lost = False
+        wanted: list[Iterable[tuple[ActorId | None, Kept]]] = []
+        for whose, lines, last_lost in logs:
+            recent = lines[bisect_right(lines, after, key=_number_of) :]
+            if since:
+                is_older = bool(recent) and recent[0].time < since
+                has_lost = has_lost or (last_lost > after and not is_older)
+                recent = [line for line in recent if line.time >= since]
+            else:
+                has_lost = has_lost or last_lost > after
+            in_order = reversed(recent) if is_newest else recent
+            wanted.append(zip(repeat(whose), in_order, strict=False))
         chosen: list[LogLine] = []
         nbytes = 0
-        for whose, line in found:
+        for whose, line in merge(*wanted, key=_number, reverse=is_newest):
             nbytes += line.nbytes
             if len(chosen) >= most or (chosen and nbytes > _LONGEST_PAGE):
                 break
-            if line.time >= since:
-                chosen.append(_shown(whose, line))
+            chosen.append(_shown(whose, line))
         if is_newest:
             chosen.reverse()
-        return LogPage(chosen, lost, number)
+        return LogPage(chosen, has_lost, number)
 
-    def _found(
-        self, actor: ActorId | None, after: int, most: int | None
-    ) -> tuple[list[tuple[ActorId | None, Kept]], bool]:
-        found: list[tuple[ActorId | None, Kept]] = []
-        lost = False
-        for whose, log in self._logs.items():
-            if actor is not None and whose != actor:
-                continue
-            lost = lost or log.last_lost > after
-            for line in islice(reversed(log.lines), most):
-                if line.number <= after:
-                    break
-                found.append((whose, line))
-        return found, lost
+
+def _number_of(line: Kept) -> int:
+    return line.number
 
 
 def _number(found: tuple[ActorId | None, Kept]) -> int:

@@ -58,7 +58,18 @@ def test_read_when_since_a_time_then_nothing_older() -> None:
     record(logs, A, "old", 5.0)
     record(logs, A, "new", 7.0)
 
-    assert [line.text for line in logs.read(since=6.0).lines] == ["new"]
+    page = logs.read(since=6.0)
+
+    assert [line.text for line in page.lines] == ["new"]
+
+
+def test_read_when_lines_are_lost_then_it_says_so_of_the_time_that_is_asked() -> None:
+    logs = ActorLogs()
+    for number in range(MOST_LINES + 2):
+        record(logs, A, "line", float(number))
+
+    assert logs.read(since=0.5).has_lost
+    assert not logs.read(since=5.0).has_lost
 
 
 def test_read_when_lines_are_too_old_then_it_says_that_some_are_lost() -> None:
