@@ -259,6 +259,8 @@ class RecordHandler(logging.Handler):
         now = time.monotonic()
         if not self._budget.take(cost, now, is_severe=is_severe):
             self._drop(now)
+            if now > self._dropped_since + _TOLD:  # the thread seldom gets the lock
+                self._send_rest(client)
         else:
             try:
                 if not self._waiting and client.offer(frame):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from actorlib._wire.messages import LOG
 from actorlib._wire.worker_messages import check_frame
+from actorlib._worker import log_records
 from actorlib._worker.log_records import (
     BURST,
     LONGEST,
@@ -135,6 +136,19 @@ def test_record_when_there_is_no_room_then_it_waits_and_too_many_are_counted(
     assert told[1:3] == (logging.WARNING, "actorlib")
     dropped = MOST_WAITING + 500 - len(sent)
     assert told[-1].startswith(f"{dropped} log records of this process were dropped")
+
+
+def test_record_when_too_many_go_on_coming_then_the_count_is_told_meanwhile(
+    log: logging.Logger, pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_records, "_TOLD", -1.0)
+    monkeypatch.setattr(log_records, "RATE", 0.0)  # what is spent is spent
+    for _ in range(int(BURST)):
+        log.warning("one")
+
+    told = [frame[-1] for frame in pipe.frames if frame[2] == "actorlib"]
+    assert told
+    assert told[0].startswith("1 log records of this process were dropped")
 
 
 def test_record_when_the_pipe_is_closed_then_warnings_go_to_standard_error(
