@@ -37,6 +37,7 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.queue import Queue
     from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
     from actorlib._api.replicas import ReplicaInfo, Replicas
+    from actorlib._api.tracing import Trace
     from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
     from actorlib._api.waiting import Waiting, wait
     from actorlib._core.actor_options import ActorKeywords, ActorOptions
@@ -137,6 +138,7 @@ _LATE = {
     "RuntimeKeywords": "_core.runtime_options",
     "RuntimeOptions": "_core.runtime_options",
     "Snapshot": "_core.snapshot",
+    "Trace": "_api.tracing",
     "TypedGenerator": "_api.typed_methods",
     "TypedMethod": "_api.typed_methods",
     "Waiting": "_api.waiting",
@@ -237,6 +239,7 @@ __all__ = [
     "RuntimeKeywords",
     "RuntimeOptions",
     "Snapshot",
+    "Trace",
     "TypedGenerator",
     "TypedMethod",
     "Waiting",

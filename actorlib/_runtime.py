@@ -40,8 +40,10 @@ from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+    from os import PathLike
     from types import TracebackType
 
+    from actorlib._api.tracing import Trace
     from actorlib._core.engine import RuntimeEngine
     from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_context import RuntimeContext
@@ -387,6 +389,49 @@ class Runtime:
         """
         check_seconds("timeout", timeout)
         return await self._running().drain(timeout)
+
+    def trace(
+        self, path: str | PathLike[str] | None = None, *, kept: int = 100_000
+    ) -> Trace:
+        """Records what happens inside of a block, for Perfetto or chrome://tracing.
+
+        Calls of the program, of functions, and from actor to actor are there: what
+        waited for its place and what ran are different spans, and arrows lead from who
+        made a call to where it ran. So are the states of actors, their deaths, parts of
+        streams, and values that the program put. While it goes on, a call costs the
+        program about 0.3 us more, and its actor one or two; else nothing.
+
+        Args:
+            path: The file that is written behind the block. Default: None, for none.
+            kept: How many calls, and how many runs, are kept at the most, 1 or more:
+                the newest. Each takes about 300 bytes until it is written. Default:
+                100000.
+
+        Returns:
+            An async context manager, on the runtime's own loop; behind the block it
+            has the events.
+
+        Raises:
+            RuntimeError: It is not running.
+            ValueError: ``kept`` is no whole number above 0.
+
+        Example:
+            >>> @actorlib.remote
+            ... def double(x):
+            ...     return 2 * x
+            >>> async def main():
+            ...     async with actorlib.init(num_cpus=2, engine="inline") as runtime:
+            ...         async with runtime.trace() as trace:
+            ...             await double.remote(1)
+            ...         return trace.calls, trace.dropped
+            >>> actorlib.run(main())
+            (1, 0)
+        """
+        from actorlib._api.tracing import Trace
+
+        check_count("kept", kept, 1)
+        self._running()
+        return Trace(self._running, path, kept)
 
     def objects(
         self, *, sort: ObjectOrder = "size", limit: int | None = None

@@ -140,6 +140,7 @@ PURE = [
     "accelerators.types",
     "blocking._options",
     "exceptions",
+    "_core.trace_events",
 ]
 """What decides from values alone: time, chance and the system come in as arguments."""
 

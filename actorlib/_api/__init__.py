@@ -23,4 +23,5 @@ In reading order:
 * ``replicas``: ``Replicas``: alike actors behind one handle.
 * ``pipeline``: begins calls as there is room for them: ``map_unordered``.
 * ``progress_bar``: a bar on the standard error.
+* ``tracing``: a trace: what a runtime does meanwhile, drawn.
 """

@@ -33,4 +33,5 @@ In reading order:
 * ``choosing``: finds out which actor is meant.
 * ``documents``: writes documents for machines.
 * ``pages``: makes tables, times and sizes for all these.
+* ``trace``: records what a program does for a while, and draws it.
 """

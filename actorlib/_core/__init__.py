@@ -21,6 +21,7 @@ In reading order:
 * ``hooks``: marks the methods with which an actor's life begins and ends.
 * ``interface``: the signatures of an actor class, by which callers check calls.
 * ``tables``: makes what people see of rows: lines of text, tables for a notebook.
+* ``trace_events``: draws what a runtime has recorded, for Perfetto and Chrome.
 * ``snapshot``: the state of a runtime at one moment, as rows.
 * ``labels``: how messages name an actor: ``Model 'm1' (pid 812)``.
 * ``serializers``: how users say by what a class is pickled.

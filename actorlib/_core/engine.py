@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Snapshot,
     )
     from actorlib._core.stream_reader import StreamReader
+    from actorlib._core.trace_events import Recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -456,6 +457,34 @@ class RuntimeEngine(Engine, Protocol):
 
         Args:
             patience: Seconds that workers may take to answer.
+        """
+        ...
+
+    def begin_trace(self, kept: int) -> float:
+        """Begins to record what happens, for one who wants to know; on its loop.
+
+        Args:
+            kept: How many calls, and how many runs, are kept at the most.
+
+        Returns:
+            When that was, for ``end_trace``.
+
+        Raises:
+            UnsupportedOptionError: The engine does not record.
+        """
+        ...
+
+    def end_trace(
+        self, began: float, patience: float
+    ) -> asyncio.Future[Callable[[], Recorded]]:
+        """Ends that.
+
+        Args:
+            began: When it began.
+            patience: Seconds that workers may take to tell the rest.
+
+        Returns:
+            Done when they have, with what makes the record, on any thread.
         """
         ...
 

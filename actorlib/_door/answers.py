@@ -6,6 +6,7 @@ plain values of what was seen, in the thread of the door.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections import Counter
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actorlib._core.ids import ID_SIZE, ActorId
 from actorlib._core.shares import ActorShare
+from actorlib._core.trace_events import to_plain
 from actorlib._door.protocol import MOST_LINES
 from actorlib._door.stacks import tasks, threads
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping
 
     from actorlib._core.engine import RuntimeEngine
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         Snapshot,
         WorkerGroupInfo,
     )
+    from actorlib._core.trace_events import Recorded
 
 MOST_CALLS: Final = 10_000
 """How many calls are looked at: more would hold the owner's loop up."""
@@ -49,6 +51,13 @@ _ASKING_WORKERS = 0.5
 """Seconds that workers may take to say which calls they have made over links."""
 _SLACK = 2.0
 """Seconds that a busy loop may be late with what it was to do by then."""
+
+_TELLING = 1.0
+"""Seconds that workers may take to tell the rest of what they have recorded."""
+MOST_TRACED: Final = 200_000
+"""How many calls, and how many runs, a trace may have: more is too long an answer."""
+LONGEST_TRACE: Final = 3600.0
+"""Seconds that a trace may take."""
 
 Options = dict[str, Any]
 Row = dict[str, Any]
@@ -295,6 +304,39 @@ def _metrics(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     )
 
 
+def _trace(engine: RuntimeEngine, _: int, options: Options) -> Asked:
+    """What the runtime does for so many ``seconds``, of which so much is ``kept``."""
+    seconds, kept = options.pop("seconds", 5.0), options.pop("kept", MOST_TRACED // 2)
+    if type(seconds) not in (int, float) or not 0 < seconds <= LONGEST_TRACE:
+        raise ValueError(
+            f"seconds takes more than 0 and at most {LONGEST_TRACE:g}, not {seconds!r}"
+        )
+    if type(kept) is not int or not 1 <= kept <= MOST_TRACED:
+        raise ValueError(f"kept takes 1 to {MOST_TRACED} calls, not {kept!r}")
+    _refuse_others(options)
+
+    def begin() -> asyncio.Task[Callable[[], Recorded]]:
+        return engine.loop.create_task(_traced(engine, seconds, kept))
+
+    def made(make: Callable[[], Recorded]) -> Mapping[str, Any]:
+        return to_plain(make())
+
+    return Asked(begin, made, seconds + _TELLING + _SLACK)
+
+
+async def _traced(
+    engine: RuntimeEngine, seconds: float, kept: int
+) -> Callable[[], Recorded]:
+    """Records for a while; cancelled, as who has asked is gone: no more."""
+    began = engine.begin_trace(kept)
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        engine.end_trace(began, _TELLING)
+        raise
+    return await engine.end_trace(began, _TELLING)
+
+
 ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
     "calls": _calls,
     "explain": _explain,
@@ -304,6 +346,7 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
     "objects": _objects,
     "stack": _stack,
     "status": _status,
+    "trace": _trace,
 }
 """What can be asked: each is given the runtime, its loop's thread, and the options."""
 

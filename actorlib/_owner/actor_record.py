@@ -13,7 +13,7 @@ from actorlib._core.labels import Label
 from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.interface import Interface
@@ -77,6 +77,7 @@ class ActorRecord:
         created_at: When it was made, in seconds since the epoch.
         started_at: When it was ready for the first time, in seconds since the epoch.
         ended_at: When it was dead.
+        watcher: Told when the state has changed, if somebody wants to know.
     """
 
     id: ActorId
@@ -94,6 +95,7 @@ class ActorRecord:
     created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None
+    watcher: Callable[[ActorRecord], None] | None = None
 
     def __post_init__(self) -> None:
         self.called = Label(self.interface.class_name, self.options.name)
@@ -129,6 +131,8 @@ class ActorRecord:
                 f"{', '.join(sorted(s.value for s in _MOVES[self.state])) or 'nothing'}"
             )
         self.state = state
+        if self.watcher is not None:
+            self.watcher(self)
 
     def __repr__(self) -> str:
         return f"<{self.label} {self.id.hex()} {self.state.value}>"

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import OveruseAction
     from actorlib._enforcement.watchdog import Overuse
+    from actorlib._owner.call_recording import CallRecording
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.worker_session import WorkerSession
@@ -107,6 +108,7 @@ class ActorTable:
         self.by_id: dict[ActorId, ActorSupervisor] = {}
         self.logs = ActorLogs()
         self.actor_names = ActorNames(options.namespace, self.by_id.get)
+        self._recording: CallRecording | None = None
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
         self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
@@ -239,6 +241,8 @@ class ActorTable:
             self._router_of,
             self._on_dead,
         )
+        if self._recording is not None:
+            self._recording.watch(supervisor)
         removed = ""
         if options.group is not None:
             removed = self.groups.add_member(options.group, actor, supervisor.evict)
@@ -307,6 +311,23 @@ class ActorTable:
             self.inspector.calls() + self.inspector.link_calls(linked),
             tuple(s.record.title for s in silent if s is not None),
         )
+
+    @property
+    def recording(self) -> CallRecording:
+        """Records what happens, while somebody wants to know."""
+        if self._recording is None:
+            from actorlib._owner.call_recording import CallRecording  # noqa: PLC0415  # few ask
+
+            self._recording = CallRecording(
+                self.by_id,
+                registry=self.registry,
+                pool=self.pool,
+                objects=self.objects,
+                inquiries=self.inquiries,
+                loop=self.loop,
+            )
+            self._requests.note_recorded = self._recording.add
+        return self._recording
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
         record, cancel_children = supervisor.record, self._requests.cancel_children

@@ -103,6 +103,21 @@ class CallTable(Generic[R, W]):
         self.posted[number] = target, what, headers
         return number
 
+    @property
+    def marks(self) -> Marks:
+        """What tells when calls were made."""
+        return self._marks
+
+    def use_marks(self, marks: Marks, next_mark: float) -> None:
+        """Has others tell when calls were made.
+
+        Args:
+            marks: The others.
+            next_mark: When ``mark`` is due again; 0 for the next call.
+        """
+        self._marks = marks
+        self.next_mark = next_mark
+
     def mark(self, now: float) -> None:
         """The last call was made now; to be said when ``next_mark`` is reached."""
         oldest = next(iter(self.posted), 0)
@@ -120,6 +135,7 @@ class CallTable(Generic[R, W]):
         again = self._next
         self._next = again + 1
         self.posted[again] = self.posted.pop(number)
+        self._marks.again(again)
         return again
 
     # All calls.
@@ -229,6 +245,9 @@ class Marks:
         elif len(self._firsts) < _FEW:
             self._close = _CLOSE
         return now + self._close
+
+    def again(self, number: int) -> None:
+        """A call that goes once more has this number; it needs no mark of its own."""
 
     def when(self, number: int) -> float | None:
         """When a number was given, at most a twentieth of a second too early.

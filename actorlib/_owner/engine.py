@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         ObjectInfo,
         ObjectOrder,
     )
+    from actorlib._core.trace_events import Recorded
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.observing import Observation
     from actorlib._owner.supervisor import ActorSupervisor
@@ -550,6 +551,17 @@ class LocalEngine(ABC):
         return self.actor_table.logs.read(
             actor, after=after, most=most, since=since, is_newest=is_newest
         )
+
+    def begin_trace(self, kept: int) -> float:
+        """Begins to record what happens; see RuntimeEngine."""
+        self._check_open()
+        return self.actor_table.recording.begin(kept)
+
+    def end_trace(
+        self, began: float, patience: float
+    ) -> asyncio.Future[Callable[[], Recorded]]:
+        """Ends that, and gives what makes the record; see RuntimeEngine."""
+        return self.actor_table.recording.end(began, patience)
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None

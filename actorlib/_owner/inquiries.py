@@ -60,10 +60,14 @@ class Inquiries:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._asked: dict[tuple[int, int], list[_Inquiry]] = {}
+        self._asked: dict[tuple[int, int, int], list[_Inquiry]] = {}
 
     def ask(
-        self, sessions: Collection[WorkerSession], frame: Frame, patience: float
+        self,
+        sessions: Collection[WorkerSession],
+        frame: Frame,
+        patience: float,
+        number: int = 0,
     ) -> asyncio.Future[Told]:
         """Asks workers; done when all have answered, or are gone, or time is over.
 
@@ -71,12 +75,13 @@ class Inquiries:
             sessions: The workers.
             frame: The question; each answers by one frame of the same kind.
             patience: Seconds.
+            number: That of the question, if the answer is to no other of its kind.
         """
         future: asyncio.Future[Told] = self._loop.create_future()
         inquiry = _Inquiry(sessions, future)
         kind = frame[0]
         for session in sessions:
-            key = session.number, kind
+            key = session.number, kind, number
             others = self._asked.get(key)
             if others is None:
                 session.cleanup.add(Phase.ROUTES, self.on_worker_gone)
@@ -90,9 +95,11 @@ class Inquiries:
         future.add_done_callback(lambda _: timer.cancel())
         return future
 
-    def answered(self, session: WorkerSession, kind: int, answer: object) -> None:
+    def answered(
+        self, session: WorkerSession, kind: int, answer: object, number: int = 0
+    ) -> None:
         """A worker has answered; nothing happens if nobody has asked it."""
-        for inquiry in self._asked.pop((session.number, kind), ()):
+        for inquiry in self._asked.pop((session.number, kind, number), ()):
             inquiry.take(session, answer)
 
     def on_worker_gone(self, session: WorkerSession) -> None:

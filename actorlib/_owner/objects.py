@@ -24,6 +24,7 @@ from actorlib._core.object_ref import (
 )
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.teardown import tear_down
+from actorlib._shm.memory import SharedPayload
 from actorlib._wire.arguments import (
     BorrowedRefs,
     SendingEngine,
@@ -94,6 +95,7 @@ class ObjectTable:
         self, engine: SendingEngine, prefix: bytes, references: BorrowedReferences
     ) -> None:
         self._prefix = prefix
+        self.note_put: Callable[[int], None] | None = None
         self._engine = engine
         self._loop = asyncio.get_running_loop()
         self._references = references
@@ -133,6 +135,8 @@ class ObjectTable:
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
         payload, borrowed = encode_shared(self._engine, value)
+        if self.note_put is not None:
+            self.note_put(_nbytes_of(payload))
         self._references.arrived(borrowed, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         bind(ref, self, 0)
@@ -328,3 +332,9 @@ class UnsentResults:
         self._count -= 1
         if not self._count:
             self._when_empty()
+
+
+def _nbytes_of(payload: Payload) -> int:
+    if isinstance(payload, SharedPayload):
+        return sum(payload.sizes)
+    return len(payload) if isinstance(payload, bytes) else sum(map(len, payload))

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import CountedId
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.call_policy import CallPolicy
+    from actorlib._owner.call_table import CallTable
     from actorlib._owner.calls_under_way import UnderWay
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
@@ -114,6 +115,11 @@ class CallRouter:
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
+
+    @property
+    def calls(self) -> CallTable[ResponseTarget, str]:
+        """The calls without an answer."""
+        return self._calls
 
     @property
     def is_idle(self) -> bool:

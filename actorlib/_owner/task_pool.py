@@ -116,6 +116,11 @@ class TaskPool:
 
     # Calls.
 
+    @property
+    def calls(self) -> CallTable[ResponseTarget, Task]:
+        """The calls without an answer."""
+        return self._calls
+
     def post(
         self,
         target: ResponseTarget,

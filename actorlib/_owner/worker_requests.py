@@ -49,6 +49,8 @@ from actorlib._wire.messages import (
     OBJECT_GET,
     OBJECT_PUT,
     RAN,
+    RECORD,
+    RECORDED,
     REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
@@ -113,6 +115,7 @@ class WorkerRequests:
 
     Attributes:
         links: The links between workers.
+        note_recorded: Takes what workers have recorded; None if nobody wanted it yet.
         note_run: Told of the runs of calls that middlewares are told of; None while
             there are none.
     """
@@ -147,6 +150,7 @@ class WorkerRequests:
         self._creations = PendingCreations(create, names, engine, references)
         self.links = LinkBroker(self._calls, find, self.cancel_children)
         self.note_run: Callable[..., None] | None = None
+        self.note_recorded: Callable[[WorkerSession, int, bytes], None] | None = None
         self._inquiries = inquiries
         self._others: dict[int, Callable[..., None]] = {
             AWAIT: self._await_actor,
@@ -168,6 +172,7 @@ class WorkerRequests:
             RAN: self._note_run,
             LINK_CALLS: self._tell_link_calls,
             LOG: records.take,
+            RECORDED: self._take_recorded,
         }
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:
@@ -350,6 +355,14 @@ class WorkerRequests:
 
     def _tell_link_calls(self, session: WorkerSession, calls: Any, _: int) -> None:
         self._inquiries.answered(session, LINK_CALLS, calls)
+
+    def _take_recorded(
+        self, session: WorkerSession, number: int, runs: int, piece: bytes
+    ) -> None:
+        if self.note_recorded is not None:
+            self.note_recorded(session, runs, piece)
+        if number:
+            self._inquiries.answered(session, RECORD, None, number)
 
     def _defer(
         self,

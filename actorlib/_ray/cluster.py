@@ -291,6 +291,19 @@ class OwnerEngine(RayEngine):
             "have made, and shut the runtime down. The local engine can"
         )
 
+    def begin_trace(self, kept: int) -> NoReturn:
+        """Refuses: Ray draws its own; see RuntimeEngine."""
+        del kept
+        raise UnsupportedOptionError(
+            "runtime.trace(): calls are Ray's, which draws them itself: by the command "
+            "'ray timeline'"
+        )
+
+    def end_trace(self, began: float, patience: float) -> NoReturn:
+        """Refuses: nothing was begun; see RuntimeEngine."""
+        del patience
+        self.begin_trace(int(began))
+
     def objects(
         self,
         sort: ObjectOrder = "size",  # noqa: ARG002  # see RuntimeEngine

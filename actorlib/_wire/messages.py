@@ -112,6 +112,10 @@ LINK_CALLS         both  down: which calls of this worker over links have no ans
 LOG                up    level, name of the logger, seconds since the epoch, id, method,
                          attributes, traceback or None, message: a log record; the id
                          is that of the call whose code made it, or 0
+RECORD             down  in which manner, number: record when calls run, or no more, and
+                         answer with what was recorded
+RECORDED           up    the number of that, or 0 if it is not all; how many runs, and
+                         what was recorded, as msgpack
 =================  ====  ===============================================================
 
 Between two workers, over a link (``peer_socket``):
@@ -205,6 +209,15 @@ OBSERVE: Final = 52
 
 # What somebody asks who looks on.
 LINK_CALLS: Final = 53
+RECORD: Final = 55
+RECORDED: Final = 56
+
+RECORD_BEGIN: Final = 0
+"""A RECORD that has runs recorded from now on."""
+RECORD_TELL: Final = 1
+"""A RECORD that asks for what was recorded, and has it go on."""
+RECORD_END: Final = 2
+"""A RECORD that asks for it, and has no more recorded."""
 
 # What is told of the code that runs.
 LOG: Final = 54

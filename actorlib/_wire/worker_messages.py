@@ -71,6 +71,7 @@ from actorlib._wire.messages import (
     RAISED,
     RAN,
     READY,
+    RECORDED,
     REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
@@ -553,6 +554,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "calls": FieldType("calls over links", "_are_link_calls(value)"),
         "count": _COUNT,
     },
+    RECORDED: {"number": _RUNS_IF_ANY, "runs": _COUNT, "piece": _BYTES},
     RAN: {
         "number": _RUNS,
         "method": _TEXT,

@@ -44,6 +44,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``actor_calls``: sends calls to other actors, in order.
 * ``task_calls``: sends calls of functions, each function once.
 * ``actor_creation``: creates actors from within a worker.
+* ``recording``: records when calls ran here, while somebody wants to know.
 * ``observed_runs``: tells middlewares of calls that run here, and the owner of each.
 * ``placement_groups``: asks the owner for placement groups.
 * ``pending``: keeps calls that are not sent yet, and those without an answer.

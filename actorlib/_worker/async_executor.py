@@ -573,7 +573,11 @@ class AsyncExecutor:
                 if _BEGINS_AT_ONCE:
                     self._begin_soon(frame, gate)
                     continue
-                work = self._run_scalars(frame, gate)
+                work = (
+                    self._run_scalars(frame, gate)
+                    if client.recorder is None
+                    else client.recorder.awaited(frame, self._run_scalars, gate)
+                )
                 task = self._loop.create_task(work, context=self._context.copy())
                 self._tasks[frame[1]] = task, frame, gate
                 continue
@@ -916,11 +920,17 @@ class AsyncExecutor:
         if self._cancelled_ready and frame[1] in self._cancelled_ready:
             self._answer_unbegun(frame, gate)
             return
-        coroutine = (
-            self._run_scalars(frame, gate)
-            if frame[0] == CALL_SCALARS
-            else self._run_async(frame, gate, self._main)
-        )
+        recorder = self._client.recorder
+        if frame[0] == CALL_SCALARS:
+            coroutine = (
+                self._run_scalars(frame, gate)
+                if recorder is None
+                else recorder.awaited(frame, self._run_scalars, gate)
+            )
+        elif recorder is None:
+            coroutine = self._run_async(frame, gate, self._main)
+        else:
+            coroutine = recorder.awaited(frame, self._run_async, gate, self._main)
         self._beginning = coroutine, frame, gate
         try:
             task = _begun(coroutine, self._loop, self._context.copy())
@@ -941,9 +951,13 @@ class AsyncExecutor:
     def _begin_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
         if _BEGINS_AT_ONCE and self._is_single:
             self._unbegun.add(frame[1])
-        task = methods.loop.create_task(
-            self._run_async(frame, gate, methods), context=self._context.copy()
+        recorder = self._client.recorder
+        work = (
+            self._run_async(frame, gate, methods)
+            if recorder is None
+            else recorder.awaited(frame, self._run_async, gate, methods)
         )
+        task = methods.loop.create_task(work, context=self._context.copy())
         methods.tasks[frame[1]] = task, frame, gate
 
     async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
@@ -1022,6 +1036,8 @@ class AsyncExecutor:
         error: BaseException,
     ) -> None:
         """Answers a call whose ``async def`` has raised, or was cancelled."""
+        if self._client.recorder is not None:
+            self._client.recorder.failed(call, error)
         answer: Frame | None
         try:
             if isinstance(error, asyncio.CancelledError):

@@ -38,6 +38,8 @@ from actorlib._wire.messages import (
     LINKED,
     LIST,
     READY,
+    RECORD,
+    RECORD_END,
     RELEASE_REFS,
     STREAM_ACK,
     TO_RESTART,
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from actorlib._worker.outgoing_links import OutgoingLinks
     from actorlib._worker.pending import OrderedSender, PendingResults
     from actorlib._worker.placement_groups import GroupRequests
+    from actorlib._worker.recording import RunRecorder
     from actorlib._worker.startup import Start
     from actorlib._worker.task_calls import TaskCalls
 
@@ -131,6 +134,7 @@ class OwnerClient(ABC):
             its arguments lets go of goes back with its answer.
         returns_late: Whether such arguments are being loaded.
         observer: Tells middlewares of calls, if there is one who wants to be told.
+        recorder: Records when calls run, while somebody wants to know.
     """
 
     def __init__(
@@ -156,6 +160,7 @@ class OwnerClient(ABC):
         self._exited_calls: set[int] = set()
         self.pipe = pipe
         self.observer: RunObserver | None = None
+        self.recorder: RunRecorder | None = None
         if start.config.middleware:
             self.observe(start.config.middleware)
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
@@ -288,6 +293,17 @@ class OwnerClient(ABC):
 
             self.observer = RunObserver(self, self._config, self.gather, middlewares)
             self.observer.begin()
+
+    def record(self, mode: int, number: int) -> None:
+        """Records when calls run, or no more, and tells of it; see RECORD."""
+        recorder = self.recorder
+        if recorder is None:
+            from actorlib._worker.recording import RunRecorder  # noqa: PLC0415  # seldom
+
+            recorder = RunRecorder(self.post)
+        self.recorder = None if mode == RECORD_END else recorder
+        if number:
+            recorder.tell(number)
 
     @abstractmethod
     def offer(self, frame: Frame) -> bool:
@@ -628,6 +644,9 @@ class OwnerClient(ABC):
 
     def take_link_frame(self, frame: Frame) -> list[Frame]:
         """Does what a frame about links says; gives the frames that follow from it."""
+        if frame[0] == RECORD:
+            self.record(*frame[1:])
+            return []
         if frame[0] == LINK_CALLS:
             has_links = "outgoing_links" in self.made_parts
             calls = self.outgoing_links.unanswered() if has_links else ()

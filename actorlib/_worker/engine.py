@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
     from actorlib._worker.observed_runs import RunObserver
     from actorlib._worker.pending import OrderedSender
+    from actorlib._worker.recording import RunRecorder
     from actorlib._worker.refcount import LocalRefCount
 
 
@@ -33,11 +34,13 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
         observer: Tells middlewares of the calls that run, if any wants to be told.
+        recorder: Records when calls run, while somebody wants to know.
     """
 
     refcount: LocalRefCount
     is_over: bool
     observer: RunObserver | None
+    recorder: RunRecorder | None
 
     @property
     def sender(self) -> OrderedSender:

@@ -179,6 +179,8 @@ def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -
         engine.check_over(call, error)
     if isinstance(error, SystemExit):
         raise error
+    if engine.recorder is not None:
+        engine.recorder.failed(call, error)
     return _failure(engine, call, error, where)
 
 

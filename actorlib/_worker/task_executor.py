@@ -459,10 +459,12 @@ class TaskExecutor:
             if inbox.cancelled and frame[1] in inbox.cancelled:
                 inbox.cancelled.discard(frame[1])
                 self._answer_unstarted(frame, invoke.cancelled(frame[1]))
-            elif frame[0] == CALL_WITH:
-                self._run_with(frame)
             else:
-                self._run_one(frame)
+                run = self._run_with if frame[0] == CALL_WITH else self._run_one
+                if self._client.recorder is not None:
+                    self._client.recorder.run(frame, run)
+                else:
+                    run(frame)
 
     def _run_with(self, frame: Frame) -> None:
         """Runs a call of which something is said."""

@@ -156,10 +156,12 @@ class ThreadedExecutor:
         if self._is_stopping:
             self._inbox.read_available()
         try:
-            if frame[0] != CALL and is_stream(frame):
-                self._serve_stream(frame)
+            is_of_stream = frame[0] != CALL and is_stream(frame)
+            serve = self._serve_stream if is_of_stream else self._serve_call
+            if self._client.recorder is not None:
+                self._client.recorder.run(frame, serve)
             else:
-                self._serve_call(frame)
+                serve(frame)
             self._run_deferred()
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             self._break(error)

@@ -36,7 +36,7 @@ from actorlib._door.protocol import (
     question_frame,
     read_answer,
 )
-from actorlib._door.service import MOST_VISITORS
+from actorlib._door.service import MOST_VISITORS, LoopVisits
 from actorlib._owner.actor_logs import ActorLogs
 from actorlib.exceptions import RuntimeUnreachableError
 
@@ -324,6 +324,10 @@ def test_logs_when_asked_wrongly_then_told_why(
         ("status", {"patience": "1"}, "patience takes"),
         ("stack", {"dead": True}, "'dead' cannot be said"),
         ("calls", {"limit": 3}, "'limit' cannot be said"),
+        ("trace", {"seconds": 0}, "seconds takes more than 0 and at most 3600, not 0"),
+        ("trace", {"seconds": float("nan")}, "seconds takes"),
+        ("trace", {"kept": 0}, "kept takes 1 to 200000 calls, not 0"),
+        ("trace", {"for": 3}, "'for' cannot be said"),
         ("explain", {}, "the id of an actor in hex, not None"),
         ("explain", {"actor": "ab"}, "the id of an actor in hex, not 'ab'"),
         ("explain", {"actor": "00" * 16}, "ActorHandleNotFoundError"),
@@ -450,3 +454,25 @@ def act(sock: socket.socket, move: Any) -> None:
             sock.send(move)
     except OSError:
         pass
+
+
+# What takes a while.
+
+
+async def test_future_when_nobody_waits_any_more_then_it_is_cancelled() -> None:
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    visits = LoopVisits(loop, woken.set)
+    futures = [loop.create_future() for _ in range(3)]
+
+    first, second, third = (visits.ask(lambda f=f: f, 0.0) for f in futures)
+    visits.leave(third)
+    await woken.wait()
+    woken.clear()
+    visits.leave(first)
+    futures[1].set_result("made")
+    await woken.wait()
+
+    assert (second.is_done, second.value) == (True, "made")
+    assert not third.has_begun
+    assert first.is_done
+    assert futures[0].cancelled()

@@ -1,0 +1,107 @@
+"""Records what a program does for a while, and draws it: ``actorlib trace``.
+
+``Traced`` is the document of ``actorlib trace --json``: its names are promises.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TypedDict
+
+from actorlib._cli.pages import console
+from actorlib._core.trace_events import document, from_plain
+from actorlib._door.client import ask_loop, the_runtime
+
+_PATIENCE = 5.0
+_ENDING = 20.0
+"""Seconds that the rest may take when the time is over."""
+
+
+class Traced(TypedDict):
+    """What was recorded.
+
+    ``dropped`` is how many calls and runs there was no room for, ``silent`` are the
+    actors that did not tell what they have recorded of late.
+    """
+
+    pid: int
+    path: str
+    seconds: float
+    calls: int
+    runs: int
+    dropped: int
+    silent: list[str]
+
+
+def show(
+    path: str, *, seconds: float, kept: int, as_json: bool, pid: int | None = None
+) -> int:
+    """Records, and writes the file.
+
+    Args:
+        path: The file.
+        seconds: How long.
+        kept: How many calls, and how many runs, are kept at the most.
+        as_json: Whether to print one JSON document instead of a sentence.
+        pid: The process of the runtime, if there are several.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        RuntimeNotFoundError: There is no such runtime.
+        RuntimeUnreachableError: It does not answer, or ended meanwhile.
+        OSError: The file cannot be written.
+    """
+    folder = Path(path).absolute().parent
+    if not os.access(folder, os.W_OK):  # said now, and not when the time is over
+        raise PermissionError(f"{path} cannot be written: {folder} is no such folder")
+    address = the_runtime(pid)
+    told = ask_loop(
+        address,
+        "trace",
+        patience=_PATIENCE,
+        grace=seconds + _ENDING,
+        seconds=seconds,
+        kept=kept,
+    )
+    recorded = from_plain(told)
+    drawn = document(recorded)
+    Path(path).write_text(json.dumps(drawn), encoding="utf-8")
+    found: Traced = {
+        "pid": recorded.pid,
+        "path": path,
+        "seconds": recorded.ended - recorded.began,
+        "calls": drawn["otherData"]["calls"],
+        "runs": drawn["otherData"]["runs"],
+        "dropped": recorded.dropped,
+        "silent": recorded.silent,
+    }
+    out = console()
+    if as_json:
+        out.out(json.dumps(found, indent=2))
+    else:
+        out.print("\n".join(in_words(found)), highlight=False, markup=False)
+    return 0
+
+
+def in_words(found: Traced) -> list[str]:
+    """Says what was recorded, for people."""
+    lines = [
+        f"{found['seconds']:.1f} s of pid {found['pid']} are in {found['path']}: "
+        f"{found['calls']} calls, {found['runs']} runs. Open it in "
+        "https://ui.perfetto.dev or chrome://tracing."
+    ]
+    if found["dropped"]:
+        lines.append(
+            f"{found['dropped']} older calls and runs were dropped: --kept N keeps "
+            "more, and fewer --seconds need less."
+        )
+    lines += [
+        f"{name} did not say what it has recorded of late: it runs a plain method, or "
+        "is stopped or stuck."
+        for name in found["silent"]
+    ]
+    return lines

@@ -1,0 +1,378 @@
+"""Records what a runtime does while somebody wants to know, for a timeline.
+
+What is written down here of a call is when it was taken in, who made it and for whom:
+the numbers of calls have marks of when they were given (``call_table``), and meanwhile
+they have exact ones. When a call ran is written down by its worker (``recording``), and
+comes in pieces that nobody looks into before the end. So a call costs the owner little
+while this goes on, and nothing at any other time.
+
+Several may record at once: there is one record, and each gets what is of its time. The
+newest is kept, and how much is not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, final
+
+import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
+
+from actorlib._core.ids import ActorId
+from actorlib._core.trace_events import Actor, Made, Moved, Ran, Recorded, read_piece
+from actorlib._owner.actor_record import ActorState
+from actorlib._owner.call_table import Marks
+from actorlib._owner.task import Task
+from actorlib._owner.worker_calls import WorkerCall, WorkerStream
+from actorlib._wire.function_code import ADD_FUNCTION
+from actorlib._wire.messages import (
+    RECORD,
+    RECORD_BEGIN,
+    RECORD_END,
+    RECORD_TELL,
+)
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from actorlib._owner.actor_record import ActorRecord, Registry
+    from actorlib._owner.call_table import CallTable
+    from actorlib._owner.inquiries import Inquiries, Told
+    from actorlib._owner.objects import ObjectTable
+    from actorlib._owner.router import CallRouter
+    from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task_pool import TaskPool
+    from actorlib._owner.worker_session import WorkerSession
+
+_OF_FUNCTION: Final = -1
+_MOVES: Final = 10_000
+_PUTS: Final = 10_000
+_PIECES: Final = 100_000
+_msgpack: Any = msgpack
+
+
+@final
+class ExactMarks(Marks):
+    """Writes down when each call of one table was taken in.
+
+    Args:
+        earlier: The marks that the table had.
+        table: The table.
+        callee: The actor, or worker of functions, that the calls are for; empty for
+            the line of functions.
+        recording: Takes each call.
+        router: That of the actor; None for functions.
+    """
+
+    def __init__(
+        self,
+        earlier: Marks,
+        table: CallTable[Any, Any],
+        callee: bytes,
+        recording: CallRecording,
+        router: CallRouter | None,
+    ) -> None:
+        self.earlier = earlier
+        self.due = 0.0
+        self._posted = table.posted
+        self._callee = callee
+        self._take = recording.take
+        self._router = router
+
+    def __len__(self) -> int:
+        """How many marks are kept."""
+        return len(self.earlier)
+
+    def mark(self, first: int, now: float, oldest: int) -> float:
+        """A number is given now; see Marks. Wants to be told of the next one, too."""
+        if now >= self.due:
+            self.due = self.earlier.mark(first, now, oldest)
+        self.again(first)
+        if self._router is not None and (channel := self._router.channel) is not None:
+            channel.is_turn_timed = False
+        return 0.0
+
+    def again(self, number: int) -> None:
+        """A call has this number from now on; see Marks."""
+        target, what, _ = self._posted[number]
+        session = parent = 0
+        if isinstance(target, (WorkerCall, WorkerStream)):
+            session, parent = target.session.number, target.parent_call
+        elif isinstance(target, Task):
+            session, parent = _OF_FUNCTION, target.number
+        name = what if isinstance(what, str) else what.entry.label
+        self._take((self._callee, number, time.monotonic(), session, parent, name))
+
+    def when(self, number: int) -> float | None:
+        """When a number was given; see Marks."""
+        return self.earlier.when(number)
+
+
+@final
+class CallRecording:
+    """Records for all who want to know of one runtime.
+
+    Args:
+        supervisors: The actors that live, or that somebody holds.
+        registry: All actors.
+        pool: Has the calls of functions.
+        objects: Is told of values that are put.
+        inquiries: Asks workers what they have recorded.
+        loop: The owner's loop.
+    """
+
+    def __init__(
+        self,
+        supervisors: Mapping[ActorId, ActorSupervisor],
+        *,
+        registry: Registry,
+        pool: TaskPool,
+        objects: ObjectTable,
+        inquiries: Inquiries,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._supervisors = supervisors
+        self._registry = registry
+        self._pool = pool
+        self._objects = objects
+        self._inquiries = inquiries
+        self._loop = loop
+        # By when they began: what they were told of first, and whether they go on.
+        self._users: dict[float, dict[bytes, Actor]] = {}
+        self._active: set[float] = set()
+        self._timed: list[CallTable[Any, Any]] = []
+        self._calls: deque[Any] = deque(maxlen=1)
+        self._pieces: deque[tuple[int, int, bytes]] = deque()
+        self._piece_runs = 0
+        self._kept = 0
+        self._moves: deque[Moved] = deque(maxlen=_MOVES)
+        self._puts: deque[tuple[float, int]] = deque(maxlen=_PUTS)
+        self._sessions: dict[int, bytes] = {}
+        self._actors: dict[bytes, Actor] = {}
+        self._dropped = self._taken = 0
+        self._questions = 0
+
+    def begin(self, kept: int) -> float:
+        """Somebody wants to know; gives when that began, which says who it is.
+
+        Args:
+            kept: How many calls, and how many runs, are kept at the most.
+        """
+        began = time.monotonic()
+        while began in self._users:  # the clock is coarse on some systems
+            began += 1e-6
+        if kept > self._kept:
+            self._kept = kept
+            self._calls = deque(self._calls, maxlen=kept)
+        self._users[began] = {
+            record.id: _described(record, record.state.value)
+            for record in self._registry
+        }
+        self._active.add(began)
+        if len(self._active) == 1:
+            self._switch_on()
+        return began
+
+    def end(
+        self, began: float, patience: float
+    ) -> asyncio.Future[Callable[[], Recorded]]:
+        """They want to know no more.
+
+        Args:
+            began: Who, as ``begin`` has said.
+            patience: Seconds that workers may take to tell the rest.
+
+        Returns:
+            Done when they have, with what makes the record, on any thread.
+        """
+        ended = time.monotonic()
+        self._active.discard(began)
+        if not self._active:
+            self._switch_off()
+        self._questions += 1
+        mode = RECORD_TELL if self._active else RECORD_END
+        sessions = [
+            found
+            for supervisor in self._supervisors.values()
+            if (found := _session_of(supervisor)) is not None
+        ]
+        question = (RECORD, mode, self._questions)
+        telling = self._inquiries.ask(sessions, question, patience, self._questions)
+        result: asyncio.Future[Callable[[], Recorded]] = self._loop.create_future()
+        telling.add_done_callback(partial(self._told, began, ended, result))
+        return result
+
+    def _told(
+        self,
+        began: float,
+        ended: float,
+        result: asyncio.Future[Callable[[], Recorded]],
+        telling: asyncio.Future[Told],
+    ) -> None:
+        recorded = self._recorded(began, ended, telling.result())
+        del self._users[began]
+        if not self._users:
+            self._clear()
+        if not result.done():  # who has asked may be gone
+            result.set_result(recorded)
+
+    def _clear(self) -> None:
+        self._calls.clear()
+        self._pieces.clear()
+        self._moves.clear()
+        self._puts.clear()
+        self._sessions.clear()
+        self._actors.clear()
+        self._piece_runs = self._dropped = self._taken = self._kept = 0
+
+    # What is recorded.
+
+    def watch(self, supervisor: ActorSupervisor) -> None:
+        """Records what happens to an actor that is made now."""
+        if self._active:
+            self._moved(supervisor.record)
+            self._watch(supervisor)
+
+    def add(self, session: WorkerSession, runs: int, piece: bytes) -> None:
+        """Takes a piece of what a worker has recorded, with so many runs."""
+        if not self._users:
+            return
+        self._sessions[session.number] = session.actor
+        self._pieces.append((session.number, runs, piece))
+        self._piece_runs += runs
+        while self._piece_runs > self._kept or len(self._pieces) > _PIECES:
+            _, gone, _ = self._pieces.popleft()
+            self._piece_runs -= gone
+            self._dropped += gone
+
+    def _switch_on(self) -> None:
+        for supervisor in self._supervisors.values():
+            self._watch(supervisor)
+            self._begin(supervisor)
+        self._time(self._pool.calls, b"", None)
+        self._objects.note_put = self._put
+
+    def _switch_off(self) -> None:
+        for record in self._registry:
+            record.watcher = None
+        for calls in self._timed:
+            marks = calls.marks
+            if isinstance(marks, ExactMarks):
+                calls.use_marks(marks.earlier, marks.due)
+        self._timed.clear()
+        self._objects.note_put = None
+
+    def _begin(self, supervisor: ActorSupervisor) -> None:
+        session = _session_of(supervisor)
+        if session is not None:
+            self._sessions[session.number] = session.actor
+            session.channel.send((RECORD, RECORD_BEGIN, 0))
+
+    def _watch(self, supervisor: ActorSupervisor) -> None:
+        supervisor.record.watcher = self._moved
+        router = supervisor.router
+        self._time(router.calls, supervisor.record.id, router)
+
+    def _time(
+        self, calls: CallTable[Any, Any], callee: bytes, router: CallRouter | None
+    ) -> None:
+        earlier = calls.marks
+        self._timed.append(calls)
+        marks = ExactMarks(earlier, calls, callee, self, router)
+        calls.use_marks(marks, 0.0)
+
+    def take(self, call: tuple[bytes, int, float, int, int, str]) -> None:
+        """Takes a call: the fields of ``Made``, as a bare tuple costs half as much."""
+        self._calls.append(call)
+        self._taken += 1
+
+    def _moved(self, record: ActorRecord) -> None:
+        why = str(record.exit or "")
+        self._actors[record.id] = _described(record)
+        move = Moved(record.id, time.monotonic(), record.state.value, why)
+        self._moves.append(move)
+        if record.state is ActorState.ALIVE:
+            self._begin(self._supervisors[record.id])  # before any call is sent to it
+
+    def _put(self, nbytes: int) -> None:
+        self._puts.append((time.monotonic(), nbytes))
+
+    # What is told.
+
+    def _recorded(
+        self, began: float, ended: float, told: Told
+    ) -> Callable[[], Recorded]:
+        first = self._users[began]
+        living: dict[bytes, Actor] = {
+            record.id: _described(record) for record in self._registry
+        }
+        known: dict[bytes, Actor] = {**first, **self._actors, **living}
+        waiting = {
+            (supervisor.record.id, call.number)
+            for supervisor in self._supervisors.values()
+            for call in supervisor.router.unanswered()
+        } | {(b"", call.number) for call in self._pool.unanswered()}
+        silent = (self._registry.find(ActorId(s.actor)) for s in told.silent)
+        recorded = Recorded(
+            began=began,
+            ended=ended,
+            pid=os.getpid(),
+            actors=[
+                actor._replace(state=first[key].state if key in first else "")
+                for key, actor in known.items()
+            ],
+            sessions=dict(self._sessions),
+            calls=[],
+            link_calls=[],
+            runs=[],
+            moves=[move for move in self._moves if began <= move.at <= ended],
+            puts=[put for put in self._puts if began <= put[0] <= ended],
+            waiting=waiting,
+            dropped=self._dropped + self._taken - len(self._calls),
+            silent=[record.title for record in silent if record is not None],
+        )
+        return partial(_completed, recorded, [*self._calls], [*self._pieces])
+
+
+def _completed(
+    recorded: Recorded, calls: list[Any], pieces: list[tuple[int, int, bytes]]
+) -> Recorded:
+    """Puts what is of its time into a record."""
+    began, ended, dropped = recorded.began, recorded.ended, recorded.dropped
+    runs: list[Ran] = []
+    link_calls: list[tuple[int, int, float]] = []
+    for session, count, piece in pieces:
+        try:
+            found, sent = read_piece(session, _msgpack.unpackb(piece))
+        except Exception:  # noqa: BLE001  # a worker has sent it, and may send anything
+            dropped += count
+            continue
+        runs += [run for run in found if run.ended >= began and run.began <= ended]
+        link_calls += [call for call in sent if began <= call[2] <= ended]
+    return recorded._replace(
+        calls=[
+            Made(*call)
+            for call in calls
+            if began <= call[2] <= ended and call[5] != ADD_FUNCTION
+        ],
+        runs=[run for run in runs if run.name != ADD_FUNCTION],
+        link_calls=link_calls,
+        dropped=dropped,
+    )
+
+
+def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:
+    """Gives the worker of an actor that has begun and not ended."""
+    session = supervisor.session
+    if session is None or not session.channel.is_open:
+        return None
+    # Before it is alive, START may be still to come, in front of which nothing goes.
+    has_begun = supervisor.record.state in (ActorState.ALIVE, ActorState.DRAINING)
+    return session if has_begun else None
+
+
+def _described(record: ActorRecord, state: str = "") -> Actor:
+    return Actor(record.id, record.label, record.pid, state)

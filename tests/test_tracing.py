@@ -1,0 +1,216 @@
+"""What a trace records: every kind of call and of worker, lives, puts; and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import actorlib
+from actorlib._core.engine import find_engine
+from actorlib.exceptions import ActorDiedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator
+    from pathlib import Path
+
+    from actorlib import ActorHandle, Runtime, Trace
+
+pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
+
+
+class Plain:
+    def ping(self) -> int:
+        return 1
+
+    def fail(self) -> None:
+        raise KeyError("no")
+
+    def items(self, n: int) -> Generator[int]:
+        yield from range(n)
+
+    def call(self, other: ActorHandle[Any]) -> Any:
+        return actorlib.get(other.ping.remote())
+
+
+class Looped(Plain):
+    async def later(self) -> None:
+        await asyncio.sleep(0)
+
+    async def fail_later(self) -> None:
+        raise LookupError
+
+    async def wait(self) -> None:
+        await asyncio.Event().wait()
+
+    async def stream(self, n: int) -> AsyncGenerator[int]:
+        for item in range(n):
+            yield item
+
+
+KINDS: dict[str, Any] = {
+    "serial": actorlib.remote(Plain),
+    "threaded": actorlib.remote(max_concurrency=2)(Plain),
+    "looped": actorlib.remote(Looped),
+}
+
+
+@actorlib.remote
+def double(x: int) -> int:
+    return 2 * x
+
+
+def runs(trace: Trace) -> list[tuple[str, str]]:
+    return [
+        (event["name"].rpartition(".")[2], event["args"]["outcome"])
+        for event in trace.events
+        if event.get("cat") in ("run", "stream")
+    ]
+
+
+def recording() -> Any:
+    engine: Any = find_engine()
+    return engine.actor_table.recording
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+async def test_actor_when_traced_then_its_calls_streams_and_errors_are_there(
+    runtime: Runtime, kind: Any
+) -> None:
+    actor, other = kind.remote(), KINDS["serial"].remote()
+    await asyncio.gather(actor, other)
+
+    async with runtime.trace() as trace:
+        await actor.ping.remote()
+        await actor.call.remote(other)
+        with pytest.raises(KeyError):
+            await actor.fail.remote()
+        async for ref in actor.items.remote(2):
+            await ref
+
+    assert sorted(runs(trace)) == [
+        ("call", "finished"),
+        ("fail", "KeyError"),
+        ("items", "finished"),
+        ("ping", "finished"),
+        ("ping", "finished"),
+    ]
+    assert (trace.calls, trace.runs, trace.dropped, trace.silent) == (5, 5, 0, ())
+    arrows = [event["ph"] for event in trace.events if event["ph"] in "sf"]
+    assert sorted(arrows) == ["f"] * 5 + ["s"] * 5
+
+
+async def test_loop_of_an_actor_when_traced_then_its_coroutines_are_there(
+    runtime: Runtime,
+) -> None:
+    actor = KINDS["looped"].remote()
+    await actor
+
+    async with runtime.trace() as trace:
+        await actor.later.remote()
+        with pytest.raises(LookupError):
+            await actor.fail_later.remote()
+        async for ref in actor.stream.remote(2):
+            await ref
+        given_up = actor.wait.remote()
+        await actor.later.remote()
+        given_up.cancel()
+        await actor.later.remote()
+        await double.remote(1)
+
+    outcomes = runs(trace)
+    assert ("fail_later", "LookupError") in outcomes
+    assert ("wait", "CancelledError") in outcomes
+    assert outcomes.count(("later", "finished")) == 3
+    assert ("double", "finished") in outcomes
+
+
+async def test_lives_when_traced_then_states_deaths_and_puts(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    async with runtime.trace(tmp_path / "trace.json") as trace:
+        actor = KINDS["serial"].remote()
+        await actor.ping.remote()
+        await actorlib.kill(actor)
+        with pytest.raises(ActorDiedError):
+            await actor.ping.remote()
+        actorlib.put(b"value")
+
+    written = json.loads((tmp_path / "trace.json").read_text())
+    assert written["traceEvents"] == trace.events
+    named = {
+        event["name"]
+        for event in trace.events
+        if event.get("cat") in ("life", "death", "object")
+    }
+    assert {"pending", "starting", "alive", "put"} <= named
+    assert any(name.startswith("died: it was killed") for name in named)
+    assert ("ping", "finished") in runs(trace)
+
+
+async def test_traces_when_two_at_once_then_each_has_its_own_time(
+    runtime: Runtime,
+) -> None:
+    actor = KINDS["serial"].remote()
+    await actor
+
+    async with runtime.trace() as outer:
+        await actor.ping.remote()
+        async with runtime.trace(kept=1) as inner:
+            await actor.ping.remote()
+        await actor.ping.remote()
+
+    assert (outer.calls, inner.calls) == (3, 1)
+    assert (outer.runs, inner.runs) == (3, 1)
+
+
+async def test_trace_when_there_is_more_than_is_kept_then_the_newest(
+    runtime: Runtime,
+) -> None:
+    actor = KINDS["serial"].remote()
+    await actor
+
+    async with runtime.trace(kept=2) as trace:
+        await asyncio.gather(*[actor.ping.remote() for _ in range(5)])
+        await actor.ping.remote()
+
+    assert trace.calls == 2
+    assert trace.dropped >= 4
+
+
+async def test_trace_when_it_is_over_then_nothing_is_left(runtime: Runtime) -> None:
+    actor = KINDS["serial"].remote()
+    await actor
+    engine: Any = find_engine()
+    supervisor = next(
+        made for made in engine.actor_table if made.record.state.value == "alive"
+    )
+    before = supervisor.router.calls.marks
+
+    async def fail() -> None:
+        async with runtime.trace():
+            await actor.ping.remote()
+            assert supervisor.router.calls.marks is not before
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+
+    kept = recording()
+    assert supervisor.router.calls.marks is before
+    assert supervisor.record.watcher is None
+    assert [*kept._users, *kept._calls, *kept._pieces, *kept._moves] == []
+
+
+async def test_trace_when_entered_twice_or_asked_wrongly_then_refused(
+    runtime: Runtime,
+) -> None:
+    trace = runtime.trace()
+    async with trace:
+        pass
+    with pytest.raises(RuntimeError, match="entered once"):
+        await trace.__aenter__()
+    with pytest.raises(ValueError, match="kept"):
+        runtime.trace(kept=0)
