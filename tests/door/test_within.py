@@ -1,0 +1,90 @@
+"""A runtime that is asked from another thread of its own process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import Echo
+
+import actorlib
+from actorlib._core.engine import find_engine
+from actorlib._door.protocol import BLOCKED, OK
+from actorlib._door.within import InnerDoor
+from actorlib.exceptions import RuntimeUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+LIMIT = 20.0
+NOBODY = "ab" * 16
+
+
+@pytest.fixture
+async def door() -> AsyncIterator[InnerDoor]:
+    async with actorlib.init(engine="inline", num_cpus=1):
+        engine: Any = find_engine()
+        yield InnerDoor(engine)
+
+
+async def test_runtime_when_asked_then_it_answers_as_at_its_door(
+    door: InnerDoor,
+) -> None:
+    echo = Echo.options(name="m1").remote()
+    await echo
+
+    status = await asyncio.to_thread(door.ask, "status")
+    stack = await asyncio.to_thread(door.ask, "stack")
+
+    assert (status.outcome, stack.outcome) == (OK, OK)
+    assert [row["name"] for row in status.value["actors"]] == ["m1"]
+    assert "MainThread" in [thread["name"] for thread in stack.value["threads"]]
+
+
+@pytest.mark.parametrize(
+    ("verb", "options", "words"),
+    [
+        ("nothing", {}, "is not asked 'nothing'"),
+        ("status", {"dead": 1}, "dead takes true or false"),
+        ("explain", {"actor": "zz"}, "takes the id of an actor in hex"),
+        ("explain", {"actor": NOBODY}, NOBODY),
+    ],
+)
+async def test_runtime_when_a_question_is_none_then_it_refuses_it(
+    door: InnerDoor, verb: str, options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        await asyncio.to_thread(door.ask, verb, **options)
+
+
+async def test_runtime_when_its_loop_is_blocked_then_it_says_where(
+    door: InnerDoor,
+) -> None:
+    seen: list[Any] = []
+    asking = threading.Thread(
+        target=lambda: seen.append(door.ask("status", patience=0.01))
+    )
+    asking.start()
+    asking.join(LIMIT)  # on the loop
+
+    assert seen[0].outcome == BLOCKED
+    assert seen[0].value["is_running"]
+
+
+async def test_runtime_when_it_ends_then_who_waits_is_told(door: InnerDoor) -> None:
+    seen: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            door.ask("status", patience=LIMIT)
+        except RuntimeUnreachableError as error:
+            seen.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    door.close()
+    asking.join(LIMIT)  # on the loop, which does not answer
+
+    assert [str(error) for error in seen] == ["this runtime has ended"]
