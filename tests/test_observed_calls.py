@@ -335,6 +335,31 @@ async def test_middleware_when_it_raises_then_it_is_logged_once_and_calls_go_on(
     assert seen.outcomes() == [("place", "ok", "")] * 2
 
 
+class Tally:
+    """Has attributes of its own that are named like what others listen with."""
+
+    def __init__(self) -> None:
+        self.ran = self.count = self.count_call = 0
+
+    def before(self, _: ObservedCall) -> None:
+        self.count += 1
+
+    def after(self, _: ObservedCall, __: object, ___: Outcome) -> None:
+        self.ran += 1
+
+
+async def test_middleware_when_it_has_attributes_of_its_own_then_these_are_its_own(
+    runtime: Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    tally, handle = Tally(), KINDS["serial"].remote()
+
+    with added(runtime, tally):
+        await handle.place.remote()
+
+    assert (tally.count, tally.ran) == (1, 1)
+    assert not caplog.records
+
+
 async def test_middleware_when_it_is_removed_then_nothing_of_it_is_left(
     runtime: Runtime,
 ) -> None:

@@ -205,7 +205,7 @@ class CallCount(Protocol):
 class CallCounter(Protocol):
     """A middleware of the program that need not see each call, but has to count it."""
 
-    def count(self, callee: Callee) -> CallCount | None:
+    def count_call(self, callee: Callee) -> CallCount | None:
         """Is asked before a call of the program is made, if that gives no stream.
 
         Args:
@@ -229,18 +229,32 @@ class Middlewares:
 
     Attributes:
         each: The same.
-        counter: The one that there is, if it is a CallCounter; else None.
     """
 
     def __init__(self, each: Iterable[Middleware], failed: set[int]) -> None:
         self.each = tuple(each)
         self._listeners: tuple[Any, ...] = tuple(
-            middleware for middleware in self.each if hasattr(middleware, "ran")
+            one for one in self.each if callable(getattr(one, "ran", None))
         )
         self._failed = failed
-        counters: list[Any] = [one for one in self.each if hasattr(one, "count")]
-        is_alone = len(counters) == len(self.each) == 1
-        self.counter: CallCounter | None = counters[0] if is_alone else None
+        alone: Any = self.each[0] if len(self.each) == 1 else None
+        self._counter: CallCounter | None = None
+        if callable(getattr(alone, "count_call", None)):
+            self._counter = alone
+
+    def count(self, callee: Callee) -> CallCount | None:
+        """Has a call counted by the one that there is, if that is all it wants.
+
+        Returns:
+            What counts it; None if all are to be told of the call.
+        """
+        if self._counter is None:
+            return None
+        try:
+            return self._counter.count_call(callee)
+        except Exception as error:  # noqa: BLE001  # the user's code
+            self._note(self._counter, "count_call", error)
+            return None
 
     def before(self, call: ObservedCall) -> list[object]:
         """Tells of a call that begins; gives what ``after`` takes."""

@@ -144,8 +144,8 @@ class ObservedCalls:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Makes a call; see Engine."""
-        counter = self._told().counter
-        if counter is not None and (done := counter.count(callee)) is not None:
+        done = self._told().count(callee)
+        if done is not None:
             try:
                 counted = self._call(callee, args, kwargs)
             except BaseException:

@@ -292,7 +292,7 @@ def _metrics(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     """The metrics, as text for Prometheus; with ``rows`` as values."""
     has_rows = _flag(options, "rows")
     _refuse_others(options)
-    name = "rows" if has_rows else "text"
+    name = "metrics_rows" if has_rows else "metrics_text"
     for middleware in engine.middlewares:
         write = getattr(middleware, name, None)
         if callable(write):

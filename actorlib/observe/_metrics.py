@@ -221,7 +221,7 @@ class Metrics(Collector):
 
     # The middleware.
 
-    def count(self, callee: Callee) -> _Count | None:
+    def count_call(self, callee: Callee) -> _Count | None:
         """Counts a call, unless its times are to be taken; see CallCounter."""
         class_name = callee.class_name if isinstance(callee, BoundMethod) else ""
         key = class_name, callee.name
@@ -269,7 +269,7 @@ class Metrics(Collector):
             snapshot = engine.snapshot()
         yield from self.families(snapshot)
 
-    def text(self, snapshot: Snapshot) -> str:
+    def metrics_text(self, snapshot: Snapshot) -> str:
         """Writes the metrics down in Prometheus' text format.
 
         Args:
@@ -279,7 +279,7 @@ class Metrics(Collector):
         registry.register(_Once(self, snapshot))
         return generate_latest(registry).decode()
 
-    def rows(self, snapshot: Snapshot) -> list[dict[str, Any]]:
+    def metrics_rows(self, snapshot: Snapshot) -> list[dict[str, Any]]:
         """Writes the metrics down as plain values.
 
         Args:

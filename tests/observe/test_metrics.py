@@ -133,7 +133,7 @@ async def test_metrics_when_scraped_then_they_say_what_was_done_and_what_there_i
         lost = model.wait.remote()
         await model.predict.remote(4)
         text = generate_latest(registry).decode()
-        assert metrics.text(runtime.snapshot()) == text
+        assert metrics.metrics_text(runtime.snapshot()) == text
         from_thread = await asyncio.to_thread(generate_latest, registry)
         assert from_thread.decode().splitlines()[:9] == text.splitlines()[:9]
         actorlib.kill(model)
@@ -174,7 +174,7 @@ def device(found: dict[tuple[str, ...], float], share: float) -> tuple[str]:
 def test_names_when_read_then_they_follow_the_conventions() -> None:
     metrics = prometheus(CollectorRegistry())
     metrics.ran(told())
-    text = metrics.text(snapshot(actor("aa", created_at=1.0, started_at=2.0)))
+    text = metrics.metrics_text(snapshot(actor("aa", created_at=1.0, started_at=2.0)))
 
     families = list(text_string_to_metric_families(text))
 
@@ -204,7 +204,7 @@ def test_times_when_counted_then_they_are_in_their_buckets() -> None:
     metrics.ran(told(made=5.0, began=4.9, ended=5.0))  # clocks are read apart
     metrics.ran(told(made=0.0, began=0.001, ended=400.0))
 
-    found = values(metrics.text(snapshot()))
+    found = values(metrics.metrics_text(snapshot()))
 
     queue, run = "actorlib_call_queue_seconds", "actorlib_call_run_seconds"
     assert found[f"{queue}_bucket", "Model", "0.0001", "predict"] == 1
@@ -242,7 +242,7 @@ def test_stride_when_a_burst_is_over_then_the_next_call_is_taken() -> None:
 def test_count_when_its_ref_goes_undone_then_the_call_was_cancelled() -> None:
     metrics = prometheus(CollectorRegistry())
     callee: Any = FunctionSpec(source=double, name="double", options=FunctionOptions())
-    counts = [one for _ in range(50) if (one := metrics.count(callee)) is not None]
+    counts = [one for _ in range(50) if (one := metrics.count_call(callee)) is not None]
     refused = counts.pop()
 
     dropped = len(counts)
@@ -250,7 +250,7 @@ def test_count_when_its_ref_goes_undone_then_the_call_was_cancelled() -> None:
     refused.refused()
     refused = None
 
-    found = values(metrics.text(snapshot()))
+    found = values(metrics.metrics_text(snapshot()))
     assert found[CALLS, "", "double", "cancelled"] == dropped
     assert found[CALLS, "", "double", "error"] == 1
 
@@ -259,7 +259,7 @@ def test_lives_when_they_end_then_what_was_counted_of_them_stays() -> None:
     metrics = prometheus(CollectorRegistry())
 
     def restarts(*actors: ActorInfo) -> float:
-        found = values(metrics.text(snapshot(*actors)))
+        found = values(metrics.metrics_text(snapshot(*actors)))
         assert found["actorlib_placement_seconds_count", "Model"] == 1
         return found["actorlib_restarts_total", "Model"]
 
