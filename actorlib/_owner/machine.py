@@ -710,6 +710,12 @@ def _inventory(host: Host, claims: DeviceClaims, options: RuntimeOptions) -> Inv
                 device_memory=memory,
             )
             claims.claim(_physical(found))
+        if taken:
+            warn(
+                "devices='free' leaves to other runtimes of this user what they have: "
+                "%s",
+                describe_claims(taken),
+            )
         return found
     found = inventory(detections, declared, mask_form=form, device_memory=memory)
     here = _physical(found)

@@ -141,16 +141,19 @@ class DeviceClaims:
 
 
 def describe_claims(claims: Mapping[Device, Iterable[Claimant]]) -> str:
-    """Says which devices are held by whom: ``GPU 0 by 'python train.py' (pid 812)``."""
-    return ", ".join(
-        f"{device.kind} {device.id} by {describe_claimants(claimants)}"
-        for device, claimants in claims.items()
+    """Says who holds which devices: ``GPU 0, 1 by 'python train.py' (pid 812)``."""
+    held: dict[tuple[str, str], list[str]] = {}
+    for device in sorted(claims, key=lambda device: (device.kind, device.index)):
+        who = describe_claimants(claims[device])
+        held.setdefault((device.kind, who), []).append(device.id)
+    return "; ".join(
+        f"{kind} {', '.join(ids)} by {who}" for (kind, who), ids in held.items()
     )
 
 
 def describe_claimants(claimants: Iterable[Claimant]) -> str:
     """Names those who have claimed a device."""
-    return " and ".join(map(str, claimants))
+    return " and ".join(map(str, sorted(claimants, key=lambda one: one.pid)))
 
 
 def _key(device: Device) -> str:

@@ -340,12 +340,18 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 async def test_devices_when_free_ones_are_asked_then_others_keep_theirs(
-    pretend: Pretend, other: subprocess.Popen[str], tmp_path: Path
+    pretend: Pretend,
+    other: subprocess.Popen[str],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     host = pretend("nvidia_h100x8")
     host.shared = tmp_path / "names"
 
     async with actorlib.init(num_cpus=1, devices="free", engine="inline") as runtime:
+        (line,) = caplog.messages
+        assert "what they have: GPU 0, 1, 2, 3, 4, 5 by '" in line
+        assert line.endswith(f"(pid {other.pid})")
         assert runtime.cluster_resources()["GPU"] == 2
         held = await looking(num_gpus=1).remote().gpu_ids.remote()
         assert held == [6]
@@ -376,8 +382,9 @@ async def test_devices_when_shared_then_it_is_said_who_else_has_them(
     async with actorlib.init(num_cpus=1, engine="inline") as runtime:
         assert runtime.cluster_resources()["GPU"] == 8
     (record,) = caplog.records
-    assert "GPU 5 by " in record.getMessage()
-    assert f"(pid {other.pid})" in record.getMessage()
+    said = record.getMessage()
+    assert "this one may grant, too: GPU 0, 1, 2, 3, 4, 5 by '" in said
+    assert said.count(f"(pid {other.pid})") == 1
     assert "GPU 6" not in record.getMessage()
     assert "devices='free'" in record.getMessage()
 

@@ -37,6 +37,7 @@ class Context:
         self._call("cuInit", 0)
         handle, context = ctypes.c_int(), ctypes.c_void_p()
         self._call("cuDeviceGet", ctypes.byref(handle), device)
+        self._device = handle
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), handle)
         self._call("cuCtxSetCurrent", context)
 
@@ -61,6 +62,13 @@ class Context:
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self._call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return int(free.value), int(total.value)
+
+    def multiprocessors(self) -> int:
+        """How many multiprocessors this process may use."""
+        count = ctypes.c_int()
+        number = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+        self._call("cuDeviceGetAttribute", ctypes.byref(count), number, self._device)
+        return count.value
 
     def _call(self, name: str, *args: object) -> None:
         code = int(getattr(self._driver, name)(*args))

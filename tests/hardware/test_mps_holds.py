@@ -22,6 +22,10 @@ class Taker:
         self._context = cuda.Context()
         self._error = cuda.CudaError
 
+    def multiprocessors(self) -> int:
+        """How many there are for this process."""
+        return self._context.multiprocessors()
+
     def takes(self, part: float) -> bool:
         """Whether that part of the whole card can be taken; it is freed again."""
         _, total = self._context.memory()
@@ -78,3 +82,15 @@ async def test_kill_when_a_neighbour_is_killed_then_the_other_goes_on() -> None:
         await actorlib.kill(victim)
 
         assert await neighbour.takes.remote(0.3)
+
+
+@pytest.mark.usefixtures("card")
+async def test_percentage_when_asked_then_only_as_many_multiprocessors_are_there() -> (
+    None
+):
+    async with actorlib.init(num_gpus=1):
+        everything = await taker("mps").multiprocessors.remote()
+        half = Taker.options(enforcement="mps", mps_thread_percentage=50).remote()
+
+        # CUDA rounds to what the GPU can divide.
+        assert await half.multiprocessors.remote() <= everything / 2 + 2
