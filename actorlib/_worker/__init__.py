@@ -20,7 +20,8 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``cgroup``: has a worker join the cgroup that holds it to what its actor asked for.
 * ``framework_limits``: has frameworks keep to a share of a device.
 * ``import_hook``: tells of modules when they have been imported, whoever does.
-* ``log_records``: sends what is logged in a worker to the owner.
+* ``log_handler``: takes what is logged in a worker.
+* ``log_records``: sends that to the owner, within a budget.
 * ``mps_check``: verifies that a limit of memory by MPS holds.
 * ``executor_threads``: starts the threads of an actor beside its main one.
 * ``invoke``: runs one call: decodes, calls the method, encodes the answer.

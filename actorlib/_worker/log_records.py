@@ -1,7 +1,7 @@
 """Sends the log records of a worker to the owner, whose loggers get them.
 
 A handler of the root logger takes what the user's code logs, from whatever thread, and
-sends it at once, as plain values: formatted text, and what ``extra=`` brought. So a
+it is sent at once, as plain values: formatted text, and what ``extra=`` brought. So a
 record that was made before a crash is on its way by then. It never waits:
 
 * What the pipe does not take now waits here, up to a number. A thread, which is there
@@ -20,13 +20,12 @@ to its output shows the record there, and then it is not sent: nothing appears t
 ``basicConfig()`` does its work as in any process, which it would not where the root
 logger has a handler.
 
-Only a process that has imported ``logging`` imports this (``startup``). The template
-puts the handler there for its forks, none of which pays for it.
+The handler itself (``log_handler``) is in every worker, and loads this with the first
+record.
 """
 
 from __future__ import annotations
 
-import functools
 import logging
 import sys
 import threading
@@ -37,11 +36,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from actorlib._core.current_call import running
-from actorlib._core.engine import find_engine
 from actorlib._wire.messages import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from actorlib._wire.messages import Frame
     from actorlib._worker.engine import WorkerEngine
@@ -109,48 +107,17 @@ class LogBudget:
         return True
 
 
-def send_records(levels: Mapping[str, int]) -> None:
-    """Sends what is logged in this process to the owner from now on.
-
-    Args:
-        levels: The levels of the program's loggers, by name; the root's is empty.
-    """
-    root = logging.getLogger()
-    if not any(isinstance(handler, RecordHandler) for handler in root.handlers):
-        handler = RecordHandler()
-        root.addHandler(handler)
-        _let_basic_config_work(handler)
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
-
-
-def _let_basic_config_work(handler: RecordHandler) -> None:
-    """Has ``basicConfig()`` configure what it would without our handler."""
-    root, configure = logging.getLogger(), logging.basicConfig
-
-    @functools.wraps(configure)
-    def basic_config(**options: Any) -> None:
-        is_there = handler in root.handlers
-        root.removeHandler(handler)
-        try:
-            configure(**options)
-        finally:
-            if is_there:
-                root.addHandler(handler)
-
-    logging.basicConfig = basic_config
-
-
 @final
-class RecordHandler(logging.Handler):
+class RecordSender:
     """Sends records to the owner; see the module.
 
     Args:
+        lock: That of the handler, which holds it where it has a record sent.
         find: Finds the engine of this worker, once there is one.
     """
 
-    def __init__(self, find: Callable[[], object] = find_engine) -> None:
-        super().__init__()
+    def __init__(self, lock: Any, find: Callable[[], object]) -> None:
+        self._lock = lock
         self._find = find
         self._client: WorkerEngine | None = None
         self._budget = LogBudget(time.monotonic())
@@ -161,22 +128,26 @@ class RecordHandler(logging.Handler):
         self._is_over = threading.Event()
         self._formatter = logging.Formatter()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Sends a record; see logging.Handler. ``handle`` holds the lock."""
-        try:
-            if self._is_written_here(record):
-                return
-            client = self._client_here()
-            if client is None or self._is_over.is_set():
-                _last_resort(record)
-                return
-            self._send(client, self._frame_of(record), record)
-        except Exception:  # noqa: BLE001  # what the user's objects raise
-            self.handleError(record)
+    def send(self, record: logging.LogRecord) -> None:
+        """Sends a record, unless this process shows it.
+
+        Args:
+            record: The record.
+
+        Raises:
+            Exception: What the user's objects raise in it.
+        """
+        if self._is_written_here(record):
+            return
+        client = self._client_here()
+        if client is None or self._is_over.is_set():
+            _last_resort(record)
+            return
+        self._send(client, self._frame_of(record), record)
 
     def close(self) -> None:
         """Sends what waits as the process ends, and says what could not be sent."""
-        with cast("Any", self.lock):
+        with self._lock:
             client = self._client_here()
             if client is not None and not self._is_over.is_set():
                 end = time.monotonic() + _LAST
@@ -186,7 +157,6 @@ class RecordHandler(logging.Handler):
                         break
                     time.sleep(_PAUSE)
             self._is_over.set()
-        super().close()
 
     def _lost(self) -> str:
         return f"{len(self._waiting) + self._dropped} log records"
@@ -285,7 +255,7 @@ class RecordHandler(logging.Handler):
     def _see_to_rest(self) -> None:
         """Sends what waits, and says what was dropped; on a thread of its own."""
         while not self._is_over.wait(_PAUSE):
-            with cast("Any", self.lock):
+            with self._lock:
                 client = self._client_here()
                 if client is None or self._send_rest(client):
                     self._has_thread = False

@@ -146,7 +146,7 @@ def _load(name: str) -> None:
 
 def _send_log_records() -> None:
     """Has what forks log sent to the owner: none of them does that itself."""
-    from actorlib._worker.log_records import send_records  # noqa: PLC0415  # it loads logging
+    from actorlib._worker.log_handler import send_records  # noqa: PLC0415  # likewise
 
     send_records({})
 

@@ -28,13 +28,12 @@ from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call
 from actorlib._worker.executor_threads import ExecutorThreads
-from actorlib._worker.import_hook import when_imported
 from actorlib._worker.invoke import constructor_failure
 from actorlib._worker.os_process import name_process
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Callable, Generator
 
     from actorlib._core.ids import ActorId
     from actorlib._core.runtime_context import CallLookup, RuntimeContext
@@ -188,7 +187,9 @@ def prepare(start: Start) -> None:
 
         limit_frameworks(limits)
     if start.config.log_levels is not None:
-        _send_log_records(start.config.log_levels)
+        from actorlib._worker.log_handler import send_records  # noqa: PLC0415  # inline none does
+
+        send_records(start.config.log_levels)
     if list(start.config.path) != sys.path:
         sys.path[:] = start.config.path
     name_process(start.config.class_name)
@@ -196,17 +197,6 @@ def prepare(start: Start) -> None:
     _reseed()
     if start.config.threads is not None:
         _limit_threads(start.config.threads)
-
-
-def _send_log_records(levels: Mapping[str, int]) -> None:
-    """Sends what is logged to the owner, once something has imported ``logging``."""
-
-    def send(_: object) -> None:
-        from actorlib._worker.log_records import send_records  # noqa: PLC0415  # it loads logging
-
-        send_records(levels)
-
-    when_imported({"logging": send})
 
 
 def enter_directory(start: Start) -> None:

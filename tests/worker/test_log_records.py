@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from actorlib._wire.messages import LOG
 from actorlib._wire.worker_messages import check_frame
 from actorlib._worker import log_records
+from actorlib._worker.log_handler import RecordHandler, send_records
 from actorlib._worker.log_records import (
     BURST,
     LONGEST,
     MOST_WAITING,
     RATE,
     LogBudget,
-    RecordHandler,
-    send_records,
 )
 
 if TYPE_CHECKING:
