@@ -399,7 +399,7 @@ class Runtime:
         waited for its place and what ran are different spans, and arrows lead from who
         made a call to where it ran. So are the states of actors, their deaths, parts of
         streams, and values that the program put. While it goes on, a call costs the
-        program about 0.3 us more, and its actor one or two; else nothing.
+        program up to 1 us more, and its actor one or two; else nothing.
 
         Args:
             path: The file that is written behind the block. Default: None, for none.

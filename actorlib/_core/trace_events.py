@@ -463,17 +463,14 @@ def read_piece(
     Raises:
         ValueError: It makes no sense.
     """
-    parts = cast("list[list[object]]", piece)
-    if not (
-        isinstance(piece, list)
-        and len(parts) == 2
-        and all(isinstance(part, list) for part in parts)
-    ):
-        raise ValueError("a piece has runs and calls over links")
-    runs, sent = parts
-    return [_run(session, row) for row in runs], [
-        _link_call(session, row) for row in sent
-    ]
+    if isinstance(piece, list) and len(parts := cast("list[object]", piece)) == 2:
+        runs, sent = parts
+        if isinstance(runs, list) and isinstance(sent, list):
+            return (
+                [_run(session, row) for row in cast("list[object]", runs)],
+                [_link_call(session, row) for row in cast("list[object]", sent)],
+            )
+    raise ValueError("a piece has runs and calls over links")
 
 
 def _run(session: int, row: object) -> Ran:

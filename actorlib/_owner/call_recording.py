@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
 from actorlib._core.ids import ActorId
+from actorlib._core.object_ref import ObjectRef
 from actorlib._core.trace_events import Actor, Made, Moved, Ran, Recorded, read_piece
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.call_table import Marks
@@ -52,6 +53,7 @@ _MOVES: Final = 10_000
 _PUTS: Final = 10_000
 _PIECES: Final = 100_000
 _msgpack: Any = msgpack
+_now = time.monotonic
 
 
 @final
@@ -63,7 +65,7 @@ class ExactMarks(Marks):
         table: The table.
         callee: The actor, or worker of functions, that the calls are for; empty for
             the line of functions.
-        recording: Takes each call.
+        recorded: Takes each call.
         router: That of the actor; None for functions.
     """
 
@@ -72,14 +74,15 @@ class ExactMarks(Marks):
         earlier: Marks,
         table: CallTable[Any, Any],
         callee: bytes,
-        recording: CallRecording,
+        recorded: deque[Any],
         router: CallRouter | None,
     ) -> None:
         self.earlier = earlier
         self.due = 0.0
         self._posted = table.posted
         self._callee = callee
-        self._take = recording.take
+        # The fields of ``Made``: a bare tuple is made in half the time.
+        self.recorded = recorded
         self._router = router
 
     def __len__(self) -> int:
@@ -90,8 +93,14 @@ class ExactMarks(Marks):
         """A number is given now; see Marks. Wants to be told of the next one, too."""
         if now >= self.due:
             self.due = self.earlier.mark(first, now, oldest)
-        self.again(first)
-        if self._router is not None and (channel := self._router.channel) is not None:
+        target, what, _ = self._posted[first]
+        if type(target) is ObjectRef and type(what) is str:
+            # The usual call, in as few steps as there are.
+            self.recorded.append((self._callee, first, _now(), 0, 0, what))
+        else:
+            self.again(first)
+        router = self._router
+        if router is not None and (channel := router.channel) is not None:
             channel.is_turn_timed = False
         return 0.0
 
@@ -104,7 +113,7 @@ class ExactMarks(Marks):
         elif isinstance(target, Task):
             session, parent = _OF_FUNCTION, target.number
         name = what if isinstance(what, str) else what.entry.label
-        self._take((self._callee, number, time.monotonic(), session, parent, name))
+        self.recorded.append((self._callee, number, _now(), session, parent, name))
 
     def when(self, number: int) -> float | None:
         """When a number was given; see Marks."""
@@ -143,7 +152,7 @@ class CallRecording:
         # By when they began: what they were told of first, and whether they go on.
         self._users: dict[float, dict[bytes, Actor]] = {}
         self._active: set[float] = set()
-        self._timed: list[CallTable[Any, Any]] = []
+        self._timed: list[tuple[CallTable[Any, Any], ExactMarks, int]] = []
         self._calls: deque[Any] = deque(maxlen=1)
         self._pieces: deque[tuple[int, int, bytes]] = deque()
         self._piece_runs = 0
@@ -152,7 +161,7 @@ class CallRecording:
         self._puts: deque[tuple[float, int]] = deque(maxlen=_PUTS)
         self._sessions: dict[int, bytes] = {}
         self._actors: dict[bytes, Actor] = {}
-        self._dropped = self._taken = 0
+        self._dropped = 0
         self._questions = 0
 
     def begin(self, kept: int) -> float:
@@ -167,6 +176,8 @@ class CallRecording:
         if kept > self._kept:
             self._kept = kept
             self._calls = deque(self._calls, maxlen=kept)
+            for _, marks, _ in self._timed:
+                marks.recorded = self._calls
         self._users[began] = {
             record.id: _described(record, record.state.value)
             for record in self._registry
@@ -190,6 +201,8 @@ class CallRecording:
         """
         ended = time.monotonic()
         self._active.discard(began)
+        made = sum(calls.made - before for calls, _, before in self._timed)
+        overflow = max(0, made - len(self._calls))
         if not self._active:
             self._switch_off()
         self._questions += 1
@@ -202,17 +215,18 @@ class CallRecording:
         question = (RECORD, mode, self._questions)
         telling = self._inquiries.ask(sessions, question, patience, self._questions)
         result: asyncio.Future[Callable[[], Recorded]] = self._loop.create_future()
-        telling.add_done_callback(partial(self._told, began, ended, result))
+        telling.add_done_callback(partial(self._told, began, ended, overflow, result))
         return result
 
     def _told(
         self,
         began: float,
         ended: float,
+        overflow: int,
         result: asyncio.Future[Callable[[], Recorded]],
         telling: asyncio.Future[Told],
     ) -> None:
-        recorded = self._recorded(began, ended, telling.result())
+        recorded = self._recorded(began, ended, overflow, telling.result())
         del self._users[began]
         if not self._users:
             self._clear()
@@ -226,7 +240,7 @@ class CallRecording:
         self._puts.clear()
         self._sessions.clear()
         self._actors.clear()
-        self._piece_runs = self._dropped = self._taken = self._kept = 0
+        self._piece_runs = self._dropped = self._kept = 0
 
     # What is recorded.
 
@@ -258,10 +272,8 @@ class CallRecording:
     def _switch_off(self) -> None:
         for record in self._registry:
             record.watcher = None
-        for calls in self._timed:
-            marks = calls.marks
-            if isinstance(marks, ExactMarks):
-                calls.use_marks(marks.earlier, marks.due)
+        for calls, marks, _ in self._timed:
+            calls.use_marks(marks.earlier, marks.due)
         self._timed.clear()
         self._objects.note_put = None
 
@@ -280,14 +292,9 @@ class CallRecording:
         self, calls: CallTable[Any, Any], callee: bytes, router: CallRouter | None
     ) -> None:
         earlier = calls.marks
-        self._timed.append(calls)
-        marks = ExactMarks(earlier, calls, callee, self, router)
+        marks = ExactMarks(earlier, calls, callee, self._calls, router)
         calls.use_marks(marks, 0.0)
-
-    def take(self, call: tuple[bytes, int, float, int, int, str]) -> None:
-        """Takes a call: the fields of ``Made``, as a bare tuple costs half as much."""
-        self._calls.append(call)
-        self._taken += 1
+        self._timed.append((calls, marks, calls.made))
 
     def _moved(self, record: ActorRecord) -> None:
         why = str(record.exit or "")
@@ -303,7 +310,7 @@ class CallRecording:
     # What is told.
 
     def _recorded(
-        self, began: float, ended: float, told: Told
+        self, began: float, ended: float, overflow: int, told: Told
     ) -> Callable[[], Recorded]:
         first = self._users[began]
         living: dict[bytes, Actor] = {
@@ -331,7 +338,7 @@ class CallRecording:
             moves=[move for move in self._moves if began <= move.at <= ended],
             puts=[put for put in self._puts if began <= put[0] <= ended],
             waiting=waiting,
-            dropped=self._dropped + self._taken - len(self._calls),
+            dropped=self._dropped + overflow,
             silent=[record.title for record in silent if record is not None],
         )
         return partial(_completed, recorded, [*self._calls], [*self._pieces])
