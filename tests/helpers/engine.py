@@ -99,6 +99,7 @@ class FakeEngine:
         self.context = RuntimeContext(job_id=bytes(4).hex())
         self.pending = PendingCalls()
         self.is_over = False
+        self.recorder: Any = None
         self.memory = SharedMemory()
         self.groups = NoGroups()
         self.created: list[ActorSpec] = []
