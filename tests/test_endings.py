@@ -836,6 +836,8 @@ class Log:
         import os
         return os.getpid()
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, for all it starts
+
 async def main():
     async with actorlib.init(num_cpus=2, grace=30):
         log = Log.remote(sys.argv[1])

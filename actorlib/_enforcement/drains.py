@@ -159,14 +159,14 @@ class Drains:
         self._session.look(list(occupant.devices), self._note)
 
     def left(self, key: object) -> Drain | None:
-        """Begins to drain the share of a worker that has ended.
+        """Begins to drain the share of a worker that has ended, unless it has begun.
 
         Returns:
             None if there is nothing to wait for: NVML cannot be asked about any of it.
         """
         occupant = self._occupants.find(key)
-        if occupant is None:
-            return None
+        if occupant is None or occupant.has_ended:
+            return self.of(key)
         if self._is_closed or self._session.is_over:
             self._occupants.leave(key)
             return None

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING, final
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from actorlib._core.log import warn
 from actorlib._core.resources import format_bytes
@@ -24,7 +25,7 @@ from actorlib._enforcement.resident import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from actorlib._enforcement.process_stat import HasPid
     from actorlib._enforcement.resident import Resident
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 PERIOD = 5.0
 """Seconds between two looks."""
 _log = logging.getLogger("actorlib")
+
+T = TypeVar("T")
 
 
 class _Entry:
@@ -58,7 +61,8 @@ class ResidentWatch:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._entries: dict[HasPid, _Entry] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._asked: asyncio.Future[Any] | None = None
         self._is_closed = False
 
     def entered(
@@ -75,12 +79,14 @@ class ResidentWatch:
         if self._is_closed or self._host.system != "linux":
             return
         self._entries[worker] = _Entry(label, asked)
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if self._asked is None:
+            self._look_later()
 
     def left(self, worker: HasPid) -> None:
         """Looks no more at a worker, whose process is gone."""
         self._entries.pop(worker, None)
+        if not self._entries:
+            self._stop_timer()
 
     def used(self, worker: HasPid | None) -> int | None:
         """Says how many bytes a worker had at the last look; None before that."""
@@ -91,25 +97,46 @@ class ResidentWatch:
         """Looks no more."""
         self._is_closed = True
         self._entries.clear()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+        self._stop_timer()
+        if self._asked is not None:
+            await asyncio.wait({self._asked})
 
-    async def _run(self) -> None:
+    # A timer and callbacks: a task would be there all the time, to look now and then.
+
+    def _look_later(self) -> None:
+        if self._timer is None and self._entries:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(PERIOD, self._look)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        pids = {worker.pid for worker in self._entries} - {0}
+        self._ask(partial(_tally, self._host, pids), self._judge)
+
+    def _ask(self, work: Callable[[], T], take: Callable[[T], None]) -> None:
+        """Has a thread read, which may take a while; takes what it has read."""
+        loop = asyncio.get_running_loop()
+        self._asked = loop.run_in_executor(None, work)
+        self._asked.add_done_callback(partial(self._answered, take))
+
+    def _answered(self, take: Callable[[T], None], answer: asyncio.Future[T]) -> None:
+        self._asked = None
+        if self._is_closed or answer.cancelled():
+            return
         try:
-            while True:
-                await asyncio.sleep(PERIOD)
-                if not self._entries:
-                    return
-                await self._look()
-        except Exception:  # noqa: BLE001  # around a task that nobody awaits
+            take(answer.result())
+        except Exception:  # noqa: BLE001  # around a callback that nobody awaits
             _log.exception("the host's memory is watched no more: a bug in actorlib")
 
-    async def _look(self) -> None:
-        pids = {worker.pid for worker in self._entries} - {0}
-        seen = await asyncio.to_thread(_tally, self._host, pids)
+    def _judge(self, seen: Mapping[int, Resident]) -> None:
+        due: list[tuple[HasPid, Resident]] = []
         # Workers come and go while a thread reads.
-        for worker, entry in list(self._entries.items()):
+        for worker, entry in self._entries.items():
             its = seen.get(worker.pid)
             if its is None:
                 continue
@@ -118,10 +145,26 @@ class ResidentWatch:
                 continue
             entry.watched, is_due = judge(entry.watched, entry.asked, its.nbytes)
             if is_due:
-                real = await asyncio.to_thread(_proportional, self._host, its.pids)
-                entry.watched = confirm(entry.watched, entry.asked, its.nbytes, real)
-                if entry.watched.is_told:
-                    _tell(entry, worker.pid, its, real)
+                due.append((worker, its))
+        if not due:
+            self._look_later()
+            return
+        every = [its.pids for _, its in due]
+        self._ask(
+            partial(_proportional, self._host, every), partial(self._confirm, due)
+        )
+
+    def _confirm(
+        self, due: Sequence[tuple[HasPid, Resident]], sizes: Sequence[int | None]
+    ) -> None:
+        for (worker, its), real in zip(due, sizes, strict=True):
+            entry = self._entries.get(worker)
+            if entry is None or entry.asked is None:
+                continue
+            entry.watched = confirm(entry.watched, entry.asked, its.nbytes, real)
+            if entry.watched.is_told:
+                _tell(entry, worker.pid, its, real)
+        self._look_later()
 
 
 def _tally(host: Host, workers: Collection[int]) -> dict[int, Resident]:
@@ -131,7 +174,12 @@ def _tally(host: Host, workers: Collection[int]) -> dict[int, Resident]:
     return tallied((process for process in processes if process), workers)
 
 
-def _proportional(host: Host, pids: Collection[int]) -> int | None:
+def _proportional(host: Host, workers: Iterable[Collection[int]]) -> list[int | None]:
+    """Reads the proportional size of each worker, all of its processes together."""
+    return [_proportional_of(host, pids) for pids in workers]
+
+
+def _proportional_of(host: Host, pids: Collection[int]) -> int | None:
     texts = [host.read_text(f"/proc/{pid}/smaps_rollup") for pid in pids]
     sizes = [proportional_of(text) for text in texts if text]
     known = [size for size in sizes if size is not None]

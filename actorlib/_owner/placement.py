@@ -96,8 +96,14 @@ class ActorPlacement:
 
         Neither others may have it meanwhile, nor the next worker of the same actor.
         """
-        gpus = self._placer.gpus
-        return None if gpus is None else gpus.drains.of(self.record.process)
+        gpus, process = self._placer.gpus, self.record.process
+        if gpus is None or process is None:
+            return None
+        if process.exited.done():
+            # Who awaits the end of a process may go on before its callbacks are called,
+            # and this begins in one of them.
+            gpus.left(process)
+        return gpus.drains.of(process)
 
     def device_memory(self) -> dict[str, int]:
         """Returns the bytes that the worker had of devices it shares; see GpuWatch."""

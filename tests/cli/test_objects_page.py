@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from actorlib._cli.objects import described, draw
 from actorlib._cli.pages import console
 
@@ -37,6 +39,11 @@ def told(**changed: Any) -> dict[str, Any]:
         "object_store": {"live": 5 << 20, "warm": 1 << 20, "limit": 1 << 30},
         **changed,
     }
+
+
+@pytest.fixture(autouse=True)
+def _as_wide_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 def page(told: dict[str, Any]) -> str:

@@ -6,7 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.host import GIB
+from helpers.fake_nvml import Processes
+from helpers.host import GIB, RecordedHost
+from helpers.nvml import Card, FakeNvml
+from helpers.occupants import UUID, half
 from helpers.turns import next_turn
 
 from actorlib._core.actor_options import ActorOptions
@@ -16,6 +19,7 @@ from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.frameworks import Packages
+from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._enforcement.tiers import Facts
 from actorlib._owner.actor_record import ActorRecord, ActorState
 from actorlib._owner.placement import ActorPlacement, ActorPlacer
@@ -314,3 +318,48 @@ async def test_tier_when_a_whole_device_is_asked_then_any_will_do() -> None:
     said = MixedMachine().survey(num_gpus=1, enforcement="frameworks")
 
     assert "it would go to GPU 0" in said
+
+
+# Whose worker has just ended.
+
+
+class Ending:
+    """A worker whose end is known, and whose callbacks were not called yet."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.memory
+async def test_share_when_nobody_was_told_of_the_end_yet_then_it_drains() -> None:
+    loop = asyncio.get_running_loop()
+    processes = Processes()
+    nvml = FakeNvml(Card(uuid=UUID), processes=processes)
+    host = RecordedHost(sdks={"pynvml": nvml})
+    machine = MixedMachine()
+    device = half().device
+    machine.scheduler = Scheduler(
+        Resources.of({"GPU": UNITS}), {"GPU": (device,)}, KINDS, (), loop
+    )
+    machine.placer = ActorPlacer(machine.scheduler)
+    gpus = machine.placer.gpus = GpuWatch(loop, host, [].append)
+    placement = machine.asks(num_gpus=0.5)
+    placement.begin()
+    worker: Any = Ending(812)
+    placement.record.process = worker
+    lease = await placement.granted()
+    placement.take(lease)
+    gpus.enter(worker, "Model", lease, is_watched=False)
+    processes.put(UUID, worker.pid, GIB)
+
+    worker.exited.set_result(None)
+    placement.give_back()
+    assert machine.scheduler.ledger.available()["GPU"] == 0.5
+
+    gpus.left(worker)  # told at last: that changes nothing
+    [drain] = gpus.drains
+    processes.drop(worker.pid)
+    await drain.ended()
+    assert machine.scheduler.ledger.available()["GPU"] == 1
+    await gpus.aclose()

@@ -618,12 +618,17 @@ def _fuzz(attempt: str) -> None:
             streets.close()
 
 
+def _own(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """The program's own records: workers may log whatever they like."""
+    return [record for record in caplog.records if not hasattr(record, "actor_id")]
+
+
 def test_actor_when_it_sends_anything_then_nobody_else_is_touched(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.ERROR, "actorlib")
     _fuzz("try_actor")
-    assert not caplog.records
+    assert not _own(caplog)
 
 
 def test_function_when_its_worker_sends_anything_then_nobody_else_is_touched(
@@ -631,4 +636,4 @@ def test_function_when_its_worker_sends_anything_then_nobody_else_is_touched(
 ) -> None:
     caplog.set_level(logging.ERROR, "actorlib")
     _fuzz("try_function")
-    assert not caplog.records
+    assert not _own(caplog)
