@@ -13,7 +13,7 @@ import signal
 import sys
 from contextlib import suppress
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 import pytest_asyncio
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 # The gate tries the same cases each time, so it fails for what was changed alone. New
 # ones are searched with --hypothesis-profile=random, and --hypothesis-profile=thorough
 # is for a long night. A deadline would be a flaky test.
-settings.register_profile("quick", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile("quick", max_examples=30, deadline=None, derandomize=True)
 settings.register_profile("random", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=5_000, deadline=None)
 settings.load_profile("quick")
@@ -50,6 +50,40 @@ settings.load_profile("quick")
 # Who is started in the background of a script ignores SIGINT, and all it starts does.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+_TWINS = {"spawn", "asyncio.run"}
+"""Parameters of tests with processes that have a twin, which finds nearly the same."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds the option for what takes long and seldom finds what nothing else does."""
+    parser.addoption(
+        "--thorough",
+        action="store_true",
+        help="run also the tests marked thorough, and workers started by spawn",
+    )
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leaves out what is for ``--thorough``."""
+    if config.getoption("--thorough"):
+        return
+    left = [item for item in items if _is_thorough(item)]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not _is_thorough(item)]
+
+
+def _is_thorough(item: pytest.Item) -> bool:
+    if item.get_closest_marker("thorough") is not None:
+        return True
+    if item.get_closest_marker("process") is None or not hasattr(item, "callspec"):
+        return False
+    values = cast("Any", item).callspec.params.values()
+    return any(isinstance(value, str) and value in _TWINS for value in values)
+
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop

@@ -924,7 +924,9 @@ async def test_actor_when_placed_then_it_knows_its_share(
     assert runtime.available_resources()["GPU"] == 0
     placed, _, holds = runtime.explain(caller).partition("\n")
     assert placed.endswith("is alive on 0.5 of GPU 0")
-    assert holds.startswith("  0.5 of GPU 0: ")
+    assert holds.startswith(
+        ("  0.5 of GPU 0, enforced by ", "  0.5 of GPU 0, not enforced")
+    )
 
 
 async def test_actor_when_nothing_is_free_then_it_waits_in_line(

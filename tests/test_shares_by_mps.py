@@ -283,7 +283,9 @@ async def test_fault_when_the_log_names_one_then_all_restart_and_it_counts_for_o
         assert sorted(info.restarts for info in infos) == [0, 1]
 
 
-@pytest.mark.parametrize("moods", [{}, {"exits": True}])
+@pytest.mark.parametrize(
+    "moods", [{}, pytest.param({"exits": True}, marks=pytest.mark.thorough)]
+)
 async def test_fault_when_nobody_is_named_then_it_counts_for_nobody(
     machine: Make, moods: dict[str, bool]
 ) -> None:
@@ -302,7 +304,9 @@ async def test_fault_when_nobody_is_named_then_it_counts_for_nobody(
         assert [info.restarts for info in runtime.snapshot().actors] == [0, 0]
 
 
-@pytest.mark.parametrize("moods", [{}, {"old": True}])
+@pytest.mark.parametrize(
+    "moods", [{}, pytest.param({"old": True}, marks=pytest.mark.thorough)]
+)
 async def test_crash_when_no_fault_is_known_then_it_is_the_actors_own(
     machine: Make, moods: dict[str, bool]
 ) -> None:

@@ -35,6 +35,7 @@ BEGINS = """
     listen()
 """
 
+USUAL = ("the last line", "kill -9", "a thread that goes on")
 ENDS = {
     "the last line": ("", 0),
     "sys.exit": ("sys.exit(3)", 3),
@@ -52,7 +53,13 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(end, marks=[] if end in USUAL else pytest.mark.thorough)
+        for end in ENDS
+    ],
+)
 def test_lif_026_script_when_it_ends_then_nothing_is_left(
     tmp_path: Path, end: str
 ) -> None:

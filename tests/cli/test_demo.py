@@ -168,6 +168,7 @@ def test_demo_when_it_has_ended_then_nothing_is_left(
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_demo_when_every_device_is_hidden_then_logical_ones_stand_in() -> None:
     done = actorlib_command("demo", "--actors", "2", CUDA_VISIBLE_DEVICES="")
 
@@ -179,6 +180,7 @@ def test_demo_when_every_device_is_hidden_then_logical_ones_stand_in() -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_demo_when_the_terminal_is_narrow_then_no_line_is_wider() -> None:
     done = actorlib_command("demo", "--gpus", "1", "--actors", "2", COLUMNS="40")
 
@@ -189,6 +191,7 @@ def test_demo_when_the_terminal_is_narrow_then_no_line_is_wider() -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_demo_when_the_terminal_takes_ascii_only_then_it_gets_that() -> None:
     done = actorlib_command("demo", "--actors", "2", PYTHONIOENCODING="ascii")
 
@@ -228,6 +231,7 @@ def test_demo_when_its_output_cannot_be_written_then_one_line_says_so() -> None:
 
 @pytest.mark.process
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_demo_when_its_standard_streams_are_closed_then_it_runs() -> None:
     command = f'"{sys.executable}" -m actorlib demo --actors 2 <&- >&-'
 
