@@ -841,8 +841,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, for all it sta
 async def main():
     async with actorlib.init(num_cpus=2, grace=30):
         log = Log.remote(sys.argv[1])
-        tell(await log.where.remote())
+        pid = await log.where.remote()
         try:
+            tell(pid)  # a signal may come from here on
             await asyncio.Event().wait()
         finally:
             tell("finally")
