@@ -1,0 +1,59 @@
+"""What MkDocs calls while it builds the site: functions with the names of events."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+ROOT = Path(__file__).parents[2]
+# MkDocs loads this file alone. What it needs, and actorlib itself, are this checkout's.
+sys.path.insert(0, str(ROOT))
+
+from docs.building.navigation import listing, navigation  # noqa: E402  # see above
+from docs.building.pages import Page  # noqa: E402  # likewise
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page as BuiltPage
+
+_OUTSIDE = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Puts every page that there is into the navigation."""
+    config["nav"] = navigation(_pages(files))
+    return files
+
+
+def on_page_markdown(
+    markdown: str, page: BuiltPage, config: MkDocsConfig, files: Files
+) -> str:
+    """Takes comments out, lists pages, and points links out of docs/ to their files."""
+    path = page.file.src_uri
+    if "<!-- pages -->" in markdown:
+        folder = str(PurePosixPath(path).parent)
+        markdown = markdown.replace("<!-- pages -->", listing(folder, _pages(files)))
+    shown = Page(markdown).shown
+    return _OUTSIDE.sub(lambda link: _published(link, path, config), shown)
+
+
+def _pages(files: Files) -> dict[str, Page]:
+    return {
+        file.src_uri: Page(file.content_string)
+        for file in files.documentation_pages()
+        if not file.inclusion.is_excluded()
+    }
+
+
+def _published(link: re.Match[str], path: str, config: MkDocsConfig) -> str:
+    """The link of a page, to the repository if it leads out of docs/."""
+    docs = ROOT / "docs"
+    target = (docs / path).parent.joinpath(link[2]).resolve()
+    if target.is_relative_to(docs) or not target.exists() or not config.repo_url:
+        return link[0]
+    kind = "tree" if target.is_dir() else "blob"
+    where = target.relative_to(ROOT).as_posix()
+    return f"{link[1]}{config.repo_url.rstrip('/')}/{kind}/main/{where}"

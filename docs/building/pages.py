@@ -1,0 +1,140 @@
+"""Reads a page: its title, its order, its blocks of Python and what is said of them.
+
+Comments of a page tell what readers need not see. Each stands on lines of its own:
+
+``<!-- order: 2 -->``
+    Where the page stands among those of its folder. Pages without it come behind, by
+    their titles.
+``<!-- needs: fastapi, httpx -->``
+    Its blocks are run where these modules can be imported.
+``<!-- run: ... -->``
+    Code that is run at this place and not shown.
+``<!-- not run: why -->``
+    The block below it is compiled and not run.
+``<!-- pages -->``
+    Here the site lists the other pages of the folder.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PROGRAM = re.compile(r"(?m)^(?:actorlib|asyncio)\.run\(|\bactorlib\.blocking\b")
+_PIECE = re.compile(
+    r"^(?P<indent>[ ]*)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```[ ]*$"
+    r"|^<!-- not run: (?P<why>.*?) -->[ ]*$"
+    r"|^<!-- run:(?P<hidden>.*?)-->[ ]*$",
+    re.MULTILINE | re.DOTALL,
+)
+_COMMENT = re.compile(r"^<!--.*?-->[ ]*\n?", re.MULTILINE | re.DOTALL)
+_LAST = 1_000
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of Python.
+
+    Attributes:
+        line: The line of the page that its first line is, from 1.
+        code: Its text.
+        why_not: Why it is not run; None: it is.
+        shows: What the page says that it prints: the next block, if that is ``text``.
+    """
+
+    line: int
+    code: str
+    why_not: str | None = None
+    shows: str | None = None
+
+    @property
+    def is_program(self) -> bool:
+        """Whether it starts an event loop itself, and so is run alone, as a script."""
+        return _PROGRAM.search(self.code) is not None
+
+    def compiled(self, name: str) -> object:
+        """Makes code of it whose errors name the page and the line there.
+
+        Args:
+            name: What the page is called in errors.
+        """
+        code = "\n" * (self.line - 1) + self.code
+        return compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of docs/, as its file has it.
+
+    Attributes:
+        text: All of it.
+    """
+
+    text: str
+
+    @classmethod
+    def of(cls, path: Path) -> Page:
+        """Reads the file of one."""
+        return cls(path.read_text(encoding="utf-8"))
+
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        found = re.search(r"^# (.+)$", self.text, re.MULTILINE)
+        return "" if found is None else found[1].strip()
+
+    @property
+    def summary(self) -> str:
+        """The first sentence below its title, if that is prose."""
+        _, _, below = _COMMENT.sub("", self.text).partition(f"# {self.title}\n")
+        first = " ".join(below.strip().partition("\n\n")[0].split())
+        if first[:1] in set("#`|<!*-["):
+            return ""
+        return re.split(r"(?<=[.:])\s", first)[0].removesuffix(":")
+
+    @property
+    def order(self) -> int:
+        """Its place in its folder; large if it says none."""
+        said = self._said("order")
+        return int(said) if said else _LAST
+
+    @property
+    def needs(self) -> list[str]:
+        """The modules without which its blocks are not run."""
+        return [name.strip() for name in self._said("needs").split(",") if name.strip()]
+
+    @property
+    def shown(self) -> str:
+        """Its text without the comments."""
+        return _COMMENT.sub("", self.text)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Its blocks of Python, hidden ones too, in order."""
+        found: list[Block] = []
+        why, was_python = None, False
+        for piece in _PIECE.finditer(self.text):
+            if piece["hidden"] is not None:
+                found.append(Block(self._line(piece.start("hidden")), piece["hidden"]))
+            elif piece["language"] == "python":
+                code = re.sub(
+                    rf"^{piece['indent']}", "", piece["code"], flags=re.MULTILINE
+                )
+                found.append(Block(self._line(piece.start("code")), code, why))
+            elif piece["language"] == "text" and was_python:
+                last = found.pop()
+                found.append(Block(last.line, last.code, last.why_not, piece["code"]))
+            why, was_python = piece["why"], piece["language"] == "python"
+        return found
+
+    def _line(self, offset: int) -> int:
+        return self.text.count("\n", 0, offset) + 1
+
+    def _said(self, word: str) -> str:
+        found = re.search(rf"^<!-- {word}: (.*?) -->", self.text, re.MULTILINE)
+        return "" if found is None else found[1]

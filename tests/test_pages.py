@@ -1,0 +1,192 @@
+"""The pages of docs/ are true: their blocks run and print what they say.
+
+What a page may say to its tests stands in ``docs/building/pages.py``, how its blocks
+are run in ``helpers/page_runner.py``. By default those of the tutorial run, as readers
+type these first; with ``--thorough`` all of them do.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers.page_runner import matches
+
+from docs.building.navigation import SECTIONS, in_order, listing, navigation
+from docs.building.pages import Block, Page
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+RUNNER = ROOT / "tests" / "helpers" / "page_runner.py"
+LIMIT = 90.0
+SETTINGS = ("ACTORLIB_", "CUDA_", "OMP_", "RAY_")
+
+PATHS = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "decisions")
+PAGES = {path.relative_to(DOCS).as_posix(): Page.of(path) for path in PATHS}
+BLOCKS = [(name, block) for name, page in PAGES.items() for block in page.blocks]
+RUN = [(name, block) for name, block in BLOCKS if block.why_not is None]
+EARLY = "tutorial/"  # the program of index.md is the README's, which is run, too
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    kinds = [pytest.mark.process, pytest.mark.slow]
+    return kinds if name.startswith(EARLY) else [*kinds, pytest.mark.thorough]
+
+
+TYPED = [
+    pytest.param(name, marks=marks(name))
+    for name in dict.fromkeys(name for name, block in RUN if not block.is_program)
+]
+PROGRAMS = [
+    pytest.param(name, block, marks=marks(name), id=f"{name}:{block.line}")
+    for name, block in RUN
+    if block.is_program
+]
+
+
+def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(SETTINGS)}
+    return subprocess.run(
+        [sys.executable, *words],
+        env={**kept, "PYTHONPATH": str(ROOT)},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def need(name: str) -> None:
+    for module in PAGES[name].needs:
+        pytest.importorskip(module)
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_blocks_when_typed_one_after_another_then_they_run(
+    name: str, tmp_path: Path
+) -> None:
+    need(name)
+
+    done = run(str(RUNNER), str(DOCS / name), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("name", "block"), PROGRAMS)
+def test_program_when_run_then_it_prints_what_the_page_says(
+    name: str, block: Block, tmp_path: Path
+) -> None:
+    need(name)
+    script = tmp_path / "program.py"
+    script.write_text(block.code, encoding="utf-8")
+
+    done = run(str(script), cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert block.shows is None or matches(block.shows, done.stdout), done.stdout
+
+
+def test_block_when_it_is_python_then_it_compiles() -> None:
+    for name, block in BLOCKS:
+        block.compiled(name)
+
+
+def test_page_when_it_is_in_docs_then_it_has_a_place_and_a_title() -> None:
+    every = {
+        path.relative_to(DOCS).as_posix(): Page.of(path) for path in DOCS.rglob("*.md")
+    }
+
+    placed = [
+        path
+        for part in navigation(every)
+        for path in ([part] if isinstance(part, str) else next(iter(part.values())))
+    ]
+
+    assert sorted(placed) == sorted(every)
+    assert [name for name, page in every.items() if not page.title] == []
+
+
+def test_page_when_its_folder_is_no_section_then_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"docs/odd/a\.md is in no section"):
+        navigation({"odd/a.md": Page("# A")})
+
+
+def test_pages_when_put_in_order_then_index_said_order_titles() -> None:
+    pages = {
+        "how-to/a.md": Page("# Zebras\n"),
+        "how-to/b.md": Page("# Ants\n\nAnts carry. They are many.\n"),
+        "how-to/c.md": Page("<!-- order: 1 -->\n# Pools\n"),
+        "how-to/index.md": Page("# How-to\n\n<!-- pages -->\n"),
+    }
+
+    assert in_order("how-to", pages) == [
+        "how-to/index.md",
+        "how-to/c.md",
+        "how-to/b.md",
+        "how-to/a.md",
+    ]
+    assert listing("how-to", pages) == (
+        "* [Pools](c.md)\n* [Ants](b.md)  \n  Ants carry.\n* [Zebras](a.md)"
+    )
+    assert "how-to" in SECTIONS
+
+
+WRITTEN = """# Title
+
+<!-- needs: numpy, torch -->
+<!-- run:
+before = 1
+-->
+
+Prose: says what.
+
+```python
+print(before)
+```
+
+```text
+1
+```
+
+<!-- not run: takes a day -->
+```python
+train()
+```
+
+*   Indented:
+
+    ```python
+    actorlib.run(main())
+    ```
+
+```sh
+ls
+```
+"""
+
+
+def test_page_when_read_then_its_blocks_and_what_is_said_of_them() -> None:
+    page = Page(WRITTEN)
+    hidden, first, second, third = page.blocks
+
+    assert page.needs == ["numpy", "torch"]
+    assert page.summary == "Prose"
+    assert "needs" not in page.shown
+    assert "before = 1" not in page.shown
+    assert hidden.code.strip() == "before = 1"
+    assert first == Block(line=11, code="print(before)\n", shows="1\n")
+    assert (second.why_not, third.why_not) == ("takes a day", None)
+    assert third.code == "actorlib.run(main())\n"
+    assert [block.is_program for block in page.blocks] == [False, False, False, True]
+
+
+def test_output_when_compared_then_pids_and_dots_may_be_anything() -> None:
+    assert matches("m0 [0] 13721\n", "m0 [0] 99\n")
+    assert matches("took ... s", "took 0.12 s\n")
+    assert not matches("42", "43")
+    assert not matches("a", "ab")
