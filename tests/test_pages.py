@@ -103,8 +103,9 @@ def test_page_when_it_is_in_docs_then_it_has_a_place_and_a_title() -> None:
 
     placed = [
         path
-        for part in navigation(every)
-        for path in ([part] if isinstance(part, str) else next(iter(part.values())))
+        for section in navigation(every)
+        for paths in section.values()
+        for path in paths
     ]
 
     assert sorted(placed) == sorted(every)

@@ -1,5 +1,5 @@
 """What the site is made with besides MkDocs: ``hooks`` is what mkdocs.yml names.
 
 In reading order: ``pages`` reads a page as its tests and the site do, ``navigation``
-finds out which page stands where.
+finds out which page stands where, ``reference`` writes what is made from the code.
 """

@@ -7,23 +7,36 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from mkdocs.structure.files import File
+
 ROOT = Path(__file__).parents[2]
 # MkDocs loads this file alone. What it needs, and actorlib itself, are this checkout's.
 sys.path.insert(0, str(ROOT))
 
 from docs.building.navigation import listing, navigation  # noqa: E402  # see above
 from docs.building.pages import Page  # noqa: E402  # likewise
+from docs.building.reference import (  # noqa: E402  # likewise
+    made_for,
+    other_names,
+    page_of_others,
+)
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page as BuiltPage
 
+_MADE = re.compile(r"<!-- (options: \w+|commands|metrics|exceptions) -->")
 _OUTSIDE = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Puts every page that there is into the navigation."""
+    """Puts every page that there is into the navigation, and one of other names."""
+    others = other_names(page.text for page in _pages(files).values())
+    if others:
+        files.append(
+            File.generated(config, "reference/other.md", content=page_of_others(others))
+        )
     config["nav"] = navigation(_pages(files))
     return files
 
@@ -31,8 +44,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(
     markdown: str, page: BuiltPage, config: MkDocsConfig, files: Files
 ) -> str:
-    """Takes comments out, lists pages, and points links out of docs/ to their files."""
+    """Puts in what comments ask for, and points links out of docs/ to their files."""
     path = page.file.src_uri
+    markdown = _MADE.sub(lambda asked: made_for(asked[1]), markdown)
     if "<!-- pages -->" in markdown:
         folder = str(PurePosixPath(path).parent)
         markdown = markdown.replace("<!-- pages -->", listing(folder, _pages(files)))

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from docs.building.pages import Page
 
 SECTIONS = {
+    ".": "Start",
     "tutorial": "Tutorial",
     "how-to": "How-to",
     "explanation": "Explanation",
@@ -43,7 +44,7 @@ def in_order(folder: str, pages: Mapping[str, Page]) -> list[str]:
     return sorted(inside, key=place)
 
 
-def navigation(pages: Mapping[str, Page]) -> list[dict[str, list[str]] | str]:
+def navigation(pages: Mapping[str, Page]) -> list[dict[str, list[str]]]:
     """Makes what ``nav`` in mkdocs.yml would say.
 
     Args:
@@ -52,15 +53,14 @@ def navigation(pages: Mapping[str, Page]) -> list[dict[str, list[str]] | str]:
     Raises:
         ValueError: A page lies in a folder that is no section.
     """
-    known = {".", *SECTIONS}
     for path in pages:
-        if str(PurePosixPath(path).parent) not in known:
+        if str(PurePosixPath(path).parent) not in SECTIONS:
             raise ValueError(
                 f"docs/{path} is in no section: {', '.join(SECTIONS)}. Move it, or add "
                 "its folder to SECTIONS in docs/building/navigation.py"
             )
     sections = ({title: in_order(name, pages)} for name, title in SECTIONS.items())
-    return [*in_order(".", pages), *(s for s in sections if all(s.values()))]
+    return [section for section in sections if all(section.values())]
 
 
 def listing(folder: str, pages: Mapping[str, Page]) -> str:

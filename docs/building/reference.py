@@ -1,0 +1,251 @@
+"""Writes the parts of the reference that are made from the code when the site is built.
+
+A page of docs/reference says ``::: actorlib.init`` where mkdocstrings is to show a
+name, and ``<!-- options: ActorOptions -->`` and the like where something made here is.
+A public name that no page has comes onto a page of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import inspect
+import re
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+MODULES = (
+    "actorlib",
+    "actorlib.accelerators",
+    "actorlib.blocking",
+    "actorlib.exceptions",
+    "actorlib.observe",
+)
+"""The modules whose names are public."""
+
+_BESIDE = {"__version__", "exceptions"}
+_SHOWN = re.compile(r"^::: (actorlib[\w.]*)$|\{ #(actorlib[\w.]*) \}", re.MULTILINE)
+_WRONG: tuple[object, ...] = (
+    *(b"?", "?", "", -2, 0, 1.5, 101, True, (), []),
+    *({"": 1}, {"io": 0}, {"io": "?"}, ["?", "?"], [b"?"]),
+)
+"""Values of which an option takes few; the first that it refuses is shown."""
+
+
+def public_names() -> list[str]:
+    """Lists every public name with its module, each thing once, where it was first."""
+    seen: set[int] = set()
+    found: list[str] = []
+    for module in MODULES:
+        loaded = importlib.import_module(module)
+        for name in loaded.__all__:
+            thing: object = getattr(loaded, name)
+            if name in _BESIDE or id(thing) in seen:
+                continue
+            seen.add(id(thing))
+            found.append(f"{module}.{name}")
+    return found
+
+
+def shown_names(texts: Iterable[str]) -> list[str]:
+    """Lists the names that pages show, as often as they do."""
+    return [m[1] or m[2] for text in texts for m in _SHOWN.finditer(text)]
+
+
+def other_names(texts: Iterable[str]) -> list[str]:
+    """Lists the public names that no page shows."""
+    shown = set(shown_names(texts))
+    return [name for name in public_names() if name not in shown]
+
+
+def page_of_others(names: Iterable[str]) -> str:
+    """Writes the page of the names that no other page shows."""
+    shown = "\n".join(f"::: {name}" for name in names)
+    return (
+        f"# Other names\n\nThese names are public, too. Each is imported from the "
+        f"module that stands before it.\n\n{shown}\n"
+    )
+
+
+# Options.
+
+
+def attributes(made: type) -> dict[str, str]:
+    """Reads what the docstring of a class says of each attribute."""
+    doc = inspect.getdoc(made) or ""
+    _, _, section = doc.partition("Attributes:\n")
+    found = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in found}
+
+
+def refusals(made: Callable[..., object], name: str) -> list[str]:
+    """Asks an option what it says to wrong values: an error of each kind, if any.
+
+    Args:
+        made: The class of the options.
+        name: The option.
+    """
+    found: dict[str, str] = {}
+    for value in _WRONG:
+        try:
+            made(**{name: value})
+        except (TypeError, ValueError) as error:
+            kind = type(error).__name__
+            found.setdefault(kind, f"{kind}: {error}")
+    return [found[kind] for kind in sorted(found)]
+
+
+def options(made: type[Any]) -> str:
+    """Writes down every option of a class: type, default, meaning, errors.
+
+    Args:
+        made: The dataclass that has them as its fields.
+    """
+    said = attributes(made)
+    return "\n".join(
+        _option(made, field, said[field.name])
+        for field in dataclasses.fields(made)
+        if field.init
+    )
+
+
+def _option(made: type, field: dataclasses.Field[Any], said: str) -> str:
+    prefix = made.__name__.removesuffix("Options").lower()
+    errors = "\n".join(refusals(made, field.name))
+    shown = f"\n```text\n{errors}\n```\n" if errors else ""
+    return (
+        f"### {field.name} {{ #{prefix}-{field.name} }}\n\n`{_type(field.type)}`\n\n"
+        f"{said.replace('``', '`')}\n{shown}"
+    )
+
+
+def _type(annotation: object) -> str:
+    """Writes a type down as in a signature."""
+    text = (
+        annotation
+        if isinstance(annotation, str)
+        else inspect.formatannotation(annotation)
+    )
+    text = re.sub(r"^Optional\[(.*)\]$", r"\1 | None", text.replace("typing.", ""))
+    return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)
+
+
+# Commands.
+
+
+def commands() -> str:
+    """Writes down every command with its words, as ``--help`` does."""
+    from actorlib.__main__ import _parser  # noqa: PLC0415  # for this page alone
+
+    return "\n".join(_command(name, sub) for name, sub in _commands(_parser()))
+
+
+def _commands(
+    parser: argparse.ArgumentParser,
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:  # noqa: SLF001  # argparse says it nowhere else
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  # likewise
+            yield from action.choices.items()
+
+
+def _command(name: str, parser: argparse.ArgumentParser) -> str:
+    rows = [
+        f"| `{_words(action)}` | {(action.help or '').replace('|', chr(92) + '|')} |"
+        for action in parser._actions  # noqa: SLF001  # likewise
+        if not isinstance(action, argparse._HelpAction)  # noqa: SLF001  # likewise
+    ]
+    table = "\n".join(["| argument | meaning |", "|---|---|", *rows]) if rows else ""
+    example = re.sub(r"^examples?: ", "", parser.epilog or "")
+    if example and not example.startswith("actorlib"):
+        example = ""
+    shown = "\n".join(part.strip() for part in example.split(";"))
+    code = f"\n\n```sh\n{shown}\n```" if shown else ""
+    about = parser.description or ""
+    return f"## actorlib {name}\n\n{about}{code}\n\n{table}\n"
+
+
+def _words(action: argparse.Action) -> str:
+    value = ""
+    if action.nargs != 0:
+        choices = " or ".join(map(str, action.choices or ()))
+        value = str(choices or action.metavar or action.dest.upper())
+    if not action.option_strings:
+        return f"[{value}]" if action.nargs == "?" else value
+    flags = ", ".join(action.option_strings)
+    return f"{flags} {value}".strip()
+
+
+# Metrics.
+
+
+def metrics() -> str:
+    """Writes down every metric: what it is called at a scrape, its labels, its help."""
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415  # likewise
+
+    from actorlib.observe import prometheus  # noqa: PLC0415  # likewise
+
+    collector: Any = prometheus(registry=CollectorRegistry())
+    rows = [
+        f"| `{family.name}{'_total' if family.type == 'counter' else ''}` "
+        f"| {family.type} | {_labels(family)} | {family.documentation} |"
+        for family in sorted(collector.describe(), key=lambda family: family.name)
+    ]
+    return "\n".join(
+        ["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows]
+    )
+
+
+def _labels(family: Any) -> str:
+    return ", ".join(f"`{label}`" for label in family._labelnames) or "none"  # noqa: SLF001  # said nowhere else
+
+
+# Exceptions.
+
+
+def exceptions() -> str:
+    """Draws which error derives from which, as a list in lists with links."""
+    module = importlib.import_module("actorlib.exceptions")
+    errors = [
+        made
+        for made in map(module.__dict__.__getitem__, module.__all__)
+        if isinstance(made, type) and issubclass(made, BaseException)
+    ]
+    children: dict[type, list[type]] = {}
+    for made in errors:
+        parent = next((b for b in made.__mro__[1:] if b in errors), Exception)
+        children.setdefault(parent, []).append(made)
+    return _tree(Exception, children)
+
+
+def _tree(parent: type, children: Mapping[type, list[type]]) -> str:
+    lines: list[str] = []
+    for made in children.get(parent, ()):
+        beside = [b for b in made.__bases__ if not b.__module__.startswith("actorlib")]
+        names = [_name(base) for base in beside if base is not Exception]
+        also = "".join(f", also a `{name}`" for name in names)
+        lines.append(f"* [{made.__name__}][actorlib.exceptions.{made.__name__}]{also}")
+        below = _tree(made, children)
+        if below:
+            lines.append(indent(below, "    "))
+    return "\n".join(lines)
+
+
+def _name(made: type) -> str:
+    module = made.__module__.removeprefix("_")
+    return made.__name__ if module == "builtins" else f"{module}.{made.__name__}"
+
+
+def made_for(marker: str) -> str:
+    """Writes what a comment of a page asks for.
+
+    Args:
+        marker: ``options: ActorOptions``, ``commands``, ``metrics`` or ``exceptions``.
+    """
+    word, _, name = marker.partition(": ")
+    if word == "options":
+        return options(getattr(importlib.import_module("actorlib"), name))
+    return {"commands": commands, "metrics": metrics, "exceptions": exceptions}[word]()
