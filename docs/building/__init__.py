@@ -2,4 +2,6 @@
 
 In reading order: ``pages`` reads a page as its tests and the site do, ``navigation``
 finds out which page stands where, ``reference`` writes what is made from the code.
+``sequence``, ``devices`` and ``states`` draw pictures from text, on the canvas of
+``svg``.
 """

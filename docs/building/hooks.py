@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 # MkDocs loads this file alone. What it needs, and actorlib itself, are this checkout's.
 sys.path.insert(0, str(ROOT))
 
-from docs.building.navigation import listing, navigation  # noqa: E402  # see above
+from docs.building import devices, sequence, states  # noqa: E402  # see above
+from docs.building.navigation import listing, navigation  # noqa: E402  # likewise
 from docs.building.pages import Page  # noqa: E402  # likewise
 from docs.building.reference import (  # noqa: E402  # likewise
     made_for,
@@ -27,7 +29,29 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page as BuiltPage
 
 _MADE = re.compile(r"<!-- (options: \w+|commands|metrics|exceptions) -->")
-_OUTSIDE = re.compile(r"(\]\()((?:\.\./)+[^)#\s]+)")
+_OUTSIDE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)#\s]+)\)")
+
+
+_PICTURES = {"devices": devices, "sequence": sequence, "states": states}
+"""Who draws a block of each of these languages."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Has blocks of some languages drawn, and finds out where the repository is."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        urls: dict[str, str] = tomllib.load(file)["project"].get("urls", {})
+    # Not as repo_url: the theme would ask GitHub about it whenever a page is read.
+    config.extra["repository"] = urls.get("Repository") or urls.get("Source") or ""
+    config.mdx_configs["pymdownx.superfences"] = {
+        "custom_fences": [
+            {"name": name, "class": "picture", "format": _drawn} for name in _PICTURES
+        ]
+    }
+    return config
+
+
+def _drawn(source: str, language: str, *_: object, **__: object) -> str:
+    return _PICTURES[language].draw(source)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -63,11 +87,14 @@ def _pages(files: Files) -> dict[str, Page]:
 
 
 def _published(link: re.Match[str], path: str, config: MkDocsConfig) -> str:
-    """The link of a page, to the repository if it leads out of docs/."""
+    """A link of a page: to the repository if it leads out of docs/, or none."""
     docs = ROOT / "docs"
     target = (docs / path).parent.joinpath(link[2]).resolve()
-    if target.is_relative_to(docs) or not target.exists() or not config.repo_url:
+    if target.is_relative_to(docs) or not target.exists():
         return link[0]
+    repository = str(config.extra["repository"]).rstrip("/")
+    if not repository:  # it is nowhere to be read
+        return link[1]
     kind = "tree" if target.is_dir() else "blob"
     where = target.relative_to(ROOT).as_posix()
-    return f"{link[1]}{config.repo_url.rstrip('/')}/{kind}/main/{where}"
+    return f"[{link[1]}]({repository}/{kind}/main/{where})"
