@@ -40,6 +40,7 @@ from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+    from contextlib import AbstractContextManager
     from os import PathLike
     from types import TracebackType
 
@@ -129,14 +130,24 @@ async def started(
         from actorlib._owner.machine import LocalNode
 
         is_open = has_door(options)
-        machine = await LocalNode.open(
-            options, processes, _load_with_door if is_open else _load_local
-        )
+        with _shown_preload(options):
+            machine = await LocalNode.open(
+                options, processes, _load_with_door if is_open else _load_local
+            )
         local = _load_local()(machine, options)
         if is_open and (close := _load_with_door()(local)) is not None:
             local.at_end(close)
         return local
     return _load_local()(machine, options)
+
+
+def _shown_preload(options: RuntimeOptions) -> AbstractContextManager[None]:
+    """Shows that modules are imported, if that takes long and somebody sees it."""
+    if not options.preload:
+        return contextlib.nullcontext()
+    from actorlib._api.progress import shown_while
+
+    return shown_while(f"importing {', '.join(options.preload)} for workers")
 
 
 def check_page(engine: str) -> None:

@@ -446,6 +446,15 @@ async def test_timeout_when_the_function_runs_then_it_is_cancelled() -> None:
     await idle()
 
 
+async def test_map_when_in_chunks_then_in_order_and_each_chunk_has_its_time() -> None:
+    assert [v async for v in add.map(range(5), chunksize=2)] == [0, 1, 2, 3, 4]
+    late = until_canceled.options(timeout=SOON).map([None] * 2, chunksize=2)
+    with pytest.raises(DeadlineExceededError):
+        await anext(late)
+    await idle()
+    assert [v async for v in add.map([1, 2], [3, 4], chunksize=2)] == [4, 6]
+
+
 async def test_timeout_when_the_call_waits_in_line_then_it_never_runs(
     stop: Stop, tmp_path: Path
 ) -> None:

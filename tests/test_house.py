@@ -57,6 +57,7 @@ IMPORT_ACTORLIB = {"blocking", "_cli", "__main__"}
 """The rooms that may import ``actorlib`` itself, as users do."""
 
 PURE = [
+    "_api.progress_text",
     "_cli.diagnosis",
     "_cli.actor_columns",
     "_cli.completion_scripts",

@@ -5,10 +5,12 @@ import contextlib
 import itertools
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Caller, Echo, Gate, end_of
+from helpers.terminal import Terminal
 from helpers.turns import in_time, next_turn
 
 import actorlib
@@ -513,23 +515,24 @@ async def test_pool_when_used_in_an_async_method_then_awaited() -> None:
     assert found == (3, [], [0, 1, 2])
 
 
-async def test_map_when_progress_is_asked_for_then_a_bar_on_the_standard_error(
-    capsys: pytest.CaptureFixture[str],
+async def test_progress_when_it_is_asked_for_then_a_line_on_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pool = echoes(1)
-    async for _ in pool.map(echo, range(3)):
-        pass
-    assert capsys.readouterr() == ("", "")
-    async for _ in pool.map(echo, range(3), progress="Echoes"):
-        pass
-    async for _ in pool.map_unordered(echo, iter(range(2)), progress=True):
-        pass
-
-    out, shown = capsys.readouterr()
-    assert out == ""
-    assert "Echoes" in shown
-    assert "3/3" in shown
-    assert "2/?" in shown
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    two = Two(1)
+    for label in (False, "Echoes"):
+        results = two.pool.map_unordered(wait_at, ["a", "b"], progress=label)
+        first = asyncio.ensure_future(anext(results))
+        await two.open("a")
+        assert await first == "a"
+        await asyncio.sleep(1)  # the loop jumps over it
+        second = asyncio.ensure_future(anext(results))
+        await two.open("b")
+        assert await second == "b"
+        assert [value async for value in results] == []
+        assert ("Echoes 2/2" in terminal.getvalue()) is bool(label)
+    assert terminal.getvalue().endswith("\r")
 
 
 @pytest.mark.parametrize("actors", [3, ["one"], [None]])

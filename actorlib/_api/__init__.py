@@ -22,6 +22,9 @@ In reading order:
 * ``actor_pool``: ``ActorPool``: shares out values among actors.
 * ``replicas``: ``Replicas``: alike actors behind one handle.
 * ``pipeline``: begins calls as there is room for them: ``map_unordered``.
-* ``progress_bar``: a bar on the standard error.
+* ``function_map``: calls a function for each item: ``function.map(items)``.
+* ``progress``: shows how many results there are, where somebody sees it.
+* ``progress_text``: says in one line how far something is.
+* ``progress_line``: that line, below what the program prints on its terminal.
 * ``tracing``: a trace: what a runtime does meanwhile, drawn.
 """

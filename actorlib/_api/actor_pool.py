@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._api.actor_handle import ActorHandle, pin_of
-from actorlib._api.pipeline import Pipeline, PipelineTask, ValueSource
+from actorlib._api.pipeline import (
+    Pipeline,
+    PipelineTask,
+    ValueSource,
+    pipeline_progress,
+)
 from actorlib._api.waiting import Steps, Waiting, WaitRequest, Wakeup
 from actorlib._core.object_ref import watch
 from actorlib._core.public import public
@@ -29,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable
 
     from actorlib._api.as_completed import Results
-    from actorlib._api.progress_bar import ProgressBar
     from actorlib._core.object_ref import ObjectRef
 
 
@@ -406,8 +410,10 @@ class ActorPool(Generic[A]):
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
-            progress: Shows a bar on the standard error, by ``rich``; a text is its
-                label. Default: False.
+            progress: Shows in one line of the standard error how many have come, how
+                fast, and how long the rest will take; a text is its label. It is wiped
+                at the end, and nothing is shown where that is no terminal. Default:
+                False.
 
         Returns:
             An iterator for ``async for``, or, in plain methods of actors, for ``for``.
@@ -514,9 +520,9 @@ class ActorPool(Generic[A]):
         is_ordered: bool,
     ) -> Results[Any]:
         _check_function(where, fn)
-        bar = _bar(progress, values)
+        shown = None if progress is False else pipeline_progress(progress, (values,))
         source = ValueSource(where, values)
-        return Pipeline(source, self._state.start_run(fn, is_ordered), bar)
+        return Pipeline(source, self._state.start_run(fn, is_ordered), shown)
 
 
 def _check_function(where: str, fn: object) -> None:
@@ -525,17 +531,3 @@ def _check_function(where: str, fn: object) -> None:
             f"{where} takes a function of an actor and a value, for example 'lambda "
             f"actor, value: actor.method.remote(value)', not {fn!r}"
         )
-
-
-def _bar(progress: object, values: object) -> ProgressBar | None:
-    if not isinstance(progress, bool | str):
-        raise TypeError(
-            f"progress takes True, False or the bar's label, not {progress!r} "
-            f"({type(progress).__name__})"
-        )
-    if progress is False:
-        return None
-    from actorlib._api.progress_bar import ProgressBar  # noqa: PLC0415  # it loads rich
-
-    label = progress if isinstance(progress, str) else ""
-    return ProgressBar(label, len(values) if isinstance(values, Sized) else None)

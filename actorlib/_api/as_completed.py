@@ -25,6 +25,7 @@ from actorlib._core.validation import check_bool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from actorlib._api.progress import Progress
     from actorlib._core.stream_reader import ObjectRefGenerator
 
 T = TypeVar("T")
@@ -50,6 +51,8 @@ class Results(ABC, Generic[T]):
         2
     """
 
+    _progress: Progress | None = None
+
     def __aiter__(self) -> Results[T]:
         """Itself."""
         return self
@@ -60,7 +63,7 @@ class Results(ABC, Generic[T]):
         Raises:
             Exception: What the call raised.
         """
-        value = await run_async(self._steps())
+        value = await run_async(self._followed())
         if value is END:
             raise StopAsyncIteration
         return value
@@ -76,13 +79,19 @@ class Results(ABC, Generic[T]):
             RuntimeError: This thread runs an event loop.
             Exception: What the call raised.
         """
-        value = run_blocking(self._steps())
+        value = run_blocking(self._followed())
         if value is END:
             raise StopIteration
         return value
 
     async def aclose(self) -> None:
         """Gives up what is left, for ``contextlib.aclosing``."""
+
+    def _followed(self) -> Steps[T]:
+        steps = self._steps()
+        if self._progress is None:
+            return steps
+        return self._progress.followed(steps, END)
 
     @abstractmethod
     def _steps(self) -> Steps[T]:
@@ -94,6 +103,7 @@ def as_completed(
     refs: Sequence[ObjectRef[T] | ObjectRefGenerator[T]],
     *,
     yield_obj_refs: bool = False,
+    progress: bool | str = False,
 ) -> Results[T]:
     """The values of refs in the order in which they come.
 
@@ -106,9 +116,13 @@ def as_completed(
         refs: Refs and generators, each of them once.
         yield_obj_refs: Gives the refs, all done, instead of their values. Default:
             False.
+        progress: Shows in one line of the standard error how many have come, how fast,
+            and how long the rest will take; a text is its label. It is wiped at the
+            end, and nothing is shown where that is no terminal. Default: False.
 
     Raises:
-        TypeError: It was given something else than a list of them.
+        TypeError: It was given something else than a list of them, or an argument is of
+            the wrong type.
         ValueError: One is there twice.
 
     Example:
@@ -121,7 +135,10 @@ def as_completed(
     """
     check_bool("yield_obj_refs", yield_obj_refs)
     given = ref_list("as_completed()", refs)
-    return _Completed(given, gives_refs=yield_obj_refs)
+    results: _Completed[T] = _Completed(given, gives_refs=yield_obj_refs)
+    if progress is not False:
+        results.show_progress(progress)
+    return results
 
 
 class _Completed(Results[T]):
@@ -141,6 +158,13 @@ class _Completed(Results[T]):
         self._gives_refs = gives_refs
         for awaited in given:
             self._expect(awaited)
+
+    def show_progress(self, asked: bool | str) -> None:  # noqa: FBT001  # as it is given
+        """Shows how many there are, of as many as can be known."""
+        from actorlib._api.progress import progress_of  # noqa: PLC0415  # few ask
+
+        total = None if self._streams else len(self._left)
+        self._progress = progress_of(asked, total)
 
     async def __anext__(self) -> T:
         """The next result; see Results."""

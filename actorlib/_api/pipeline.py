@@ -21,10 +21,10 @@ from actorlib._core.public import public
 from actorlib._core.validation import check_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from actorlib._api.actor_handle import ActorMethod
-    from actorlib._api.progress_bar import ProgressBar
+    from actorlib._api.progress import Progress
 
 
 _NOT_YET: Any = object()
@@ -117,7 +117,8 @@ async def _next_of(values: AsyncIterator[Any]) -> Any:
 T = TypeVar("T")
 V = TypeVar("V")
 
-_MAX_IN_FLIGHT = 100
+MAX_IN_FLIGHT = 100
+"""How many calls are under way by default, or have results that nobody has taken."""
 
 
 class PipelineTask:
@@ -223,14 +224,14 @@ class Pipeline(Results[T]):
     Args:
         values: The values.
         workers: Make the calls.
-        progress: The progress bar, or None.
+        progress: Shows how many there are; None shows nothing.
     """
 
     def __init__(
         self,
         values: ValueSource,
         workers: PipelineWorkers,
-        progress: ProgressBar | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._values = values
         self._workers = workers
@@ -244,12 +245,24 @@ class Pipeline(Results[T]):
         Raises:
             TypeError: The values come from an asynchronous iterable.
         """
+        self.refuse_async()
+        return super().__next__()
+
+    def refuse_async(self) -> None:
+        """Makes sure that its values can be taken without an event loop.
+
+        Raises:
+            TypeError: They come from an asynchronous iterable.
+        """
         if self._values.is_async:
             raise TypeError(
                 "the values come from an asynchronous iterable, which needs an event "
                 "loop: write 'async for' in place of 'for', in an async def"
             )
-        return super().__next__()
+
+    def steps(self) -> Steps[T]:
+        """The wait for one result, or ``END``, for who makes other results of them."""
+        return self._steps()
 
     async def aclose(self) -> None:
         """Takes no more values."""
@@ -269,8 +282,6 @@ class Pipeline(Results[T]):
             has_room = self._fill()
             task = workers.take()
             if task is not None:
-                if self._progress is not None:
-                    self._progress.advance()
                 return cast("T", task.result())
             pending = workers.pending()
             also = values.coming if has_room else None
@@ -297,7 +308,7 @@ class Pipeline(Results[T]):
 
     def _close(self) -> asyncio.Task[Any] | None:
         if self._progress is not None:
-            self._progress.close()
+            self._progress.hide()
         return self._values.close()
 
 
@@ -306,7 +317,8 @@ def map_unordered(
     fn: ActorMethod[..., T] | Callable[[V], ObjectRef[T]],
     items: Iterable[V] | AsyncIterable[V],
     *,
-    backpressure_size: int = _MAX_IN_FLIGHT,
+    backpressure_size: int = MAX_IN_FLIGHT,
+    progress: bool | str = False,
 ) -> Results[T]:
     """Makes a call for each item and gives the results in the order in which they come.
 
@@ -319,6 +331,7 @@ def map_unordered(
         items: An iterable, or an asynchronous one.
         backpressure_size: How many results are under way, or wait to be taken, at the
             most. Default: 100.
+        progress: Shows how many have come, as for ``as_completed``. Default: False.
 
     Raises:
         TypeError: An argument is of the wrong type.
@@ -342,9 +355,19 @@ def map_unordered(
             f"function, or a function that returns the ref of a call, not {fn!r} "
             f"({type(fn).__name__})"
         )
-    return Pipeline(
-        ValueSource("map_unordered()", items), _CallWorkers(call, backpressure_size)
-    )
+    shown = None if progress is False else pipeline_progress(progress, (items,))
+    values = ValueSource("map_unordered()", items)
+    return Pipeline(values, _CallWorkers(call, backpressure_size), shown)
+
+
+def pipeline_progress(
+    asked: bool | str,  # noqa: FBT001  # as it is given
+    iterables: Sequence[object],
+) -> Progress | None:
+    """The progress of a pipeline over iterables; see ``progress_of``."""
+    from actorlib._api.progress import progress_of, total_of  # noqa: PLC0415  # few ask
+
+    return progress_of(asked, total_of(iterables))
 
 
 class _CallWorkers:

@@ -13,6 +13,7 @@ from typing import (
     TypeVar,
     Unpack,
     cast,
+    overload,
 )
 
 from actorlib._api.bindings import CurrentSource, found_by_name
@@ -26,8 +27,10 @@ from actorlib._core.runtime_env import resolved_env
 from actorlib._core.stream_reader import ObjectRefGenerator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 
+    from actorlib._api.as_completed import Results
+    from actorlib._api.function_map import Binary, Ternary, Unary
     from actorlib._core.engine import Engine
     from actorlib._core.function_options import CallingKeywords, FunctionOptions
     from actorlib._core.group_spec import GroupId
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 
 @public("actorlib")
@@ -71,6 +77,7 @@ class RemoteFunction(Generic[P, R]):
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
         self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
+        self._chunked: tuple[FunctionSpec, int, FunctionSpec] | None = None
         options.calling.check(self._method.name, is_stream=self._method.is_stream)
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[RemoteFunction[P, R]]
@@ -109,6 +116,129 @@ class RemoteFunction(Generic[P, R]):
         if spec is None or spec.may_change or engine.context.group is not None:
             spec = self._settled(engine.context)
         return engine.call(spec, args, kwargs)
+
+    @overload
+    def map(
+        self: Unary[A, R],
+        first: Iterable[A] | AsyncIterable[A],
+        /,
+        *,
+        chunksize: int = 1,
+        backpressure_size: int = 100,
+        progress: bool | str = False,
+    ) -> Results[R]: ...
+    @overload
+    def map(
+        self: Binary[A, B, R],
+        first: Iterable[A],
+        second: Iterable[B],
+        /,
+        *,
+        chunksize: int = 1,
+        backpressure_size: int = 100,
+        progress: bool | str = False,
+    ) -> Results[R]: ...
+    @overload
+    def map(
+        self: Ternary[A, B, C, R],
+        first: Iterable[A],
+        second: Iterable[B],
+        third: Iterable[C],
+        /,
+        *,
+        chunksize: int = 1,
+        backpressure_size: int = 100,
+        progress: bool | str = False,
+    ) -> Results[R]: ...
+    @overload
+    def map(
+        self,
+        first: Iterable[Any],
+        second: Iterable[Any],
+        third: Iterable[Any],
+        fourth: Iterable[Any],
+        /,
+        *others: Iterable[Any],
+        chunksize: int = 1,
+        backpressure_size: int = 100,
+        progress: bool | str = False,
+    ) -> Results[R]: ...
+    def map(
+        self,
+        /,
+        *iterables: object,
+        chunksize: int = 1,
+        backpressure_size: int = 100,
+        progress: bool | str = False,
+    ) -> Results[Any]:
+        """Calls the function for each item; the results come in the order of items.
+
+        ``async for result in function.map(items)``, or a plain ``for`` in plain methods
+        of actors. Each result is given as soon as it and those before it are there.
+        What a call raised is raised where its result would be; iterating on gives those
+        behind it. The first calls are made at once, the others as results are taken, so
+        items may be endless.
+
+        Args:
+            *iterables: The arguments of the calls, one iterable for each argument, as
+                for ``map()``. A single one may be asynchronous: it is taken from the
+                first result on that is awaited.
+            chunksize: How many items one call is for, 1 or more. Larger ones suit
+                functions that are short. What is one call is sent, retried, cancelled
+                and timed together, and if one item of it raises, the others have no
+                result. Default: 1.
+            backpressure_size: How many calls are under way, or have results that wait
+                to be taken, at the most. Default: 100.
+            progress: Shows in one line of the standard error how many have come, how
+                fast, and how long the rest will take; a text is its label. It is wiped
+                at the end, and nothing is shown where that is no terminal. Default:
+                False.
+
+        Returns:
+            An iterator for ``async for``, or, in plain methods of actors, for ``for``.
+
+        Raises:
+            TypeError: The function does not take so many arguments, is a generator, or
+                an argument is of the wrong type.
+            ValueError: A number is below 1.
+            RuntimeError: No runtime is running in this process.
+
+        Example:
+            >>> @actorlib.remote
+            ... def double(x):
+            ...     return 2 * x
+            >>> [value async for value in double.map(range(4), chunksize=2)]
+            [0, 2, 4, 6]
+        """
+        from actorlib._api.function_map import map_calls  # noqa: PLC0415  # few map
+
+        width = len(iterables)
+        if not width:
+            raise TypeError("map() takes an iterable for each argument, and got none")
+        self._method.check_batch(self._method.name, width, self._options.calling.parts)
+        self._engine()
+        call: Callable[[tuple[object, ...]], ObjectRef[Any]]
+        if chunksize == 1:
+            remote = cast("Callable[..., ObjectRef[R]]", self.remote)
+            call = lambda args: remote(*args)  # noqa: E731  # one of two
+        else:
+            call = functools.partial(self._call_chunk, width)
+        return map_calls(
+            call,
+            iterables,
+            chunksize=chunksize,
+            backpressure_size=backpressure_size,
+            progress=progress,
+        )
+
+    def _call_chunk(self, width: int, args: tuple[object, ...]) -> ObjectRef[list[R]]:
+        engine = self._engine()
+        spec = self._settled(engine.context)
+        known = self._chunked
+        if known is None or known[:2] != (spec, width):
+            chunked = spec.with_header("batch", (width, None))
+            known = self._chunked = spec, width, chunked
+        return engine.call(known[2], args, {})
 
     def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
         """The same function with some options replaced: for one call, or for several.

@@ -5,7 +5,7 @@ keywords, a dataclass for whoever reads them. A test keeps the two equal.
 """
 
 from collections.abc import Mapping, Sequence  # types that are asked for
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from typing import ClassVar, Literal, TypedDict, cast
 
 from actorlib._core.actor_options import ActorOptions
@@ -311,6 +311,12 @@ class FunctionSpec:
         if self.is_stream:  # the worker has to know how far each may be ahead
             headers |= self.options.calling.of_stream
         object.__setattr__(self, "headers", headers or None)
+
+    def with_header(self, name: str, value: object) -> "FunctionSpec":
+        """The same, with one header more in each call."""
+        other = replace(self)
+        object.__setattr__(other, "headers", {**(self.headers or {}), name: value})
+        return other
 
 
 OF_ACTORS: Mapping[str, str] = {

@@ -101,6 +101,29 @@ class Method(NamedTuple):
     def __reduce__(self) -> tuple[object, ...]:
         return Method, tuple(self)[:-1]
 
+    def check_batch(self, where: str, width: int, parts: int) -> None:
+        """Refuses a ``map()`` that could not be.
+
+        Args:
+            where: What it is called in messages.
+            width: How many arguments each call has.
+            parts: How many refs a call gives.
+
+        Raises:
+            TypeError: It gives items, or not one ref, or the arguments do not fit.
+        """
+        if self.is_stream:
+            raise TypeError(
+                f"map() gives one result for each call, and {where} is a generator: "
+                "call remote() for each item"
+            )
+        if parts != 1:
+            raise TypeError(
+                f"map() gives one result for each call, and {where} was told "
+                f"num_returns={parts}: call remote() for each item"
+            )
+        self.check(width, {})
+
     def check(self, nargs: int, kwargs: Mapping[str, object]) -> None:
         """Refuses arguments that could not be bound, in Python's own words.
 
@@ -243,17 +266,7 @@ class Interface(NamedTuple):
             TypeError: It cannot.
         """
         where = f"{self.class_name}.{method.name}"
-        if method.is_stream:
-            raise TypeError(
-                f"map() sends many calls in one, and {where} is a generator: call "
-                "remote() for each item"
-            )
-        if method.options.parts != 1:
-            raise TypeError(
-                f"map() gives one result for each call, and {where} was told "
-                f"num_returns={method.options.parts}: call remote() for each item"
-            )
-        method.check(width, {})
+        method.check_batch(where, width, method.options.parts)
 
     def retried(self) -> dict[str, object]:
         """The ``retry_exceptions`` of the methods that have them, by name."""

@@ -46,6 +46,7 @@ from actorlib._ray.refs import (
 )
 from actorlib._ray.streams import RayStreamReader
 from actorlib._wire.arguments import without_refs
+from actorlib._wire.batches import call_each
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.errors import blame_argument
 from actorlib.exceptions import (
@@ -414,6 +415,8 @@ def run_function(
     begin(runtime)
     call, args, kwargs = read_call(sent, values)
     with _entered(source, call) as function:
+        if call.batch is not None:
+            return answer_to(call, call_each(function, call.batch, args))
         return answer_to(call, function(*args, **kwargs))
 
 

@@ -18,14 +18,15 @@ _CHECK_INTERVAL = 0.001
 
 def call_each(
     method: Callable[..., object],
-    batch: Sequence[int],
+    batch: tuple[int, int | None],
     args: Sequence[Any],
 ) -> list[object]:
     """Calls a plain method once for each item, one after the other.
 
     Args:
         method: The method.
-        batch: How many arguments each call has, and the number of the first call.
+        batch: How many arguments each call has, and the number of the first call,
+            which is None where a chunk was sent without.
         args: The arguments of all.
 
     Raises:
@@ -44,14 +45,14 @@ def call_each(
                 raise_if_cancelled()
                 next_check = now() + _CHECK_INTERVAL
     except Exception as error:
-        error.add_note(f"in call {first + len(results)} of a batch, counted from 0")
+        error.add_note(_place(first, len(results)))
         raise
     return results
 
 
 async def await_each(
     method: Callable[..., Coroutine[Any, Any, object]],
-    batch: Sequence[int],
+    batch: tuple[int, int | None],
     args: Sequence[Any],
     slots: tuple[Callable[[], bool], Callable[[], None]],
 ) -> list[object]:
@@ -61,7 +62,8 @@ async def await_each(
 
     Args:
         method: The method.
-        batch: How many arguments each call has, and the number of the first call.
+        batch: How many arguments each call has, and the number of the first call,
+            which is None where a chunk was sent without.
         args: The arguments of all.
         slots: Takes one more slot, if there is one that nobody waits for; gives it to
             whoever waits by then.
@@ -77,7 +79,7 @@ async def await_each(
         try:
             results[index] = await method(*values)
         except Exception as error:
-            error.add_note(f"in call {first + index} of a batch, counted from 0")
+            error.add_note(_place(first, index))
             raise
 
     last = len(results) - 1
@@ -95,6 +97,12 @@ async def await_each(
     if failed is not None:  # raised here, its cause and its context stay what they are
         raise failed
     return results
+
+
+def _place(first: int | None, index: int) -> str:
+    if first is None:
+        return f"in call {index} of its chunk, counted from 0"
+    return f"in call {first + index} of a batch, counted from 0"
 
 
 def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:

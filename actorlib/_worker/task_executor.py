@@ -426,13 +426,13 @@ class TaskExecutor:
         client.attach(self, inbox)
         self._generators = TaskGenerators(self, client, pipe, inbox)
         self._interrupts: InterruptSignal | NoInterrupts = NoInterrupts()
+        self._outermost = {
+            self._run_one.__code__,
+            InterruptibleGenerator.__next__.__code__,
+        }
         if not is_inline:
-            outermost = (
-                self._run_one.__code__,
-                InterruptibleGenerator.__next__.__code__,
-            )
             self._interrupts = InterruptSignal(
-                lambda: bool(self.current), self._read_now, outermost
+                lambda: bool(self.current), self._read_now, self._outermost
             )
 
     def run(self) -> None:
@@ -499,6 +499,8 @@ class TaskExecutor:
                 if headers:
                     label = name.partition(":")[2]
                     client = self._client
+                    if "batch" in headers[0]:
+                        function = self._of_chunk(function, headers[0]["batch"])
                     function, run = bind_context(client, headers[0], function, label)
                 running_cell[0] = call
                 self.current = call
@@ -527,6 +529,15 @@ class TaskExecutor:
         self._gathered_count += 1
         if not self._timing.ran(name, took):
             self._inbox.read_available()
+
+    def _of_chunk(
+        self, function: Callable[..., Any], batch: tuple[int, int | None]
+    ) -> Callable[..., list[object]]:
+        """Gives what calls a function for each item of a chunk."""
+        from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+
+        self._outermost.add(call_each.__code__)
+        return lambda *args: call_each(function, batch, args)
 
     def interrupted(self, call: int, name: str, error: BaseException) -> Frame:
         """Gives the answer of a call whose function raised or was interrupted."""

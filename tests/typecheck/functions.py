@@ -9,10 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_type
 
 import actorlib
-from actorlib import ActorHandle, ObjectRef, ObjectRefGenerator, RemoteFunction
+from actorlib import (
+    ActorHandle,
+    ObjectRef,
+    ObjectRefGenerator,
+    RemoteFunction,
+    Results,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
 
 @actorlib.remote
@@ -45,6 +51,20 @@ def anything(text: str) -> Any:
     return text
 
 
+@actorlib.remote
+def labelled(text: str, *numbers: int) -> dict[str, int]:
+    return dict.fromkeys(text, sum(numbers))
+
+
+@actorlib.remote
+def four(first: str, second: int, third: bytes, fourth: float) -> bool:
+    return bool(first and second and third and fourth)
+
+
+async def texts() -> AsyncIterator[str]:
+    yield "a"
+
+
 class Plain:
     def __init__(self, size: int) -> None:
         self.size = size
@@ -67,6 +87,15 @@ async def use() -> None:
     assert_type([await ref async for ref in lines.remote("a")], list[str])
     assert_type(letters.options(backpressure=2).remote("a"), ObjectRefGenerator[str])
     assert_type(await anything.remote("a"), Any)
+    assert_type(add.map([1, 2]), Results[int])
+    assert_type(add.map([1], (2,), chunksize=8, progress="sums"), Results[int])
+    assert_type([value async for value in half.map(["a"])], list[list[str]])
+    late = half.options(num_cpus=2).map(texts(), progress=True)
+    assert_type(late, Results[list[str]])
+    assert_type(labelled.map("ab", [1], [2]), Results[dict[str, int]])
+    assert_type(four.map("a", [1], [b""], [0.5]), Results[bool])
+    unknown: RemoteFunction[..., int] = add
+    assert_type(unknown.map([1], "b"), Results[int])
     assert_type(Bare.remote(1), ActorHandle[Plain])
     assert_type(Common.remote(1), ActorHandle[Plain])
     assert_type(Actors.options(num_cpus=1).remote(1), ActorHandle[Plain])
@@ -84,6 +113,15 @@ async def reject() -> None:
     Bare.remote("1")  # rejected
     Common.remote("1")  # rejected
     Actors.remote("1")  # rejected
+    add.map(["1"])  # rejected
+    add.map([1], ["2"])  # rejected
+    add.map([1], [2], [3])  # rejected
+    add.map(1)  # rejected
+    add.map()  # rejected
+    add.map([1], chunk_size=2)  # rejected
+    half.map([1])  # rejected
+    labelled.map("a", [1], "b")  # rejected
+    letters.map(["a"])  # rejected
     wrong: str = await add.remote(1)  # rejected
     actorlib.remote(max_retrys=1)  # rejected
     del wrong

@@ -165,6 +165,8 @@ def test_check_when_a_field_is_not_of_its_type_then_it_says_which(
     [
         {"batch": (0, 0)},
         {"batch": (1,)},
+        {"batch": (1, -1)},
+        {"batch": (1, "")},
         {"batch": 1},
         {"deadline": (1.0, 2.0)},
         {"deadline": (float("inf"), 2.0, "")},

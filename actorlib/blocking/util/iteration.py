@@ -26,6 +26,7 @@ def as_completed(
     *,
     chunk_size: int = 10,
     yield_obj_refs: bool = False,
+    progress: bool | str = False,
 ) -> Results[T]:
     """The values of refs in the order in which they come.
 
@@ -33,10 +34,11 @@ def as_completed(
         refs: Refs and generators, each of them once.
         chunk_size: Taken so that scripts may say so: each comes when it is there.
         yield_obj_refs: Gives the refs, all done, instead of their values.
+        progress: Shows how many have come, as ``actorlib.as_completed`` does.
     """
     del chunk_size
     SCRIPT.engine()
-    return actorlib.as_completed(refs, yield_obj_refs=yield_obj_refs)
+    return actorlib.as_completed(refs, yield_obj_refs=yield_obj_refs, progress=progress)
 
 
 def map_unordered(
@@ -45,6 +47,7 @@ def map_unordered(
     *,
     backpressure_size: int = 100,
     chunk_size: int = 10,
+    progress: bool | str = False,
 ) -> Results[T]:
     """Makes a call for each item and gives the results in the order in which they come.
 
@@ -53,8 +56,11 @@ def map_unordered(
         items: The items, taken as calls are done.
         backpressure_size: How many are under way at the most.
         chunk_size: As for ``as_completed``.
+        progress: As for ``as_completed``.
     """
     del chunk_size
     SCRIPT.engine()
     call: Any = fn
-    return actorlib.map_unordered(call, items, backpressure_size=backpressure_size)
+    return actorlib.map_unordered(
+        call, items, backpressure_size=backpressure_size, progress=progress
+    )

@@ -1,0 +1,182 @@
+"""Shows how far an iterator over results is; only who asks for that loads this file."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import time
+import weakref
+from collections.abc import Sized
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from actorlib._api.progress_line import PERIOD, ProgressLine, is_terminal
+from actorlib._api.progress_text import ProgressState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+    from actorlib._api.waiting import Steps
+
+T = TypeVar("T")
+
+_TICK = 1.0
+"""Seconds after which it is shown again although nothing came: time goes on."""
+
+
+class ProgressDisplay(Protocol):
+    """Shows progress where somebody sees it: ``ProgressLine`` on a terminal."""
+
+    def show(self, state: ProgressState) -> None:
+        """Shows how far it is."""
+        ...
+
+    def hide(self) -> None:
+        """Wipes it, until it is shown again; also twice, and from any thread."""
+        ...
+
+
+def display_here() -> ProgressDisplay | None:
+    """Chooses the form of progress for this process; None where nobody looks."""
+    return ProgressLine() if is_terminal(sys.stderr) else None
+
+
+def progress_of(asked: bool | str, total: int | None) -> Progress | None:  # noqa: FBT001  # of the one that is called
+    """The progress that somebody has asked for; None where nobody would see it.
+
+    Args:
+        asked: True, False, or a label.
+        total: How many results there will be, or None if that is unknown.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(cast("object", asked), bool | str):
+        raise TypeError(
+            f"progress takes True, False or a label for it, not {asked!r} "
+            f"({type(asked).__name__})"
+        )
+    display = None if asked is False else display_here()
+    if display is None:
+        return None
+    return Progress(display, asked if isinstance(asked, str) else "", total)
+
+
+def total_of(iterables: Iterable[object]) -> int | None:
+    """How many calls iterables make, of which the shortest counts; None if unknown."""
+    given = list(iterables)
+    known = [len(each) for each in given if isinstance(each, Sized)]
+    return min(known, default=None) if len(known) == len(given) else None
+
+
+class Progress:
+    """Counts the results of one iterator, and shows how many there are.
+
+    It is shown at most ten times a second, and while a result is waited for once a
+    second; what is over within a tenth of a second is never shown. There is no thread
+    and no task: whoever waits for a result looks up in between.
+
+    Args:
+        display: Where it is shown. It is wiped when this is gone, too.
+        label: What it is called.
+        total: How many results there will be, or None if that is unknown.
+        clock: The time in seconds. Default: None, for that of the system.
+    """
+
+    def __init__(
+        self,
+        display: ProgressDisplay,
+        label: str,
+        total: int | None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._display = display
+        self._label = label
+        self._total = total
+        self._clock = clock or time.monotonic
+        self._done = 0
+        self._begun = self._shown = self._clock()
+        self._next = self._begun + PERIOD
+        # Also at the end of the interpreter, which may print an error behind it.
+        weakref.finalize(self, display.hide)
+
+    def look(self) -> float:
+        """Shows what is due; gives the seconds after which to look again."""
+        now = self._clock()
+        if now >= self._next:
+            state = ProgressState(
+                label=self._label,
+                done=self._done,
+                total=self._total,
+                elapsed=now - self._begun,
+            )
+            self._display.show(state)
+            self._shown = now
+            self._next = now + _TICK
+        return self._next - now
+
+    def advance(self) -> None:
+        """Counts one more result."""
+        self._done += 1
+        self._next = min(self._next, self._shown + PERIOD)
+        self.look()
+
+    def hide(self) -> None:
+        """Wipes it, until something is shown again."""
+        self._display.hide()
+
+    def followed(self, steps: Steps[T], end: object) -> Steps[T]:
+        """The same wait for a result, with progress shown meanwhile.
+
+        What the wait raises is shown to the user, with no line in between.
+
+        Args:
+            steps: The wait.
+            end: What it gives if there is no further result.
+        """
+        try:
+            while True:
+                try:
+                    request = next(steps)
+                except StopIteration as over:
+                    value: T = over.value
+                    break
+                yield request._replace(timeout=self.look())
+        except BaseException:
+            self.hide()
+            raise
+        if value is end:
+            self.hide()
+        else:
+            self.advance()
+        return value
+
+
+@contextlib.contextmanager
+def shown_while(label: str, after: float = 1.0) -> Generator[None]:
+    """Shows what takes so long, on the running loop, if it takes longer.
+
+    Args:
+        label: What it is.
+        after: Seconds for which it is not shown.
+    """
+    display = display_here()
+    if display is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    timer: asyncio.TimerHandle
+
+    def show() -> None:
+        nonlocal timer
+        elapsed = loop.time() - begun
+        display.show(ProgressState(label=label, done=0, total=None, elapsed=elapsed))
+        timer = loop.call_later(_TICK, show)
+
+    timer = loop.call_later(after, show)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        display.hide()
