@@ -339,7 +339,7 @@ class Tally:
     """Has attributes of its own that are named like what others listen with."""
 
     def __init__(self) -> None:
-        self.ran = self.count = self.count_call = 0
+        self.ran = self.count = self.tally_of = 0
 
     def before(self, _: ObservedCall) -> None:
         self.count += 1

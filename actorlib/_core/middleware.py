@@ -13,15 +13,12 @@ from actorlib._core.public import public
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterable
 
     from actorlib._core.callee import Callee
+    from actorlib._core.tally import Status, Tally
 
 Side: TypeAlias = Literal["caller", "worker"]
-Status: TypeAlias = Literal["ok", "error", "cancelled", "lost"]
-"""How a call ended; ``lost``: the process that it was sent to ended before it did."""
-
 Observed: TypeAlias = tuple[int, bytes, float, dict[str, str]]
 """What crosses with a call: its number, the id of the actor that makes it or nothing,
 when it was made, and what the caller's side has added."""
@@ -190,22 +187,10 @@ class RunListener(Protocol):
         ...
 
 
-class CallCount(Protocol):
-    """Counts one call; let go of without either, it was not wanted any more."""
-
-    def __call__(self, ref: asyncio.Future[Any]) -> None:
-        """Is called when the ref of the call is done."""
-        ...
-
-    def refused(self) -> None:
-        """Is called if the call cannot be made."""
-        ...
-
-
 class CallCounter(Protocol):
     """A middleware of the program that need not see each call, but has to count it."""
 
-    def count_call(self, callee: Callee) -> CallCount | None:
+    def tally_of(self, callee: Callee) -> Tally | None:
         """Is asked before a call of the program is made, if that gives no stream.
 
         Args:
@@ -237,24 +222,12 @@ class Middlewares:
             one for one in self.each if callable(getattr(one, "ran", None))
         )
         self._failed = failed
+
+    @property
+    def counter(self) -> CallCounter | None:
+        """The only one that there is, if it has calls counted."""
         alone: Any = self.each[0] if len(self.each) == 1 else None
-        self._counter: CallCounter | None = None
-        if callable(getattr(alone, "count_call", None)):
-            self._counter = alone
-
-    def count(self, callee: Callee) -> CallCount | None:
-        """Has a call counted by the one that there is, if that is all it wants.
-
-        Returns:
-            What counts it; None if all are to be told of the call.
-        """
-        if self._counter is None:
-            return None
-        try:
-            return self._counter.count_call(callee)
-        except Exception as error:  # noqa: BLE001  # the user's code
-            self._note(self._counter, "count_call", error)
-            return None
+        return alone if callable(getattr(alone, "tally_of", None)) else None
 
     def before(self, call: ObservedCall) -> list[object]:
         """Tells of a call that begins; gives what ``after`` takes."""
@@ -264,7 +237,7 @@ class Middlewares:
                 tokens.append(middleware.before(call))
             except Exception as error:  # noqa: BLE001  # the user's code
                 tokens.append(_FAILED)
-                self._note(middleware, "before", error)
+                self.note(middleware, "before", error)
         return tokens
 
     def after(self, call: ObservedCall, tokens: list[object], outcome: Outcome) -> None:
@@ -274,7 +247,7 @@ class Middlewares:
                 try:
                     middleware.after(call, token, outcome)
                 except Exception as error:  # noqa: BLE001  # likewise
-                    self._note(middleware, "after", error)
+                    self.note(middleware, "after", error)
 
     def ran(self, run: Run) -> None:
         """Tells those who listen of a run."""
@@ -282,9 +255,10 @@ class Middlewares:
             try:
                 listener.ran(run)
             except Exception as error:  # noqa: BLE001  # likewise
-                self._note(listener, "ran", error)
+                self.note(listener, "ran", error)
 
-    def _note(self, middleware: object, method: str, error: Exception) -> None:
+    def note(self, middleware: object, method: str, error: Exception) -> None:
+        """Logs that a middleware has raised, the first time that it does."""
         if id(middleware) not in self._failed:
             from actorlib._core.log import warn  # noqa: PLC0415  # loads logging
 

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, cast
 
 from actorlib._core.loop_thread import OTHER_LOOP, portal_of, run_on_loop_of
 from actorlib._core.public import public
+from actorlib._core.tally import TalliedWait, Tally
 from actorlib._core.validation import check_bool
 from actorlib.exceptions import TaskCancelledError
 
@@ -43,6 +44,18 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _future: Any = asyncio.Future  # looked up once, as every answer needs it
+
+
+class Waiter(Protocol):
+    """What a ref wakes as it is filled: a future, for example."""
+
+    def done(self) -> bool:
+        """Whether it was woken."""
+        ...
+
+    def set_result(self, result: None, /) -> None:
+        """Wakes it."""
+        ...
 
 
 class ResultOwner(Protocol):
@@ -154,8 +167,8 @@ class ObjectRef(_Future[R]):
     _object_id: bytes
     """Its id in every process; only once somebody has asked for it."""
     # No slot: few are awaited one by one, and making a ref must not cost more.
-    _first_waiter: asyncio.Future[None] | None = None
-    """The future of the first wait on its own loop, if there is one."""
+    _first_waiter: Waiter | None = None
+    """What is woken as it is filled: the first wait on its own loop, or a tally."""
     _reader: object = None
     """The generator whose whole call it is; the ref keeps it alive."""
 
@@ -186,8 +199,9 @@ class ObjectRef(_Future[R]):
                 waiter = self._first_waiter = loop.create_future()
             else:
                 waiter = loop.create_future()
-                callback = partial(end_wait, waiter)
-                self.add_done_callback(callback)
+                if not _is_woken_beside(self, waiter):
+                    callback = partial(end_wait, waiter)
+                    self.add_done_callback(callback)
             try:
                 yield from waiter
             except asyncio.CancelledError:
@@ -195,6 +209,8 @@ class ObjectRef(_Future[R]):
                     self.remove_done_callback(callback)
                 elif self._first_waiter is waiter:
                     self._first_waiter = None
+                elif type(self._first_waiter) is TalliedWait:
+                    self._first_waiter.waiter = None
                 release_if_unused((self,))
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
@@ -213,7 +229,7 @@ class ObjectRef(_Future[R]):
         """Fails the ref; see asyncio.Future."""
         _future.set_exception(self, exception)
         if self._first_waiter is not None:
-            end_wait(self._first_waiter)
+            _end_failed_wait(self)
 
     def _waiter_on(
         self, loop: asyncio.AbstractEventLoop
@@ -454,9 +470,7 @@ def bind(ref: CallResult, engine: ResultOwner, call: int) -> None:
 def mark_cancelled(ref: ObjectRef[Any], msg: Any | None = None) -> None:
     """Marks a ref as cancelled; does not cancel its call."""
     _future.cancel(ref, msg)
-    waiter = ref._first_waiter  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if waiter is not None:
-        end_wait(waiter)
+    _end_failed_wait(ref)
 
 
 def keep_payload(
@@ -582,7 +596,7 @@ def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
             run_on_loop_of(ref, partial(result_owner_of(ref).release_if_unused, ref))
 
 
-def end_wait(waiter: asyncio.Future[None], _: object = None) -> None:
+def end_wait(waiter: Waiter, _: object = None) -> None:
     """Ends a wait; harmless if it has ended. May be a done callback."""
     if not waiter.done():
         waiter.set_result(None)
@@ -612,8 +626,41 @@ def as_filled(ref: ObjectRef[Any], then: Callable[[], object]) -> None:
     """
     if ref.done():
         then()
+        return
+    filled = _Filled(then)
+    if not _is_woken_beside(ref, filled):
+        ref._first_waiter = filled  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def count_when_filled(ref: ObjectRef[Any], tally: Tally) -> None:
+    """Counts the call of a ref when that is done; on the thread of the ref's loop.
+
+    Args:
+        ref: A ref which is not done, and which nobody waits for.
+        tally: Counts its call.
+    """
+    ref._first_waiter = tally  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _is_woken_beside(ref: ObjectRef[Any], waiter: Waiter) -> bool:
+    """Has a waiter woken by what counts the call of the ref, if that can be."""
+    first = ref._first_waiter  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if type(first) is Tally:
+        ref._first_waiter = TalliedWait(first, waiter)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
+    elif type(first) is TalliedWait and first.waiter is None:
+        first.waiter = waiter
     else:
-        ref._first_waiter = cast("asyncio.Future[None]", _Filled(then))  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        return False
+    return True
+
+
+def _end_failed_wait(ref: ObjectRef[Any]) -> None:
+    """Ends the wait for a ref that is done without a value."""
+    waiter = ref._first_waiter  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if isinstance(waiter, Tally | TalliedWait):
+        waiter.count(ref)
+    elif waiter is not None:
+        end_wait(waiter)
 
 
 def immediate_loop(

@@ -7,6 +7,7 @@ call; without them nothing is asked and nothing costs.
 
 from __future__ import annotations
 
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -14,14 +15,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from actorlib._core.callee import BoundMethod
 from actorlib._core.loop_thread import add_done_callback
 from actorlib._core.middleware import ObservedCall, Outcome
-from actorlib._core.propagation import OBSERVED
-from actorlib.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    DeadlineExceededError,
-    TaskCancelledError,
-    WorkerCrashedError,
+from actorlib._core.object_ref import count_when_filled
+from actorlib._core.propagation import (
+    OBSERVED,
+    PROPAGATED,
+    begin_observing,
+    end_observing,
 )
+from actorlib._core.tally import status_of
+from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     import asyncio
@@ -29,15 +31,14 @@ if TYPE_CHECKING:
 
     from actorlib._core.callee import Callee
     from actorlib._core.engine import Engine
-    from actorlib._core.middleware import Middlewares, Observed, Status
+    from actorlib._core.middleware import CallCounter, Middlewares, Observed
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.stream_reader import StreamReader
+    from actorlib._core.tally import Status
 
 SESSION_BITS = 32
 """The numbers of calls that workers make have the number of their session above these.
 """
-_CANCELLED = (TaskCancelledError, DeadlineExceededError)
-_LOST = (ActorDiedError, ActorUnavailableError, WorkerCrashedError)
 
 Ran: TypeAlias = tuple[float, float, str]
 """When a call's code began and ended, and the name of what it raised."""
@@ -128,9 +129,13 @@ class ObservedCalls:
         self._call = engine.call
         self._stream = engine.stream
 
-    def begin(self) -> None:
-        """Sees every call of the engine from now on."""
-        self._engine.call = self.call
+    def begin(self, counter: CallCounter | None = None) -> None:
+        """Sees every call of the engine from now on.
+
+        Args:
+            counter: Who wants calls counted, and sees few of them; None to see all.
+        """
+        self._engine.call = self.call if counter is None else self._counted_by(counter)
         self._engine.stream = self.stream
 
     def end(self) -> None:
@@ -144,20 +149,42 @@ class ObservedCalls:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Makes a call; see Engine."""
-        done = self._told().count(callee)
-        if done is not None:
-            try:
-                counted = self._call(callee, args, kwargs)
-            except BaseException:
-                done.refused()
-                raise
-            add_done_callback(counted, done)
-            return counted
         under_way = self._begin(callee, is_stream=False)
         ref: ObjectRef[Any] = self._made(under_way, self._call, callee, args, kwargs)
         if under_way[0] is not None:
             add_done_callback(ref, partial(_done, under_way[0]))
         return ref
+
+    def _counted_by(self, counter: CallCounter) -> Callable[..., ObjectRef[Any]]:
+        """Gives what makes calls in the place of ``call``, most without a look at them.
+
+        Each step of it is a percent of a call that is made among many.
+        """
+        make, observe, tally_of = self._call, self.call, counter.tally_of
+        thread = threading.get_ident()
+
+        def call(
+            callee: Callee, args: tuple[object, ...], kwargs: Mapping[str, object]
+        ) -> ObjectRef[Any]:
+            try:
+                tally = tally_of(callee)
+            except Exception as error:  # noqa: BLE001  # the user's code
+                self._told().note(counter, "tally_of", error)
+                tally = None
+            if tally is None:
+                return observe(callee, args, kwargs)
+            try:
+                ref: ObjectRef[Any] = make(callee, args, kwargs)
+            except BaseException:
+                tally.refuse()
+                raise
+            if threading.get_ident() != thread or ref.done():
+                add_done_callback(ref, tally.count)
+            else:
+                count_when_filled(ref, tally)
+            return ref
+
+        return call
 
     def stream(
         self,
@@ -197,6 +224,9 @@ class ObservedCalls:
     ) -> Any:
         """Makes a call with what crosses with it; tells of one that cannot be made."""
         token = OBSERVED.set(under_way[1])
+        is_looked_for = OBSERVED.name in PROPAGATED
+        if not is_looked_for:  # as most calls are only counted
+            begin_observing(self)
         try:
             return verb(*call)
         except BaseException as error:
@@ -204,6 +234,8 @@ class ObservedCalls:
                 under_way[0].end("error", type(error).__name__)
             raise
         finally:
+            if not is_looked_for:
+                end_observing(self)
             OBSERVED.reset(token)
 
 
@@ -243,16 +275,3 @@ def _text(carrier: dict[str, str]) -> dict[str, str]:
 
 def _done(under_way: _CallUnderWay, ref: asyncio.Future[Any]) -> None:
     under_way.end(*status_of(ref))
-
-
-def status_of(ref: asyncio.Future[Any]) -> tuple[Status, str]:
-    """How a call ended, and the name of its error's class; of a ref that is done."""
-    if ref.cancelled():
-        return "cancelled", TaskCancelledError.__name__
-    # exception() would count as somebody's look at it, who would be told else.
-    error = cast("Any", ref)._exception  # noqa: SLF001  # asyncio's name for it
-    if error is None:
-        return "ok", ""
-    if isinstance(error, _CANCELLED):
-        return "cancelled", type(error).__name__
-    return "lost" if isinstance(error, _LOST) else "error", type(error).__name__

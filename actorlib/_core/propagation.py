@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from weakref import WeakSet
 
 from actorlib._core.public import public
 
@@ -45,18 +46,19 @@ OBSERVED: ContextVar[Any] = ContextVar("actorlib_observed")
 It is among the marked variables while somebody observes calls: so one look tells a call
 with which nothing travels. It has a header of its own, and is set nowhere else.
 """
-_observers: set[int] = set()
+_observers: WeakSet[object] = WeakSet()
+"""Weakly: workers in the program's own process end without a word."""
 
 
 def begin_observing(observer: object) -> None:
     """Has ``OBSERVED`` looked at for each call, until all observers have ended that."""
-    _observers.add(id(observer))
+    _observers.add(observer)
     PROPAGATED[OBSERVED.name] = PropagatedVariable(OBSERVED, __name__)
 
 
 def end_observing(observer: object) -> None:
     """Ends that, for one of them."""
-    _observers.discard(id(observer))
+    _observers.discard(observer)
     if not _observers:
         PROPAGATED.pop(OBSERVED.name, None)
 

@@ -18,7 +18,8 @@ from actorlib._wire.serialization import dump
 if TYPE_CHECKING:
     from actorlib._core.engine import Engine
     from actorlib._core.ids import ActorId
-    from actorlib._core.middleware import Middleware, Status
+    from actorlib._core.middleware import Middleware
+    from actorlib._core.tally import Status
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.actor_table import ActorTable
 
@@ -62,9 +63,6 @@ class Observation:
             raise ValueError(f"the middleware {middleware!r} was added before")
         pickled = _pickled(middleware) if in_workers else b""
         self._middlewares.append((middleware, pickled))
-        if len(self._middlewares) == 1:
-            begin_observing(self)
-            self._calls.begin()
         self._tell()
 
     def remove(self, middleware: Middleware) -> None:
@@ -80,27 +78,30 @@ class Observation:
             )
         self._middlewares = left
         self._failed.discard(id(middleware))
-        if not left:
-            self._end()
         self._tell()
 
     def close(self) -> None:
         """Tells nobody of anything from now on: the runtime ends."""
         if self._middlewares:
             self._middlewares = []
-            self._end()
-
-    def _end(self) -> None:
-        self._calls.end()
-        end_observing(self)
+            self._calls.end()
+            end_observing(self)
 
     def _tell(self) -> None:
         """Tells workers who is told of calls now."""
         table, middlewares = self._table, self._middlewares
         self._told = Middlewares((made for made, _ in middlewares), self._failed)
         sent = b""
+        counter = self._told.counter
         if middlewares:
             sent = dump([pickled for _, pickled in middlewares if pickled])
+            self._calls.begin(counter)
+        else:
+            self._calls.end()
+        if middlewares and counter is None:
+            begin_observing(self)
+        else:
+            end_observing(self)
         table.observe(sent, self._ran if middlewares else None)
 
     def _ran(

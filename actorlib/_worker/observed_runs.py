@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from actorlib._core.engine import Engine
-    from actorlib._core.middleware import Middleware, Observed, Status
+    from actorlib._core.middleware import Middleware, Observed
+    from actorlib._core.tally import Status
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
 

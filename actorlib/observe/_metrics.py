@@ -1,6 +1,6 @@
 """Metrics of a runtime in Prometheus' data model; see ``prometheus``.
 
-A call of the program is counted when its ref is done, which costs little. To tell how
+A call of the program is counted as its ref is filled, which costs little. To tell how
 long it waited and ran it has to be observed, which costs as much as many a call. So of
 each method about a hundred calls a second are, at the most. Calls that workers make are
 counted, and their times taken, as their callees tell of them.
@@ -25,11 +25,10 @@ from prometheus_client.registry import Collector
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import find_engine
-from actorlib._core.observed_calls import status_of
 from actorlib._core.snapshot import STATES, ObjectStoreInfo, Snapshot
+from actorlib._core.tally import Tally
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterable, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
@@ -45,10 +44,10 @@ _CALLS: Final = (
 _PLACEMENTS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _BETWEEN: Final = 0.01
 """Seconds between two calls of a method whose times are taken, if there are many."""
-_SELDOM: Final = 0.1
-"""Seconds after which the next call's are taken, whatever was before."""
 _LONGEST_STRIDE: Final = 1 << 14
 _MOST_METHODS: Final = 500
+_MOST_AT_HAND: Final = 10_000
+"""Methods of actors that are found at once; actors come and go."""
 _NOTHING: Final = Snapshot(
     total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
 )
@@ -94,31 +93,31 @@ class Histogram:
 class Stride:
     """Chooses every call where they are few, and every so many where they are many.
 
-    It takes about a hundred a second at the most. Not the first behind each pause: of
-    a burst that one alone would not have waited.
+    It takes about a hundred a second at the most. The clock is read for those alone:
+    so when a burst is over, it takes long until the next one, or until a new beginning.
+
+    Attributes:
+        left: How many calls there are until the next one that is taken.
     """
 
-    __slots__ = ("_last", "_left", "_stride")
+    __slots__ = ("_last", "_stride", "left")
 
     def __init__(self) -> None:
-        self._last = -_SELDOM
-        self._left = 0
-        self._stride = 1
+        self.begin()
 
-    def takes(self, now: float) -> bool:
-        """Whether a call that is made now is taken."""
-        self._left -= 1
-        since = now - self._last
-        if self._left > 0 and since < _SELDOM:
-            return False
-        if since >= _SELDOM:
-            self._stride = 1
-        elif since < _BETWEEN:
+    def begin(self) -> None:
+        """Begins anew: the next call is taken."""
+        self._last = -_BETWEEN
+        self._stride = self.left = 1
+
+    def take(self, now: float) -> None:
+        """Takes a call that is made now."""
+        since, self._last = now - self._last, now
+        if since < _BETWEEN:
             self._stride = min(2 * self._stride, _LONGEST_STRIDE)
-        else:
-            self._stride = max(1, self._stride // 2)
-        self._last, self._left = now, self._stride
-        return True
+        elif since > 2 * _BETWEEN:
+            self._stride = max(1, int(self._stride * _BETWEEN / since))
+        self.left = self._stride
 
 
 class MethodFigures:
@@ -126,44 +125,18 @@ class MethodFigures:
 
     Attributes:
         stride: Chooses the calls whose times are taken.
-        outcomes: How many ended how.
+        tally: How many ended how.
         queue: For how long they waited.
         run: For how long they ran.
     """
 
-    __slots__ = ("outcomes", "queue", "run", "stride")
+    __slots__ = ("queue", "run", "stride", "tally")
 
     def __init__(self) -> None:
         self.stride = Stride()
-        self.outcomes: dict[str, int] = dict.fromkeys(
-            ("ok", "error", "cancelled", "lost"), 0
-        )
+        self.tally = Tally()
         self.queue = Histogram(_CALLS)
         self.run = Histogram(_CALLS)
-
-
-class _Count:
-    """Counts one call: when its ref is done, or when nobody has that any more."""
-
-    __slots__ = ("_outcomes",)
-
-    def __init__(self, outcomes: dict[str, int]) -> None:
-        self._outcomes: dict[str, int] | None = outcomes
-
-    def __call__(self, ref: asyncio.Future[Any]) -> None:
-        outcomes, self._outcomes = self._outcomes, None
-        if outcomes is not None:
-            outcomes[status_of(ref)[0]] += 1
-
-    def refused(self) -> None:
-        """Counts a call that cannot be made; see CallCount."""
-        outcomes, self._outcomes = self._outcomes, None
-        if outcomes is not None:
-            outcomes["error"] += 1
-
-    def __del__(self) -> None:
-        if self._outcomes is not None:
-            self._outcomes["cancelled"] += 1
 
 
 class Lives:
@@ -213,6 +186,8 @@ class Metrics(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._methods: dict[tuple[str, str], MethodFigures] = {}
+        # By whom a call goes to and what is called, which takes less time to make.
+        self._at_hand: dict[tuple[bytes, str], tuple[Stride, Tally]] = {}
         self._lives = Lives()
         registry.register(self)
 
@@ -221,14 +196,26 @@ class Metrics(Collector):
 
     # The middleware.
 
-    def count_call(self, callee: Callee) -> _Count | None:
+    def tally_of(self, callee: Callee) -> Tally | None:
         """Counts a call, unless its times are to be taken; see CallCounter."""
+        known = self._at_hand.get((callee.actor, callee.name))
+        if known is None:
+            known = self._keep_at_hand(callee)
+        stride, tally = known
+        stride.left -= 1
+        if stride.left:
+            return tally
+        stride.take(time.monotonic())
+        return None
+
+    def _keep_at_hand(self, callee: Callee) -> tuple[Stride, Tally]:
         class_name = callee.class_name if isinstance(callee, BoundMethod) else ""
-        key = class_name, callee.name
-        figures = self._methods.get(key) or self._of(*key)
-        if figures.stride.takes(time.monotonic()):
-            return None
-        return _Count(figures.outcomes)
+        figures = self._of(class_name, callee.name)
+        if len(self._at_hand) >= _MOST_AT_HAND:
+            self._at_hand.clear()
+        known = figures.stride, figures.tally
+        self._at_hand[callee.actor, callee.name] = known
+        return known
 
     def before(self, call: ObservedCall) -> None:
         """Takes no note of a call that begins; see Middleware."""
@@ -236,13 +223,13 @@ class Metrics(Collector):
     def after(self, call: ObservedCall, token: None, outcome: Outcome) -> None:
         """Counts a call; see Middleware."""
         del token
-        self._of(call.class_name, call.method).outcomes[outcome.status] += 1
+        self._of(call.class_name, call.method).tally.add(outcome.status)
 
     def ran(self, run: Run) -> None:
         """Takes the times of a run, and counts that of a worker's; see RunListener."""
         figures = self._of(run.class_name, run.method)
         if not run.is_own:
-            figures.outcomes[run.status] += 1
+            figures.tally.add(run.status)
         figures.queue.add(run.began - run.made)
         figures.run.add(run.ended - run.began)
 
@@ -330,7 +317,8 @@ class Metrics(Collector):
             labels=labels,
         )
         for key, figures in sorted(self._methods.copy().items()):
-            for outcome, count in figures.outcomes.items():
+            figures.stride.begin()  # whoever looks now and then sees all times
+            for outcome, count in figures.tally.outcomes().items():
                 if count:
                     calls.add_metric([*key, outcome], count)
             if figures.run.count:
