@@ -11,7 +11,17 @@ import asyncio
 import contextlib
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    NoReturn,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from actorlib._api.actor_handle import ActorHandle, own_handle, pin_of
 from actorlib._api.decorators import ActorClass, interface_and_options
@@ -24,6 +34,7 @@ from actorlib._core.middleware import unobserved
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
 from actorlib._core.runtime_env import refuse_env, resolved_env
+from actorlib._core.runtime_name import check_runtime_name
 from actorlib._core.runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._core.stream_reader import ObjectRefGenerator
@@ -33,6 +44,7 @@ from actorlib._core.validation import (
     check_one_of,
     check_rows,
     check_seconds,
+    check_text,
     checked_duration,
     checked_options,
 )
@@ -56,6 +68,7 @@ if TYPE_CHECKING:
         ObjectOrder,
         Snapshot,
     )
+    from actorlib._door.reception import Reception
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.machine import LocalNode
     from actorlib._web.server import PageServer
@@ -197,6 +210,44 @@ def show_page(page: PageServer, engine: LocalEngine) -> None:
     page.announce()
 
 
+def check_name(name: str, engine: str) -> None:
+    """Makes sure that a runtime can have a name.
+
+    Raises:
+        UnsupportedOptionError: Its engine has no clients.
+    """
+    if engine != "local":
+        how = (
+            "on a cluster other programs find actors by init(engine='ray', address=...)"
+            if engine == "ray"
+            else "its actors live in this process"
+        )
+        raise UnsupportedOptionError(
+            f"init(name={name!r}) and engine={engine!r} exclude each other: {how}. The "
+            "local engine has clients"
+        )
+
+
+def reception_of(options: RuntimeOptions) -> Reception | None:
+    """Takes the name of a runtime, if it is to have one.
+
+    Raises:
+        RuntimeAlreadyExistsError: Another one has it.
+        OSError: There can be no socket.
+    """
+    if options.name is None:
+        return None
+    from actorlib._door.reception import Reception
+
+    return Reception(options.name)
+
+
+def let_clients_in(reception: Reception, engine: LocalEngine) -> None:
+    """Lets clients into a runtime from now on, until it ends."""
+    engine.at_end(reception.close)
+    reception.begin(engine.loop, engine.refusal, lambda who: engine.admit(*who))
+
+
 def has_door(options: RuntimeOptions) -> bool:
     """Whether others may look into a runtime whose engine is local."""
     said = os.environ.get(CONTROL_VARIABLE, "1").lower()
@@ -221,6 +272,18 @@ def _load_with_door() -> Callable[[RuntimeEngine], Callable[[], None] | None]:
 T = TypeVar("T")
 
 
+class OtherRuntime(NamedTuple):
+    """The runtime of another process, to be a client of.
+
+    Attributes:
+        name: Its name.
+        namespace: Where names are looked for; None for where it looks itself.
+    """
+
+    name: str
+    namespace: str | None
+
+
 @public("actorlib")
 class Runtime:
     """A runtime of this process: ``async with actorlib.init() as runtime:``.
@@ -237,14 +300,23 @@ class Runtime:
         2.0
     """
 
-    def __init__(self, options: RuntimeOptions, *, replaces: bool = False) -> None:
+    def __init__(
+        self,
+        options: RuntimeOptions,
+        *,
+        replaces: bool = False,
+        attached_to: OtherRuntime | None = None,
+    ) -> None:
         self._replaces = replaces
         self._options = options
-        self._engine_name = engine_name(options)
+        self._attached_to = attached_to
+        self._engine_name = "local" if attached_to else engine_name(options)
         self._address = address_of(options, self._engine_name)
         self._page: PageServer | None = None
         if options.dashboard is not None:
             check_page(self._engine_name)
+        if options.name is not None:
+            check_name(options.name, self._engine_name)
         if self._engine_name == "inline":
             refuse_env(options.runtime_env)
         if self._engine_name == "ray" and options.middleware:
@@ -641,6 +713,13 @@ class Runtime:
             )
         return engine
 
+    async def _started(self) -> RuntimeEngine:
+        if self._attached_to is None:
+            return await started(self._options, self._engine_name, self._address)
+        from actorlib._client.engine import attach as attach_to
+
+        return await attach_to(*self._attached_to)
+
     async def _open(self) -> Self:
         if self._is_used:
             raise RuntimeError("this runtime was started before: call init() again")
@@ -648,19 +727,23 @@ class Runtime:
             await shutdown()
         _refuse_second()
         self._is_used = True
-        page = listening_page(self._options)
+        page, reception = listening_page(self._options), None
         try:
-            engine = await started(self._options, self._engine_name, self._address)
+            reception = reception_of(self._options)
+            engine = await self._started()
             try:
                 _refuse_second()
                 if page is not None:
                     show_page(page, cast("LocalEngine", engine))
+                if reception is not None:
+                    let_clients_in(reception, cast("LocalEngine", engine))
             except BaseException:
                 await engine.aclose()
                 raise
         except BaseException:
-            if page is not None:
-                page.close()
+            for opened in (page, reception):
+                if opened is not None:
+                    opened.close()
             raise
         self._page, self._engine = page, engine
         set_engine(engine)
@@ -775,6 +858,10 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
             machine (``"0.0.0.0:8265"``) nothing is encrypted. It takes
             ``pip install actorlib[web]``; Ray has a page of its own, and refuses this.
             Default: None, for no page; ``actorlib top --web`` shows one, too.
+        name: What other processes of this user find the runtime by, with
+            ``actorlib.attach``, to be clients of it: letters, digits, ``.``, ``_`` and
+            ``-``, 40 at the most. There is one runtime of a name. The local engine
+            alone has clients. Default: None, for none.
 
     Returns:
         The Runtime, not started yet.
@@ -809,6 +896,49 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
         # Looked at here, so that a directory that is not there is refused here.
         found = replace(found, runtime_env=resolved_env(found.runtime_env))
     return Runtime(found, replaces=reinit)
+
+
+@public("actorlib")
+def attach(name: str, *, namespace: str | None = None) -> Runtime:
+    """Makes this process a client of a runtime that another process has.
+
+    ``async with actorlib.attach("service") as runtime:`` attaches to the one that was
+    started by ``actorlib.init(name="service")``, by the same user on the same machine.
+    Inside, actors are found by their names, made, called and ended as there. What is
+    made here ends with the block, or with this process, unless it is detached; the
+    runtime itself goes on. Behind its end, calls raise RuntimeLostError.
+
+    Args:
+        name: The name of the runtime.
+        namespace: Where names of actors are looked for that say nothing else. Default:
+            None, for where the runtime looks.
+
+    Returns:
+        The Runtime, not attached yet; ``await`` does that too. Its ``shutdown()``
+        detaches. What only the program knows that started it (``logs``, ``trace``,
+        ``drain`` and others) it refuses with UnsupportedOptionError.
+
+    Raises:
+        TypeError: A name is no string.
+        ValueError: No runtime can have such a name.
+        RuntimeError: A runtime is running in this process already.
+        RuntimeNotFoundError: When it attaches: this user has no runtime of that name.
+        RuntimeUnreachableError: When it attaches: the runtime does not answer, or has
+            another version of actorlib or Python.
+
+    Example:
+        >>> async def main():
+        ...     async with actorlib.attach("no-such-service"):
+        ...         return actorlib.get_actor("m1")
+        >>> actorlib.run(main())
+        Traceback (most recent call last):
+        RuntimeNotFoundError: ...
+    """
+    check_runtime_name("attach(name)", name)
+    _refuse_second()
+    if namespace is not None:
+        check_text("namespace", namespace, "'training'")
+    return Runtime(RuntimeOptions(), attached_to=OtherRuntime(name, namespace))
 
 
 @public("actorlib")

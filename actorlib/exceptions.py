@@ -41,7 +41,9 @@ __all__ = [
     "PlacementGroupUnschedulableError",
     "ProtocolError",
     "RemoteTraceback",
+    "RuntimeAlreadyExistsError",
     "RuntimeDrainingError",
+    "RuntimeLostError",
     "RuntimeNotFoundError",
     "RuntimeNotStartedError",
     "RuntimeUnreachableError",
@@ -219,11 +221,19 @@ class RuntimeDrainingError(ActorlibError, RuntimeError):
 
 
 class RuntimeNotFoundError(ActorlibError, LookupError):
-    """A command was asked about a runtime, or an actor of one, that is not there."""
+    """A runtime, or an actor of one, is asked for from outside and is not there."""
 
 
 class RuntimeUnreachableError(ActorlibError):
-    """A runtime is there and does not answer a command, or not this user's."""
+    """A runtime is there, and does not answer or does not let this process in."""
+
+
+class RuntimeAlreadyExistsError(ActorlibError, ValueError):
+    """A runtime of this user has the name that another was to get; none was started."""
+
+
+class RuntimeLostError(ActorlibError, ConnectionError):
+    """The runtime that this process is a client of has ended, or let it go."""
 
 
 class ClusterError(ActorlibError, ConnectionError):

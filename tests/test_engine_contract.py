@@ -29,6 +29,7 @@ from helpers.actors import (
     shared,
     shared_in_memory,
 )
+from helpers.attached import shared_by_attaching
 from helpers.calls import raised
 from helpers.on_ray import FROM_AFAR, ON_RAY, shared_on_ray
 
@@ -45,6 +46,7 @@ from actorlib.exceptions import (
     SerializationError,
     TaskCancelledError,
     TaskError,
+    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +71,14 @@ LOGS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module", params=["local", "memory", "inline", ON_RAY, FROM_AFAR])
+ATTACHED = pytest.param("attached", marks=pytest.mark.thorough)
+"""A client of the runtime of another process; ``test_attach.py`` has the essentials."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=["local", "memory", "inline", ATTACHED, ON_RAY, FROM_AFAR],
+)
 def way(request: pytest.FixtureRequest) -> str:
     """An engine; of that on Ray, the fixture with the address.
 
@@ -80,7 +89,7 @@ def way(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def engine(way: str) -> Engine:
-    if way == "memory":
+    if way in ("memory", "attached"):
         return "local"
     return "ray" if way.startswith("ray") else cast("Engine", way)
 
@@ -91,6 +100,10 @@ async def lend(
 ) -> AsyncIterator[Lend]:
     if engine == "ray":
         async with shared_on_ray(request.getfixturevalue(way)) as lend:
+            yield lend
+        return
+    if way == "attached":
+        async with shared_by_attaching() as lend:
             yield lend
         return
     if way == "memory":
@@ -674,7 +687,9 @@ async def test_actor_when_nobody_holds_it_then_it_ends_behind_its_calls() -> Non
     await ended
 
 
-async def test_actor_when_another_holds_it_then_it_lives(runtime: Runtime) -> None:
+async def test_actor_when_another_holds_it_then_it_lives(
+    runtime: Runtime, way: str
+) -> None:
     counter, keeper = Counter.remote(1), Keeper.remote()
     await keeper.keep.remote([counter])
     ended = end_of(counter)
@@ -687,7 +702,8 @@ async def test_actor_when_another_holds_it_then_it_lives(runtime: Runtime) -> No
     del again
     gc.collect()
     await ended
-    assert [info.class_name for info in runtime.snapshot().actors] == ["Keeper"]
+    if way != "attached":  # the owner, which is asked, may hear of the end later
+        assert [info.class_name for info in runtime.snapshot().actors] == ["Keeper"]
 
 
 @pytest.mark.usefixtures("runtime")
@@ -900,7 +916,7 @@ async def test_kill_when_restarts_are_left_then_it_is_made_anew(mortal: Any) -> 
 
 
 async def test_actor_when_placed_then_it_knows_its_share(
-    runtime: Runtime, engine: Engine
+    runtime: Runtime, engine: Engine, way: str
 ) -> None:
     caller = Caller.options(num_gpus=0.5, name="placed").remote()
     beside = AsyncCaller.options(num_gpus=0.5).remote()
@@ -922,6 +938,10 @@ async def test_actor_when_placed_then_it_knows_its_share(
     assert (caller.share.units, whole.share.units) == (0.5, 1)
     assert infos[actor].devices == {"0": 0.5}
     assert runtime.available_resources()["GPU"] == 0
+    if way == "attached":
+        with pytest.raises(UnsupportedOptionError, match="has started the runtime"):
+            runtime.explain(caller)
+        return
     placed, _, holds = runtime.explain(caller).partition("\n")
     assert placed.endswith("is alive on 0.5 of GPU 0")
     assert holds.startswith(

@@ -42,9 +42,10 @@ ROOMS: dict[str, str] = {
     ),
     "_inline": "_core _processes _wire _worker exceptions",
     "_door": "_core exceptions",
+    "_client": "_core _door _shm _wire _worker exceptions",
     "observe": "_core exceptions",
     "_web": "_core _door exceptions",
-    "_runtime": "_api _core _door _inline _owner _ray _web exceptions",
+    "_runtime": "_api _client _core _door _inline _owner _ray _web exceptions",
     # The faces.
     "": "_api _core _runtime exceptions",
     "blocking": " _api _core _runtime accelerators exceptions",
@@ -78,6 +79,7 @@ PURE = [
     "_core.labels",
     "_core.public",
     "_core.resources",
+    "_core.runtime_name",
     "_core.runtime_env",
     "_core.runtime_options",
     "_core.shares",
@@ -256,7 +258,7 @@ def test_rooms_when_in_their_order_then_every_arrow_goes_down() -> None:
 
 
 def test_engine_when_named_then_by_the_runtime_alone() -> None:
-    engines = {"_inline", "_owner", "_ray"}
+    engines = {"_client", "_inline", "_owner", "_ray"}
 
     assert {
         room_of(name)

@@ -86,6 +86,14 @@ class FunctionsFound(TypedDict):
     pids: list[int]
 
 
+class ClientFound(TypedDict):
+    """A program that is attached; ``age`` is in seconds."""
+
+    pid: int
+    program: str
+    age: float
+
+
 class Stuck(TypedDict):
     """Where the loop of a runtime stands that does not answer.
 
@@ -108,6 +116,7 @@ class RuntimeFound(TypedDict):
     pid: int
     user: str
     program: str
+    name: str
     version: str
     error: str
     stuck: Stuck | None
@@ -122,6 +131,7 @@ class RuntimeFound(TypedDict):
     devices: list[DeviceFound]
     actors: list[ActorFound]
     functions: list[FunctionsFound]
+    clients: list[ClientFound]
 
 
 class Listing(TypedDict):
@@ -221,6 +231,7 @@ def _asked(address: Address, *, has_dead: bool) -> RuntimeFound:
         "pid": address.pid,
         "user": user_name(address.uid),
         "program": processes.program(address.pid),
+        "name": "",
         "version": "",
         "error": "",
         "stuck": None,
@@ -235,6 +246,7 @@ def _asked(address: Address, *, has_dead: bool) -> RuntimeFound:
         "devices": [],
         "actors": [],
         "functions": [],
+        "clients": [],
     }
     try:
         answer = ask(address, "status", dead=has_dead)
@@ -247,6 +259,7 @@ def _asked(address: Address, *, has_dead: bool) -> RuntimeFound:
         return found
     found["pid"] = told["pid"]
     found["program"] = processes.shortened(" ".join(told["program"]))
+    found["name"] = told.get("name", "")
     found["version"] = told["version"]
     found["total"] = told["total"]
     found["available"] = told["available"]
@@ -274,6 +287,14 @@ def _asked(address: Address, *, has_dead: bool) -> RuntimeFound:
             "pids": list(row["pids"]),
         }
         for row in told["functions"]
+    ]
+    found["clients"] = [
+        {
+            "pid": row["pid"],
+            "program": processes.shortened(row["program"]),
+            "age": now - row["attached_at"],
+        }
+        for row in told.get("clients", ())
     ]
     return found
 

@@ -46,6 +46,12 @@ def _runtime(found: RuntimeFound, width: int | None) -> Iterable[RenderableType]
         yield Text("No actor lives.\n")
     if found["functions"]:
         yield _functions(found["functions"])
+    if found["clients"]:
+        rows = [
+            (str(client["pid"]), f"{client['age']:.0f} s", client["program"] or NOTHING)
+            for client in found["clients"]
+        ]
+        yield table(["clients", "since", "program"], rows, right={"clients", "since"})
     yield from _reasons(found)
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 def heading(found: RuntimeFound) -> str:
     """Says in a line what a runtime is and has."""
     parts = [f"pid {found['pid']}"]
+    if found["name"]:
+        parts.insert(0, f"{found['name']!r}")
     if found["program"]:
         parts.append(f"{found['program']!r}")
     if found["version"]:

@@ -15,6 +15,7 @@ In reading order:
 * ``call_options``: what may be said about a call: checked once, then frozen.
 * ``function_options``: what may be said about a remote function: checked once, then
   frozen.
+* ``runtime_name``: what a runtime may be called.
 * ``runtime_options``: what may be said about a runtime: checked once, then frozen.
 * ``web_address``: where a page is served: a host and a port.
 * ``group_spec``: what a placement group asks for: checked once, then frozen.

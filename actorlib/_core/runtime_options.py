@@ -62,6 +62,7 @@ class RuntimeKeywords(TypedDict, total=False):
     control: bool
     middleware: Sequence[Middleware]
     dashboard: str | None
+    name: str | None
 
 
 @public("actorlib")
@@ -170,6 +171,10 @@ class RuntimeOptions:
             machine (``"0.0.0.0:8265"``) nothing is encrypted. It takes
             ``pip install actorlib[web]``; Ray has a page of its own, and refuses this.
             Default: None, for no page; ``actorlib top --web`` shows one, too.
+        name: What other processes of this user find the runtime by, with
+            ``actorlib.attach``, to be clients of it: letters, digits, ``.``, ``_`` and
+            ``-``, 40 at the most. There is one runtime of a name. The local engine
+            alone has clients. Default: None, for none.
         capacity: The declared amounts together, exact; what was not declared is left
             out.
     """
@@ -200,6 +205,7 @@ class RuntimeOptions:
     control: bool = True
     middleware: Sequence[Middleware] = ()
     dashboard: str | None = None
+    name: str | None = None
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -250,6 +256,10 @@ class RuntimeOptions:
             from actorlib._core.web_address import web_address  # noqa: PLC0415  # few have a page
 
             web_address("dashboard", self.dashboard)
+        if self.name is not None:
+            from actorlib._core.runtime_name import check_runtime_name  # noqa: PLC0415  # few have a name
+
+            check_runtime_name("name", self.name)
         if not isinstance(cast("object", self.log_to_driver), bool):
             raise TypeError(
                 f"log_to_driver takes True or False, not {self.log_to_driver!r}"

@@ -162,6 +162,22 @@ class DeviceInfo:
 
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientInfo:
+    """What is known of one client: a program that is attached to a runtime.
+
+    Attributes:
+        pid: Its process; 0 where the system does not tell.
+        program: What it runs, as it says: the words of its command line.
+        attached_at: Since when, in seconds since the epoch.
+    """
+
+    pid: int
+    program: str
+    attached_at: float
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BundleInfo:
     """What is known of one bundle of a placement group.
 
@@ -393,6 +409,8 @@ class Snapshot:
             holds what.
         devices: Every device that may be granted, by kind and in index order; () on
             Ray.
+        name: What other processes find the runtime by; empty if it has no name.
+        clients: The programs that are attached to it.
     """
 
     total: dict[str, float]
@@ -405,12 +423,18 @@ class Snapshot:
     worker_groups: tuple[WorkerGroupInfo, ...] = ()
     draining: tuple[str, ...] = ()
     devices: tuple[DeviceInfo, ...] = ()
+    name: str = ""
+    clients: tuple[ClientInfo, ...] = ()
 
     def __repr__(self) -> str:
         """Tells the most of it in a few lines, and how many more there are of each."""
         from actorlib._core.tables import clipped, in_words, some_of  # noqa: PLC0415  # few look
 
         lines = [f"<Snapshot of {self._census()}"]
+        if self.name:
+            pids = some_of([str(client.pid) for client in self.clients], 8)
+            attached = f"; attached: pid {', '.join(pids)}" if pids else ""
+            lines.append(f"  name: {self.name}{attached}")
         if self.total:
             lines.append(f"  free: {in_words(self.available, self.total)}")
         if self.devices:

@@ -77,7 +77,7 @@ class AbstractDoors:
         """Opens a door of this process: see Doors."""
         # Containers may share a network and count their processes alike.
         place = f"\0{_KIND}{os.geteuid()}/{os.getpid()}-{os.urandom(4).hex()}"
-        return _listening(place), place, _nothing
+        return listening(place), place, _nothing
 
     def find(self) -> list[Address]:
         """Lists the doors: see Doors."""
@@ -111,40 +111,50 @@ class FolderDoors:
 
     def listen(self) -> tuple[socket.socket, str, Callable[[], None]]:
         """Opens a door of this process: see Doors."""
-        with suppress(FileExistsError):
-            os.mkdir(self._folder, 0o700)  # noqa: PTH102  # no pathlib in the owner
-        if not self._is_ours():
-            raise PermissionError(f"{self._folder} is not this user's alone")
+        make_folder(self._folder)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         place = os.path.join(self._folder, name)  # noqa: PTH118  # the same
-        return _listening(place), place, lambda: _remove(place)
+        return listening(place), place, lambda: remove_socket(place)
 
     def find(self) -> list[Address]:
         """Lists the doors: see Doors."""
-        if not self._is_ours():
+        if not is_own_folder(self._folder):
             return []
         found: list[Address] = []
         for name in sorted(os.listdir(self._folder)):  # noqa: PTH208  # the same
             pid = name.partition("-")[0]
             place = os.path.join(self._folder, name)  # noqa: PTH118  # the same
-            if pid.isdecimal() and _is_answered(place):
+            if pid.isdecimal() and is_answered(place):
                 found.append(Address(os.geteuid(), int(pid), place))
         return found
 
-    def _is_ours(self) -> bool:
-        with suppress(OSError):
-            found = os.lstat(self._folder)
-            is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
-            return is_private and found.st_uid == os.geteuid()
-        return False
+
+def make_folder(folder: str) -> None:
+    """Makes a folder that this user alone may enter, if it is not there.
+
+    Raises:
+        PermissionError: What is there is not this user's alone.
+    """
+    with suppress(FileExistsError):
+        os.mkdir(folder, 0o700)  # noqa: PTH102  # no pathlib in the owner
+    if not is_own_folder(folder):
+        raise PermissionError(f"{folder} is not this user's alone")
+
+
+def is_own_folder(folder: str) -> bool:
+    """Whether a folder is there, and is this user's alone."""
+    with suppress(OSError):
+        found = os.lstat(folder)
+        is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+        return is_private and found.st_uid == os.geteuid()
+    return False
 
 
 def doors() -> Doors:
     """Gives the doors of this machine."""
     if sys.platform == "linux":
         return AbstractDoors()
-    folder = os.environ.get("TMPDIR") or "/tmp"  # private inside of it
-    return FolderDoors(os.path.join(folder, f"{_KIND}{os.geteuid()}"))  # noqa: PTH118  # the same
+    return FolderDoors(user_folder())
 
 
 def peer_uid(sock: socket.socket) -> int | None:
@@ -159,7 +169,27 @@ def peer_uid(sock: socket.socket) -> int | None:
     return int(_CREDENTIALS.unpack(told)[1])
 
 
-def _listening(place: str) -> socket.socket:
+def peer_pid(sock: socket.socket) -> int:
+    """Gives the process at the other end of a connection; 0 where nobody can say."""
+    option: int | None = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return 0
+    told = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(told)[0])
+
+
+def user_folder() -> str:
+    """Gives the folder of this user's sockets, where they are files."""
+    folder = os.environ.get("TMPDIR") or "/tmp"  # private inside of it
+    return os.path.join(folder, f"{_KIND}{os.geteuid()}")  # noqa: PTH118  # the same
+
+
+def listening(place: str) -> socket.socket:
+    """Listens at a place.
+
+    Raises:
+        OSError: Somebody does, or there can be no socket there.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.setblocking(True)  # noqa: FBT003  # whatever the default timeout is
@@ -171,14 +201,14 @@ def _listening(place: str) -> socket.socket:
     return sock
 
 
-def _is_answered(place: str) -> bool:
-    """Whether somebody listens there; what nobody answers is removed."""
+def is_answered(place: str) -> bool:
+    """Says whether somebody listens there; what nobody answers is removed."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)  # noqa: FBT003  # the socket API
         try:
             sock.connect(place)
         except ConnectionRefusedError:
-            _remove(place)
+            remove_socket(place)
             return False
         except BlockingIOError:  # so many knock that it has no room
             return True
@@ -187,7 +217,8 @@ def _is_answered(place: str) -> bool:
     return True
 
 
-def _remove(place: str) -> None:
+def remove_socket(place: str) -> None:
+    """Removes a socket that is a file, if it is there."""
     with suppress(OSError):
         os.unlink(place)  # noqa: PTH108  # the same
 

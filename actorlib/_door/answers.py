@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ActorInfo,
         AllCalls,
         CallInfo,
+        ClientInfo,
         DeviceInfo,
         LogLine,
         ObjectInfo,
@@ -125,6 +126,8 @@ def _described(look: _Look, *, has_dead: bool) -> Row:
         "python": sys.version.partition(" ")[0],
         "pid": os.getpid(),
         "program": sys.orig_argv,
+        "name": snapshot.name,
+        "clients": [_row(client) for client in snapshot.clients],
         "total": snapshot.total,
         "available": snapshot.available,
         "waiting": list(snapshot.waiting[:MOST_REASONS]),
@@ -352,7 +355,13 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
 
 
 def _row(
-    info: ActorInfo | DeviceInfo | DeviceShare | LogLine | ObjectInfo | WorkerGroupInfo,
+    info: ActorInfo
+    | ClientInfo
+    | DeviceInfo
+    | DeviceShare
+    | LogLine
+    | ObjectInfo
+    | WorkerGroupInfo,
 ) -> Row:
     """The columns of a row, and of rows in it; ``asdict`` takes ten times as long."""
     kind: type = type(info)

@@ -22,6 +22,7 @@ In reading order:
 * ``teardown``: the steps of an end, each of them done whatever the others raise; and
   the cleanup of what was kept for a worker that is gone.
 * ``creation``: what actors are made from, ready to be sent.
+* ``clients``: programs that are attached to a runtime, each with a session.
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.
 * ``restart_policy``: whether an actor that died is started anew, and when.
 * ``mps_workers``: those that share a GPU under MPS, and its faults.

@@ -51,13 +51,15 @@ from actorlib._wire.messages import LINK_CALLS, OBSERVE
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import OveruseAction
     from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.call_recording import CallRecording
+    from actorlib._owner.clients import Clients
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.worker_session import WorkerSession
@@ -91,6 +93,7 @@ class ActorTable:
         logs: The last lines of each of them.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
+        clients: The programs that are attached; None before the first of them.
     """
 
     def __init__(
@@ -109,6 +112,7 @@ class ActorTable:
         self.logs = ActorLogs()
         self.actor_names = ActorNames(options.namespace, self.by_id.get)
         self._recording: CallRecording | None = None
+        self.clients: Clients | None = None
         self._made_by: dict[int, set[ActorId]] = {}
         self.clock = Clock(self.loop)
         self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
@@ -329,6 +333,33 @@ class ActorTable:
             self._requests.note_recorded = self._recording.add
         return self._recording
 
+    def open_clients(
+        self, context: RuntimeContext, lists: Mapping[str, Callable[[], object]]
+    ) -> Clients:
+        """Makes what keeps the clients of the runtime: its first one has come.
+
+        Args:
+            context: What the owner's own code is told of where it runs.
+            lists: What they may have listed besides, by the name that they give that.
+        """
+        from actorlib._owner.clients import Clients  # noqa: PLC0415  # few have any
+
+        self._requests.lists.update(lists)
+        self.clients = Clients(
+            self.loop,
+            context,
+            registry=self.registry,
+            refcount=self.refcount,
+            object_store=self.object_store,
+            numbers=self._starter.session_numbers,
+            serve=self._requests.serve,
+            cleanup={
+                self._give_back_references: Phase.REFERENCES,
+                self.object_store.on_worker_gone: Phase.MEMORY,
+            },
+        )
+        return self.clients
+
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
         record, cancel_children = supervisor.record, self._requests.cancel_children
         options = record.options if record.is_actor else None
@@ -362,7 +393,7 @@ class ActorTable:
             self._made_by.setdefault(maker.number, set()).add(actor)
             maker.cleanup.add(Phase.ACTORS, self._end_made)
         arguments: asyncio.Future[EncodedArguments] = self.loop.create_future()
-        self.create(actor, definition, arguments, is_nested=True)
+        self.create(actor, definition, arguments, is_nested=not maker.is_client)
         return arguments
 
     def _holder_names(self) -> dict[int, str]:
@@ -411,7 +442,11 @@ class ActorTable:
 
     def _end_made(self, session: WorkerSession) -> None:
         for actor in self._made_by.pop(session.number, ()):
-            self.by_id[actor].stop("the actor that made it ended")
+            self.by_id[actor].stop(
+                f"the {session.title} that made it is gone"
+                if session.is_client
+                else "the actor that made it ended"
+            )
 
     # What becomes of what is held, or not any more.
 

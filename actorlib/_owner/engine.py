@@ -10,6 +10,7 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from actorlib._core.callee import BoundMethod
@@ -38,6 +39,7 @@ from actorlib._wire.serialization import encode_plain_call
 from actorlib.exceptions import ActorHandleNotFoundError, RuntimeDrainingError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
@@ -95,6 +97,7 @@ class LocalEngine(ABC):
         self._supervisors = self.actor_table.by_id  # at hand for every call
         self._references = self.actor_table.references
         self._grace = options.grace
+        self._name = options.name or ""
         self._thread = threading.get_ident()
         self._definitions = ClassDefinitions(self)
         self._submitter = CallSubmitter(self, self._references, self.loop)
@@ -389,6 +392,35 @@ class LocalEngine(ABC):
         """
         self._closers.append(close)
 
+    def refusal(self) -> str:
+        """Says why no client is let in now; empty if one may be."""
+        if self._is_closed:
+            return "it is being shut down"
+        return "it drains" if self._refuses else ""
+
+    def admit(self, sock: socket.socket, pid: int, program: str) -> None:
+        """Takes a client; see ``Clients``."""
+        table = self.actor_table
+        clients = table.clients
+        if clients is None:
+            lists = {"snapshot": self.snapshot, "calls": self._plain_calls}
+            clients = table.open_clients(self.context, lists)
+            self.at_end(self._close_clients)
+        clients.admit(sock, pid, program)
+
+    def _plain_calls(self) -> list[CallInfo]:
+        """The calls without what is the user's own in them."""
+        return [replace(call, variables={}) for call in self.calls()]
+
+    def _close_clients(self) -> None:
+        clients = self.actor_table.clients
+        if clients is None:
+            return
+        if self._is_in_fork:
+            clients.close_in_fork()
+        else:
+            clients.close()
+
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True
     ) -> None:
@@ -488,6 +520,7 @@ class LocalEngine(ABC):
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
+        clients = self.actor_table.clients
         scheduler = self.actor_table.scheduler
         return Snapshot(
             total=scheduler.ledger.total(),
@@ -503,6 +536,8 @@ class LocalEngine(ABC):
             worker_groups=self.actor_table.pool.workers.info(),
             draining=tuple(map(str, self.actor_table.placer.draining)),
             devices=tuple(scheduler.devices()),
+            name=self._name,
+            clients=() if clients is None else clients.infos(),
         )
 
     def calls(self) -> list[CallInfo]:

@@ -314,6 +314,8 @@ class Inspector:
     def _named(self, session: WorkerSession, call: int) -> str:
         """Names a call that runs in a worker."""
         supervisor = self._supervisors.get(session.actor)
+        if session.is_client:
+            return session.title
         if supervisor is None:
             return "a call of an actor that is gone"
         method = supervisor.router.method_of(call)

@@ -445,6 +445,7 @@ class WorkerStarter:
     Attributes:
         loop: As given.
         grace: As given.
+        session_numbers: Numbers the sessions of the runtime.
         middleware: What workers are told of who is told of calls; see ``observing``.
     """
 
@@ -476,7 +477,7 @@ class WorkerStarter:
         self._object_store = object_store
         self._serve = serve
         self._cleanup = cleanup
-        self._session_numbers = itertools.count(1)
+        self.session_numbers = itertools.count(1)
         self.middleware = b""
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
@@ -521,7 +522,7 @@ class WorkerStarter:
         """
         whose = record.id if record.is_actor else None
         process.keep_output(partial(self._logs.add_printed, whose))
-        number = next(self._session_numbers)
+        number = next(self.session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)
         settle, gpus = router.settle, self._node.enforcement.gpus

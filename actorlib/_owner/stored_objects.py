@@ -150,7 +150,9 @@ class StoredObjects:
         actor = self._table.refcount.who(session)
         supervisor = self._table.by_id.get(ActorId(actor)) if actor else None
         if supervisor is None:
-            return "a worker that has ended"
+            clients = self._table.clients
+            known = None if clients is None else clients.title(session)
+            return known or "a worker that has ended"
         if not supervisor.record.is_actor:
             return f"a worker of functions (pid {supervisor.pid})"
         return supervisor.record.title

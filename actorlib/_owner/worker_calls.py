@@ -403,7 +403,11 @@ class WorkerStreams:
 
 
 def answer_when(
-    call: RemoteTarget, supervisor: ActorSupervisor, ending: int | None = None
+    call: RemoteTarget,
+    supervisor: ActorSupervisor,
+    ending: int | None = None,
+    *,
+    by: str = "another actor",
 ) -> None:
     """Answers a worker when an actor is ready, or was ended.
 
@@ -411,8 +415,9 @@ def answer_when(
         call: The worker.
         supervisor: That of the actor.
         ending: How it is ended; None if it is not.
+        by: Who ends it, for people.
     """
-    settled = supervisor.ready() if ending is None else _ENDINGS[ending](supervisor)
+    settled = supervisor.ready() if ending is None else _ENDINGS[ending](supervisor, by)
 
     def answer(future: asyncio.Future[None]) -> None:
         error = future.exception()
@@ -424,18 +429,18 @@ def answer_when(
     settled.add_done_callback(answer)
 
 
-def _end(supervisor: ActorSupervisor) -> asyncio.Future[None]:
-    supervisor.end("it was ended by another actor")
+def _end(supervisor: ActorSupervisor, by: str) -> asyncio.Future[None]:
+    supervisor.end(f"it was ended by {by}")
     return supervisor.ended
 
 
-def _kill(supervisor: ActorSupervisor) -> asyncio.Future[None]:
-    supervisor.kill("it was killed by another actor")
+def _kill(supervisor: ActorSupervisor, by: str) -> asyncio.Future[None]:
+    supervisor.kill(f"it was killed by {by}")
     return supervisor.ended
 
 
-def _restart(supervisor: ActorSupervisor) -> asyncio.Future[None]:
-    return supervisor.interrupt("it was killed by another actor, to be restarted")
+def _restart(supervisor: ActorSupervisor, by: str) -> asyncio.Future[None]:
+    return supervisor.interrupt(f"it was killed by {by}, to be restarted")
 
 
 _ENDINGS = {BEHIND_CALLS: _end, AT_ONCE: _kill, TO_RESTART: _restart}

@@ -114,6 +114,7 @@ class WorkerRequests:
         records: Takes log records.
 
     Attributes:
+        lists: As given, by the name; more may be added.
         links: The links between workers.
         note_recorded: Takes what workers have recorded; None if nobody wanted it yet.
         note_run: Told of the runs of calls that middlewares are told of; None while
@@ -139,7 +140,7 @@ class WorkerRequests:
         records: WorkerRecords,
     ) -> None:
         self._find_actor = find
-        self._lists = lists
+        self.lists = dict(lists)
         self._names = names
         self._objects = objects
         self._references = references
@@ -211,7 +212,7 @@ class WorkerRequests:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
 
     def _list(self, session: WorkerSession, call: int, what: str) -> None:
-        listed = dump(self._lists[what]())
+        listed = dump(self.lists[what]())
         WorkerCall(self._calls, session, call).answer((RESULT, call, None, listed))
 
     def _acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
@@ -298,7 +299,7 @@ class WorkerRequests:
             is_detached = bool(headers and "detach" in headers)
             target = WorkerStream(self._calls, made, pool, is_detached=is_detached)
         made.number = pool.post(
-            target, entry, borrowed, payload, headers, is_nested=True
+            target, entry, borrowed, payload, headers, is_nested=not session.is_client
         )
         if made.number:
             self._calls.put(made)
@@ -441,7 +442,8 @@ class WorkerRequests:
         if (supervisor := self._find_actor(actor)) is None:
             made.fail(_unknown(actor))
         else:
-            answer_when(made, supervisor, *ending)
+            by = f"a {session.title}" if session.is_client else "another actor"
+            answer_when(made, supervisor, *ending, by=by)
 
     def _find(
         self, session: WorkerSession, call: int, name: str, namespace: str | None

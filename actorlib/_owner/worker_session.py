@@ -69,7 +69,12 @@ class WorkerSession:
         constructor_traceback: All of it.
         protocol_error: What was wrong with the worker's frames, if anything.
         when_answered: Told of the calls of a worker that waits, as they are answered.
+        is_client: Whether it is no worker, but a program that is attached.
+        title: What people call it, if it is a client.
     """
+
+    is_client = False
+    title = ""
 
     def __init__(
         self,

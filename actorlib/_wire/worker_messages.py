@@ -494,7 +494,15 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     },
     LIST: {
         "call": _CALL,
-        "what": _one_of("what is looked at", "actors", "available", "names", "total"),
+        "what": _one_of(
+            "what is looked at",
+            "actors",
+            "available",
+            "calls",
+            "names",
+            "snapshot",
+            "total",
+        ),
     },
     LEAVE: {"call": _RUNS_IF_ANY},
     OBJECT_ANNOUNCE: {"object": _OWN_OBJECT, "call": _CALL_IF_ANY},

@@ -110,7 +110,7 @@ class ActorCalls:
                     result.callee = callee
                     self._send_plain(result.call, parent, callee, headers, payload)
                     return result
-        arguments = Arguments(self._engine, callee.name, args, kwargs)
+        arguments = Arguments(self._engine, callee, args, kwargs)
         result = new_result()
         result.callee = callee
         call = Call(result.call, callee, arguments, headers, parent)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
     from actorlib._shm.memory import Payload
@@ -424,7 +425,7 @@ class OwnerClient(ABC):
         """Takes what gives the interface of this actor, whose class is loaded once."""
         self._interface = interface
 
-    def share(self, actor: ActorId) -> NoReturn:
+    def share(self, actor: ActorId) -> ActorShare:
         """Refuses: the owner knows; see Engine."""
         del actor
         raise RuntimeError(

@@ -488,6 +488,13 @@ class OutgoingLinks:
                 if link.session == session
             ]
 
+    def close(self) -> None:
+        """Closes all links: this process leaves, and is not ended."""
+        with self._engine.sender.lock:
+            calling = [link for link, *_ in self._unanswered.values()]
+            for link in {*self._links.values(), *calling}:
+                self._discard(link)
+
     def close_in_fork(self) -> None:
         """In a fork: closes its copies of the links."""
         calling = [link for link, *_ in self._unanswered.values()]

@@ -13,7 +13,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.object_ref import ObjectRef, bind
+from actorlib._core.object_ref import ObjectRef, bind, mark_cancelled
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments, call_when_done
 from actorlib._wire.errors import fill_future, load_result
@@ -40,9 +40,14 @@ class PendingResults:
     Args:
         loop: What they take for their loop.
         owner: The engine that they belong to.
+
+    Attributes:
+        stopped: The calls that were cancelled, and are answered when they have ended:
+            their refs are cancelled then, whatever the answer is.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, owner: ResultOwner) -> None:
+        self.stopped: set[int] = set()
         self._loop = loop
         self._owner = owner
         self._numbers = itertools.count(1)
@@ -102,7 +107,11 @@ class PendingResults:
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a frame answers."""
         ref = self._take_out(frame[1])
-        if ref is not None and not ref.done():
+        if self.stopped and frame[1] in self.stopped:
+            self.stopped.discard(frame[1])
+            if isinstance(ref, ObjectRef) and not ref.done():
+                mark_cancelled(ref)
+        elif ref is not None and not ref.done():
             fill_future(ref, frame)
             if frame[0] == FAILURE and frame[2] == CANCELLED:
                 ref.exception()  # no report of a ref that nobody awaits any more
@@ -133,10 +142,14 @@ class PendingResults:
             ref.set_exception(error)
 
     def fail_all(self, error: Exception) -> None:
-        """Fails all refs, those of later calls too."""
+        """Fails all refs, those of later calls too; nobody need look at them."""
         self._lost = error
-        for call in list(self._entries):
+        self.stopped.clear()
+        for call, entry in list(self._entries.items()):
+            ref = entry() if isinstance(entry, weakref.ref) else entry
             self.fail(call, error)
+            if isinstance(ref, ObjectRef) and not ref.cancelled():
+                ref.exception()  # no report: it is no fault of a call's
 
     def _take_out(self, call: int) -> ObjectRef[Any] | StreamReader | None:
         entry = self._entries.pop(call, None)

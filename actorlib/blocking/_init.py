@@ -69,9 +69,11 @@ def init(address: str | None = None, **options: Any) -> Context:
     or with the script, however that ends.
 
     Args:
-        address: Where the cluster is, with ``engine="ray"`` alone: see
-            ``actorlib.init``. ``"local"`` is this machine. Default: None, which is
-            this machine.
+        address: The name of a runtime of another process on this machine, to be a
+            client of it: see ``actorlib.attach``; of the options only ``namespace`` is
+            taken then. With ``engine="ray"`` where the cluster is: see
+            ``actorlib.init``. ``"local"`` is a runtime of this script's own. Default:
+            None, which is that, too.
         **options: How the runtime is, by name. What of Ray's is about its dashboard,
             its logs or its own processes is noted in the log and does nothing; None is
             what is not said.
@@ -174,6 +176,10 @@ def init(address: str | None = None, **options: Any) -> Context:
             machine (``"0.0.0.0:8265"``) nothing is encrypted. It takes
             ``pip install actorlib[web]``; Ray has a page of its own, and refuses this.
             Default: None, for no page; ``actorlib top --web`` shows one, too.
+        name: What other processes of this user find the runtime by, with
+            ``actorlib.attach``, to be clients of it: letters, digits, ``.``, ``_`` and
+            ``-``, 40 at the most. There is one runtime of a name. The local engine
+            alone has clients. Default: None, for none.
 
     Returns:
         To be left alone, or to be used in ``with``.
@@ -182,6 +188,8 @@ def init(address: str | None = None, **options: Any) -> Context:
         InitError: An option is unknown, or asks for what there is not. It is a
             ValueError and a RuntimeError. Nothing was started.
         ClusterError: There is no cluster at the address, or it is one of another Ray.
+        RuntimeNotFoundError: This user has no runtime of the name in the address.
+        RuntimeUnreachableError: It does not answer, or has another version.
         ImportError: The engine is Ray's, and Ray is not installed.
         RuntimeError: A runtime is running, and ``ignore_reinit_error`` is not set.
         TypeError: A value has the wrong type.
@@ -216,6 +224,9 @@ def init(address: str | None = None, **options: Any) -> Context:
             "init(): there is nothing here that %s would change",
             ", ".join(checked.ignored),
         )
+    if checked.attached_to is not None:
+        SCRIPT.attach(checked.attached_to, checked.options.get("namespace"))
+        return Context()
     SCRIPT.start(checked.options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # checked where they are used
     return Context()
 

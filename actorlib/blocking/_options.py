@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from actorlib._core.runtime_name import check_runtime_name
 from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._core.validation import check_bool, closest_names
 from actorlib.exceptions import InitError
@@ -54,12 +55,15 @@ class InitOptions(NamedTuple):
 
     Attributes:
         options: Those of the runtime.
+        attached_to: The name of the runtime of another process that it is to be a
+            client of, or None.
         logging_level: From which level actorlib logs, or None.
         ignores_second: Whether a runtime that is running already will do.
         ignored: The names of those that change nothing here.
     """
 
     options: dict[str, Any]
+    attached_to: str | None
     logging_level: int | str | None
     ignores_second: bool
     ignored: list[str]
@@ -92,6 +96,10 @@ def checked_init(
         if given.get(name):
             raise InitError(f"init({name}={given[name]!r}): {reason}")
     address = _checked_address(given.get("address"), is_on_ray=is_on_ray)
+    attached_to = None
+    if address is not None and not is_on_ray:
+        attached_to, address = address, None
+        _refuse_options(attached_to, given)
     again = given.get("ignore_reinit_error", False)
     check_bool("ignore_reinit_error", again)
     level = given.get("logging_level")
@@ -105,6 +113,7 @@ def checked_init(
     return InitOptions(
         # None is the default of each option, as in Ray.
         {n: v for n, v in known_values.items() if v is not None},
+        attached_to,
         level,
         cast("bool", again),
         sorted(
@@ -123,10 +132,34 @@ def _checked_address(address: object, *, is_on_ray: bool) -> str | None:
         )
     if address is None or is_on_ray:
         return address
-    if address != "local":
+    if address == "local":
+        return None
+    try:
+        check_runtime_name("address", address)
+    except ValueError as error:
         raise InitError(
-            f"init(address={address!r}): this runtime is one machine's and starts "
-            "with the script, so there is nothing to connect to: leave address out, or "
-            "write engine='ray' too to run on a cluster"
+            f"init(address={address!r}) asks for a cluster. Here a runtime is one "
+            "machine's: leave address out to start one with this script, write the "
+            "name of one that runs (init(name=...) in its program) to be a client of "
+            "it, or write engine='ray' too to run on a cluster"
+        ) from error
+    return address
+
+
+def _refuse_options(name: str, given: Mapping[str, object]) -> None:
+    """Refuses what only the program may say that starts a runtime.
+
+    Raises:
+        InitError: Something of that was said.
+    """
+    said = [
+        option
+        for option in sorted(OURS - {"address", "namespace"})
+        if given.get(option) is not None
+    ]
+    if said:
+        raise InitError(
+            f"init(address={name!r}) makes this script a client of a runtime that has "
+            f"its options already: leave out {', '.join(said)}, or say it where that "
+            "runtime is started"
         )
-    return None

@@ -124,7 +124,24 @@ class ScriptRuntime:
             RuntimeError: One is running.
         """
         _refuse_import_of_main()
-        runtime = _runtime.init(**options)
+        self._begin(_runtime.init(**options))
+
+    def attach(self, name: str, namespace: str | None) -> None:
+        """Makes this process a client of another runtime, in a thread of its own.
+
+        Args:
+            name: The name of that runtime.
+            namespace: Where names of actors are looked for; None for where it looks.
+
+        Raises:
+            RuntimeError: One is running here.
+            RuntimeNotFoundError: There is no such runtime.
+            RuntimeUnreachableError: It does not answer, or lets nobody in.
+        """
+        _refuse_import_of_main()
+        self._begin(_runtime.attach(name, namespace=namespace))
+
+    def _begin(self, runtime: Runtime) -> None:
         fill_standard_streams()
         with self._lock:
             home = _RuntimeThread()

@@ -21,6 +21,8 @@ def test_ini_002_option_when_unknown_then_refused_by_name_with_the_known() -> No
         ({"local_mode": True}, "engine='inline'"),
         ({"address": "auto"}, "leave address out"),
         ({"address": "ray://head:10001"}, "one machine"),
+        ({"address": "service", "num_cpus": 2}, "leave out num_cpus"),
+        ({"address": "service", "engine": "inline"}, "leave out engine"),
         ({"enable_resource_isolation": True}, "cgroups"),
         ({"system_reserved_cpu": 1}, "num_cpus"),
     ],

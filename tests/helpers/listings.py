@@ -81,6 +81,7 @@ def listing(*actors: Any, **said: Any) -> Listing:
         "pid": 800,
         "user": "alice",
         "program": "python train.py",
+        "name": "",
         "version": "0.1.0",
         "error": "",
         "stuck": None,
@@ -95,6 +96,7 @@ def listing(*actors: Any, **said: Any) -> Listing:
         "devices": [],
         "actors": list(actors),
         "functions": [],
+        "clients": [],
         **said,
     }
     return {"runtimes": [found]}

@@ -1,0 +1,156 @@
+"""Finds a runtime by its name and is let in; blocks, with a limit for each step."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from typing import NamedTuple
+
+from actorlib._core.validation import closest_names
+from actorlib._door.addresses import peer_pid, peer_uid
+from actorlib._door.answers import version
+from actorlib._door.client import named_process
+from actorlib._door.named_sockets import named_sockets
+from actorlib._door.protocol import (
+    MOST_ASKED,
+    OTHER_VERSION,
+    REFUSED,
+    Answer,
+    FrameReader,
+    question_frame,
+    read_answer,
+)
+from actorlib._door.reception import ATTACH, python_version
+from actorlib._shm.memory import SharedMemory
+from actorlib._wire.blocking_channel import BlockingChannel
+from actorlib._wire.fd_passing import SegmentSharing
+from actorlib._worker.startup import Start, read_start
+from actorlib.exceptions import (
+    ProtocolError,
+    RuntimeNotFoundError,
+    RuntimeUnreachableError,
+)
+
+PATIENCE = 10.0
+"""Seconds that a runtime may take to answer: its loop may be busy."""
+_WORDS = 20
+"""Words of the command line that are told, at the most; and how long each may be."""
+
+
+class Connection(NamedTuple):
+    """The connection to a runtime that has let this process in.
+
+    Attributes:
+        pipe: Carries the frames.
+        start: What the runtime said first.
+        pid: Its process; 0 where the system does not tell.
+    """
+
+    pipe: BlockingChannel
+    start: Start
+    pid: int
+
+
+def connect(name: str, patience: float = PATIENCE) -> Connection:
+    """Connects to the runtime of a name.
+
+    Args:
+        name: Its name.
+        patience: Seconds that it may take.
+
+    Raises:
+        RuntimeNotFoundError: This user has no runtime of that name.
+        RuntimeUnreachableError: It does not answer, or does not let this process in.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        return _admitted(sock, name, time.monotonic() + patience)
+    except (TimeoutError, BlockingIOError):
+        sock.close()
+        raise RuntimeUnreachableError(
+            f"the runtime {name!r} has not answered within {patience:g} s: its event "
+            "loop is blocked, or it is stopped; actorlib ps shows where it stands"
+        ) from None
+    except (EOFError, ConnectionError, ProtocolError) as error:
+        sock.close()
+        raise RuntimeUnreachableError(
+            f"the runtime {name!r} has not let this process in: it has just ended, or "
+            f"too many came at once ({error or 'it has closed the connection'})"
+        ) from error
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _admitted(sock: socket.socket, name: str, end: float) -> Connection:
+    sockets = named_sockets()
+    sock.settimeout(max(0.001, end - time.monotonic()))
+    try:
+        sock.connect(sockets.place(name))
+    except (ConnectionRefusedError, FileNotFoundError):
+        raise RuntimeNotFoundError(_none_of(name, sockets.names())) from None
+    pid = peer_pid(sock)
+    if peer_uid(sock) not in (None, os.geteuid()):
+        raise RuntimeUnreachableError(
+            f"who listens where the runtime {name!r} would is a process of another "
+            "user, and was told nothing"
+        )
+    words = [word[:80] for word in sys.orig_argv[:_WORDS]]
+    said = {"version": version(), "python": python_version(), "program": words}
+    sock.sendall(question_frame(ATTACH, said))
+    _check(_answer(sock, end), name, pid)
+    memory = SharedMemory()
+    sharing = SegmentSharing(memory)
+    pipe = BlockingChannel(sock, sharing)
+    try:
+        pipe.set_read_timeout(max(0.001, end - time.monotonic()))
+        start = read_start(pipe.receive_first()[0])
+        pipe.set_read_timeout(0)
+    except BaseException:
+        sharing.close()
+        memory.close()
+        raise
+    return Connection(pipe, start, pid)
+
+
+def _answer(sock: socket.socket, end: float) -> Answer:
+    reader = FrameReader(MOST_ASKED)
+    while True:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        sock.settimeout(left)
+        piece = sock.recv(reader.missing)  # none of what follows
+        if not piece:
+            raise EOFError
+        content = reader.take(piece)
+        if content is not None:
+            return read_answer(content)
+
+
+def _check(answer: Answer, name: str, pid: int) -> None:
+    if answer.outcome == OTHER_VERSION:
+        raise RuntimeUnreachableError(
+            f"the runtime {name!r} ({named_process(pid)}) runs actorlib "
+            f"{answer.value}, and this process has actorlib {version()}: both have to "
+            "be the same, so run both in one environment"
+        )
+    if answer.outcome == REFUSED:
+        raise RuntimeUnreachableError(str(answer.value))
+
+
+def _none_of(name: str, names: list[str]) -> str:
+    close = closest_names(name, names)
+    there = ", ".join(map(repr, names[:10]))
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    known = f"there {'is' if len(names) == 1 else 'are'} {there}.{hint}"
+    return f"this user has no runtime of the name {name!r}: " + (
+        known
+        if names
+        else (
+            f"none has a name. The program that is to have it starts it by "
+            f"actorlib.init(name={name!r})"
+        )
+    )

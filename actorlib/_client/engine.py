@@ -1,0 +1,402 @@
+"""Fulfils the verbs of an engine in a program that is attached to a runtime.
+
+It is the engine of a worker with an event loop, on the loop of the program. What only
+the owner knows is asked there, or refused; and nothing of the runtime ends with it but
+what this program has made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, cast, final
+
+from actorlib._client.connection import PATIENCE, connect
+from actorlib._core.forking import detach_loop
+from actorlib._core.loop_thread import block
+from actorlib._core.runtime_context import RuntimeContext
+from actorlib._core.runtime_portal import RuntimePortal
+from actorlib._core.shares import ActorShare
+from actorlib._wire.async_channel import AsyncChannel
+from actorlib._wire.messages import FAILURE, ITEM, LIST, RESULT
+from actorlib._worker.async_client import AsyncOwnerClient
+from actorlib._worker.client import OwnerClient
+from actorlib.exceptions import (
+    ActorHandleNotFoundError,
+    GetTimeoutError,
+    RuntimeLostError,
+    RuntimeUnreachableError,
+    UnsupportedOptionError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actorlib._client.connection import Connection
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.callee import Callee
+    from actorlib._core.engine import ActorSpec, HandlePin
+    from actorlib._core.function_options import FunctionOptions
+    from actorlib._core.group_spec import GroupId
+    from actorlib._core.ids import ActorId
+    from actorlib._core.interface import Interface
+    from actorlib._core.middleware import Middleware
+    from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.runtime_context import CallLookup
+    from actorlib._core.runtime_env import RuntimeEnv
+    from actorlib._core.snapshot import (
+        AllCalls,
+        CallInfo,
+        LogPage,
+        ObjectInfo,
+        ObjectOrder,
+        Snapshot,
+    )
+    from actorlib._core.trace_events import Recorded
+    from actorlib._wire.actor_config import ActorConfig
+    from actorlib._wire.messages import Frame
+
+_LAST_FRAMES = 5.0
+"""Seconds that the owner may take to read what was sent before this process leaves."""
+
+
+@final
+class AttachedEngine(AsyncOwnerClient):
+    """The engine of a client; see RuntimeEngine. Made on the loop that it uses.
+
+    Args:
+        connection: The connection to the runtime.
+        name: The name of the runtime.
+        namespace: Where names of actors are looked for that say nothing else; None for
+            where the runtime does.
+    """
+
+    def __init__(
+        self, connection: Connection, name: str, namespace: str | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        pipe, start, pid = connection
+        config = start.config
+        if namespace is not None:
+            config = replace(config, namespace=namespace)
+        start = replace(start, config=config, context=partial(_context_of, config))
+        self._runtime = f"runtime {name!r}" + (f" (pid {pid})" if pid else "")
+        self._pid = pid
+        self._lost: Exception | None = None
+        self._is_closed = False
+        super().__init__(start, loop, pipe)
+        self._portal = RuntimePortal(loop)
+        self.channel = AsyncChannel(
+            loop,
+            pipe.sock,
+            self._receive,
+            self._pipe_lost,
+            sharing=pipe.sharing,
+            decoder=pipe.decoder,
+        )
+        self.reader.receive = self._receive
+        self.begin()
+
+    # Frames of the owner.
+
+    def _receive(self, frames: list[Frame]) -> None:
+        if self.reader.sources:
+            self.reader.read_all()  # it was sent before what the pipe brings
+        self._take(frames)
+
+    def _take(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            if frame[0] in (RESULT, FAILURE):
+                self.settle(frame)
+            elif frame[0] == ITEM:
+                self.item(frame)
+            else:
+                self._take(self.take_link_frame(frame))
+
+    def _pipe_lost(self, error: Exception | None) -> None:
+        why = "has ended" if error is None else f"sends what makes no sense: {error}"
+        self._lose(
+            RuntimeLostError(
+                f"the {self._runtime}, which this process is attached to, {why}. "
+                "Behind the block, actorlib.attach() finds it again once it runs"
+            )
+        )
+
+    def _lose(self, error: Exception) -> None:
+        self._lost = error
+        self.fail_all(error)
+
+    def check_parent(self) -> None:
+        """Refuses what cannot be asked any more; see OwnerClient.
+
+        Raises:
+            ActorHandleNotFoundError: This process has detached, or is a fork.
+            RuntimeLostError: The runtime has ended.
+        """
+        if self._is_in_fork:
+            raise ActorHandleNotFoundError(
+                f"this process is a fork of one that is attached to the "
+                f"{self._runtime}: attach here, too, by actorlib.attach()"
+            )
+        if self._lost is not None:
+            raise self._lost
+
+    # The verbs, as far as a client differs from a worker.
+
+    def create(self, spec: ActorSpec) -> ActorId:
+        """Creates an actor, which ends with this process; see Engine."""
+        return super().create(self._in_namespace(spec))
+
+    def obtain(self, spec: ActorSpec) -> HandlePin:
+        """The actor that has a name, or a new one; see Engine."""
+        return super().obtain(self._in_namespace(spec))
+
+    def find(self, name: str, namespace: str | None) -> HandlePin:
+        """The actor of a name; see Engine."""
+        return super().find(name, namespace or self._config.namespace)
+
+    def _in_namespace(self, spec: ActorSpec) -> ActorSpec:
+        options = spec.options
+        if options.name is None or options.namespace is not None:
+            return spec
+        updated = options.updated({"namespace": self._config.namespace})
+        return replace(spec, options=updated)
+
+    def call(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Makes a call; see Engine."""
+        if threading.get_ident() != self.reader.thread:
+            self._portal.hide_refs()
+        return super().call(callee, args, kwargs)
+
+    def stop(self, call: int, *, recursive: bool) -> bool:
+        """Cancels a call whose end is awaited; see OwnerClient.
+
+        The refs of programs are cancelled then, as a task is: see ObjectRef.
+        """
+        is_awaited = super().stop(call, recursive=recursive)
+        if is_awaited:
+            self._results.stopped.add(call)
+        return is_awaited
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks a thread beside the loop that answers come by; see ResultOwner."""
+        block(
+            ref,
+            timeout,
+            "get() would block the event loop that the answer comes through: await "
+            "the ref instead",
+        )
+
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks until the owner has answered a short question; see OwnerClient.
+
+        Raises:
+            RuntimeUnreachableError: It does not.
+        """
+        try:
+            if threading.get_ident() == self.reader.thread:
+                self._pump(ref, PATIENCE)
+            else:
+                self._wait_beside(ref, PATIENCE)
+        except (GetTimeoutError, EOFError):
+            self.check_parent()
+            raise RuntimeUnreachableError(
+                f"the {self._runtime} has not answered within {PATIENCE:g} s: its "
+                "event loop is blocked, or it is stopped. "
+                + (f"actorlib ps --pid {self._pid} shows where" if self._pid else "")
+            ) from None
+
+    def share(self, actor: ActorId) -> ActorShare:
+        """What an actor holds of devices; see Engine."""
+        wanted = actor.hex()
+        found = (info.share for info in self.actors() if info.actor_id == wanted)
+        return next(found, ActorShare())
+
+    def interface(self) -> Interface:
+        """Refuses: this is no actor; see Engine."""
+        raise RuntimeError("this process is no actor's")
+
+    def leave(self) -> NoReturn:
+        """Refuses: this is no actor; see Engine."""
+        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
+
+    # What a runtime is asked besides; see RuntimeEngine.
+
+    def snapshot(self) -> Snapshot:
+        """The state of the runtime now, as its owner tells it."""
+        return cast("Snapshot", self.ask_and_wait(LIST, "snapshot"))
+
+    def calls(self) -> list[CallInfo]:
+        """The calls of the runtime that have no answer yet, without their variables."""
+        return cast("list[CallInfo]", self.ask_and_wait(LIST, "calls"))
+
+    async def all_calls(self, patience: float) -> AllCalls:
+        """Refuses: the owner knows."""
+        del patience
+        raise self._owners("all_calls()", "actorlib calls")
+
+    def begin_trace(self, kept: int) -> float:
+        """Refuses: the owner records."""
+        del kept
+        raise self._owners("trace()", "actorlib trace")
+
+    def end_trace(
+        self, began: float, patience: float
+    ) -> asyncio.Future[Callable[[], Recorded]]:
+        """Refuses: the owner records."""
+        del began, patience
+        raise self._owners("trace()", "actorlib trace")
+
+    def objects(
+        self, sort: ObjectOrder = "size", limit: int | None = None
+    ) -> list[ObjectInfo]:
+        """Refuses: the owner knows."""
+        del sort, limit
+        raise self._owners("objects()", "actorlib objects")
+
+    def add_middleware(
+        self, middleware: Middleware, *, in_workers: bool = True
+    ) -> None:
+        """Refuses: the owner's program observes its calls."""
+        del middleware, in_workers
+        raise self._owners("add_middleware()")
+
+    @property
+    def middlewares(self) -> tuple[Middleware, ...]:
+        """None: they are the owner's."""
+        return ()
+
+    def remove_middleware(self, middleware: Middleware) -> None:
+        """Refuses: the owner's program observes its calls."""
+        del middleware
+        raise self._owners("remove_middleware()")
+
+    async def drain(self, patience: float) -> list[CallInfo]:
+        """Refuses: it is the runtime that drains."""
+        del patience
+        raise self._owners("drain()")
+
+    def logs(
+        self,
+        actor: ActorId | None = None,
+        *,
+        after: int = 0,
+        most: int = 1000,
+        since: float = 0.0,
+        is_newest: bool = False,
+    ) -> LogPage:
+        """Refuses: the owner keeps them."""
+        del actor, after, most, since, is_newest
+        raise self._owners("logs()", "actorlib logs")
+
+    def explain(self, actor: ActorId) -> str:
+        """Refuses: the owner knows."""
+        del actor
+        raise self._owners("explain()", "actorlib ps")
+
+    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
+        """Refuses: the owner knows."""
+        del label, options
+        raise self._owners("explain()", "actorlib ps")
+
+    def explain_group(self, group: GroupId) -> str:
+        """Refuses: the owner knows."""
+        del group
+        raise self._owners("explain()", "actorlib ps")
+
+    def _owners(self, what: str, command: str = "") -> UnsupportedOptionError:
+        told = f", and {command} --pid {self._pid} in a shell" if command else ""
+        return UnsupportedOptionError(
+            f"{what} is for the program that has started the {self._runtime}, and this "
+            f"one is a client of it: call it there{told}"
+        )
+
+    # The end.
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this process has detached."""
+        return self._is_closed
+
+    async def aclose(self) -> None:
+        """Detaches: what this process has made, and did not detach, ends.
+
+        What was sent is read by the owner first. Cancelled: it has detached.
+        """
+        if self._is_closed or self._is_in_fork:
+            return
+        self._is_closed = True
+        try:
+            if self.channel.is_open:
+                self.outgoing_links.flush()
+                async with asyncio.timeout(_LAST_FRAMES):
+                    await self.channel.drain()
+        except TimeoutError:
+            pass  # it reads nothing: there is nobody to be told
+        finally:
+            self._detach()
+            if "outgoing_links" in self.made_parts:
+                self.outgoing_links.close()
+            self.channel.close()
+            self.finish()
+            self.memory.close()
+
+    def abandon(self) -> Callable[[], None]:
+        """Detaches where the loop is closed."""
+        if not (self._is_closed or self._is_in_fork):
+            self._is_closed = True
+            self._detach()
+            OwnerClient.close_in_fork(self)
+            self.memory.close()
+        return lambda: None
+
+    def _detach(self) -> None:
+        if self._lost is None:
+            self._lose(
+                ActorHandleNotFoundError(
+                    f"this process has detached from the {self._runtime}: attach "
+                    "again, and get the actor there"
+                )
+            )
+
+    def close_in_fork(self) -> None:
+        """Refuses everything from now on: the connection is the parent's."""
+        # Not as a worker does, whose forks leave the loop that they come back to.
+        OwnerClient.close_in_fork(self)
+        self._portal.close_in_fork()
+        detach_loop(self.loop)
+
+
+def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
+    """Tells code of this program where it runs: in no actor, and in no call."""
+    del process
+    return RuntimeContext(
+        namespace=config.namespace,
+        job_id=config.prefix[:4].hex(),
+        node_id=config.node_id,
+        worker_id=config.prefix.hex(),
+        runtime_env=cast("RuntimeEnv", config.runtime_env),
+        accelerator_ids={kind: [] for kind in config.accelerator_ids},
+    )
+
+
+async def attach(name: str, namespace: str | None) -> AttachedEngine:
+    """Attaches this process to the runtime of a name.
+
+    Args:
+        name: Its name.
+        namespace: Where names are looked for; see AttachedEngine.
+
+    Raises:
+        RuntimeNotFoundError: This user has no runtime of that name.
+        RuntimeUnreachableError: It does not answer, or does not let this process in.
+    """
+    connection = await asyncio.to_thread(connect, name)
+    return AttachedEngine(connection, name, namespace)

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.attached import new_name
+
+from actorlib._client.connection import connect
+from actorlib._door.answers import version
+from actorlib._door.named_sockets import named_sockets
+from actorlib._door.protocol import (
+    MOST_ASKED,
+    OK,
+    OTHER_VERSION,
+    REFUSED,
+    Answer,
+    FrameReader,
+    question_frame,
+    read_answer,
+)
+from actorlib._door.reception import ATTACH, Caller, Reception, python_version
+from actorlib.exceptions import (
+    RuntimeAlreadyExistsError,
+    RuntimeNotFoundError,
+    RuntimeUnreachableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+SAID = {"version": version(), "python": python_version(), "program": ["a", "b"]}
+
+
+class Hall:
+    """A reception that lets in, or not, and keeps whom it has let in."""
+
+    def __init__(self) -> None:
+        self.name = new_name()
+        self.refusal = ""
+        self.admitted: list[Caller] = []
+        self.reception = Reception(self.name)
+        self.reception.begin(
+            asyncio.get_running_loop(), lambda: self.refusal, self.admitted.append
+        )
+
+    async def asked(self, question: bytes) -> Answer:
+        """Asks as a client does, and gives the answer."""
+        loop = asyncio.get_running_loop()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.setblocking(False)  # noqa: FBT003  # the socket API
+            await loop.sock_connect(sock, named_sockets().place(self.name))
+            await loop.sock_sendall(sock, question)
+            reader = FrameReader(MOST_ASKED)
+            while True:
+                piece = await loop.sock_recv(sock, reader.missing)
+                assert piece, "it was sent away without an answer"
+                content = reader.take(piece)
+                if content is not None:
+                    return read_answer(content)
+
+
+@pytest.fixture
+async def hall() -> AsyncIterator[Hall]:
+    hall = Hall()
+    yield hall
+    hall.reception.close()
+    for caller in hall.admitted:
+        caller.sock.close()
+
+
+async def test_caller_when_it_is_alike_then_it_is_let_in(hall: Hall) -> None:
+    answer = await hall.asked(question_frame(ATTACH, SAID))
+
+    assert answer.outcome == OK
+    [caller] = hall.admitted
+    assert caller.program == "a b"
+    assert caller.pid in (os.getpid(), 0)
+
+
+@pytest.mark.parametrize(
+    "other", [{"version": "0.0.1"}, {"python": "2.7"}, {"version": None}]
+)
+async def test_caller_when_its_version_is_another_then_both_are_named(
+    hall: Hall, other: dict[str, Any]
+) -> None:
+    answer = await hall.asked(question_frame(ATTACH, {**SAID, **other}))
+
+    assert answer.outcome == REFUSED
+    [said] = other.values()
+    assert f"actorlib {version()} on Python {python_version()}" in answer.value
+    assert str(said) in answer.value
+    assert hall.name in answer.value
+    assert hall.admitted == []
+
+
+async def test_caller_when_it_asks_for_something_else_then_it_is_refused(
+    hall: Hall,
+) -> None:
+    assert (await hall.asked(question_frame("status", {}))).outcome == REFUSED
+    other = bytearray(question_frame(ATTACH, SAID))
+    other[5] += 1  # the version of the agreement
+    assert (await hall.asked(bytes(other)))[1:] == (OTHER_VERSION, version())
+
+
+async def test_caller_when_the_runtime_ends_then_it_hears_so(hall: Hall) -> None:
+    hall.refusal = "it is being shut down"
+
+    with pytest.raises(RuntimeUnreachableError, match=f"{hall.name}.* shut down"):
+        await asyncio.to_thread(connect, hall.name)
+
+
+async def test_caller_when_nobody_answers_then_it_waits_no_longer_than_said(
+    hall: Hall,
+) -> None:
+    # This loop, which would answer, is blocked by the very question.
+    with pytest.raises(RuntimeUnreachableError, match=r"not answered within 0\.05 s"):
+        connect(hall.name, patience=0.05)
+
+
+async def test_caller_when_it_talks_nonsense_or_leaves_then_others_are_served(
+    hall: Hall,
+) -> None:
+    loop = asyncio.get_running_loop()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)  # noqa: FBT003  # the socket API
+        await loop.sock_connect(sock, named_sockets().place(hall.name))
+        await loop.sock_sendall(sock, b"\xff" * 4)
+        assert await loop.sock_recv(sock, 1) == b""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
+        silent.setblocking(False)  # noqa: FBT003  # the socket API
+        await loop.sock_connect(silent, named_sockets().place(hall.name))
+
+        answer = await hall.asked(question_frame(ATTACH, SAID))
+
+    assert answer.outcome == OK
+
+
+async def test_name_when_it_is_taken_then_the_process_is_named(hall: Hall) -> None:
+    with pytest.raises(RuntimeAlreadyExistsError, match=f"pid {os.getpid()}"):
+        Reception(hall.name)
+
+
+async def test_name_when_nobody_has_it_then_others_are_named(hall: Hall) -> None:
+    with pytest.raises(RuntimeNotFoundError, match=repr(hall.name)):
+        connect(hall.name + "x")
+
+
+async def test_reception_when_it_is_closed_then_nobody_is_let_in(hall: Hall) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
+        silent.setblocking(False)  # noqa: FBT003  # the socket API
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(silent, named_sockets().place(hall.name))
+        await hall.asked(question_frame(ATTACH, SAID))  # the silent one is taken in
+
+        hall.reception.close()
+
+        assert await loop.sock_recv(silent, 1) == b""
+    with pytest.raises(RuntimeNotFoundError):
+        connect(hall.name)

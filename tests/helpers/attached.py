@@ -1,0 +1,109 @@
+"""Runtimes of other processes that tests are clients of."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import tempfile
+from contextlib import (
+    AbstractAsyncContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import actorlib
+from actorlib._core.engine import find_engine, set_engine
+from actorlib._core.ids import ActorId
+from actorlib.exceptions import ActorDiedError
+from helpers.actors import limited
+from helpers.owners import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+
+    from actorlib import Runtime
+    from actorlib._client.engine import AttachedEngine
+
+_PROGRAM = """
+    import asyncio, sys, threading
+    import actorlib
+    from helpers.actors import Counter, Echo, Keeper
+    from helpers.owners import listen, tell
+
+    async def main():
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+
+        def wait():
+            listen()
+            loop.call_soon_threadsafe(over.set)
+
+        async with actorlib.init(
+            name=sys.argv[1], num_cpus=4, num_gpus=2, actor_history=0
+        ) as runtime:
+            threading.Thread(target=wait, daemon=True).start()
+            tell("ready")
+            await over.wait()
+        tell("over")
+
+    actorlib.run(main())
+"""
+
+
+def new_name() -> str:
+    """A name for a runtime that no other test has."""
+    return f"test-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+@contextmanager
+def named_owner(name: str, program: str = _PROGRAM) -> Generator[Owner]:
+    """A program that has a runtime of a name, in a process of its own.
+
+    Args:
+        name: The name.
+        program: The program, which tells something when the runtime runs.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Owner(program, name, folder=Path(folder)) as owner,
+    ):
+        owner.told()
+        yield owner
+
+
+@asynccontextmanager
+async def shared_by_attaching() -> AsyncGenerator[
+    Callable[[], AbstractAsyncContextManager[Runtime]]
+]:
+    """As ``shared``, of a client: the runtime is that of another process."""
+    name = new_name()
+    with named_owner(name):
+        runtime = actorlib.attach(name)
+        async with runtime:
+            engine = cast("AttachedEngine", find_engine())
+            engine.names()  # what a question opens is nobody's leak
+            set_engine(None)
+
+            @asynccontextmanager
+            async def lend() -> AsyncGenerator[Runtime]:
+                set_engine(engine)
+                with limited():
+                    try:
+                        yield runtime
+                    finally:
+                        gc.collect()  # a caught error keeps handles in a cycle
+                        await _ended(engine)
+                        set_engine(None)
+
+            yield lend
+
+
+async def _ended(engine: AttachedEngine) -> None:
+    """Ends the actors that a test has left."""
+    for info in engine.snapshot().actors:
+        with suppress(ActorDiedError):  # it has ended meanwhile
+            await engine.kill(ActorId(bytes.fromhex(info.actor_id)))
+    await asyncio.sleep(0)

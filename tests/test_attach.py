@@ -1,0 +1,119 @@
+"""Clients of a runtime: programs that are attached to it by its name.
+
+That a client can do what every engine can, the contract suites say (``thorough``).
+Here is what is its own: who finds whom, and what ends with whom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from helpers.actors import Cleaner, Counter, Echo, end_of, running
+from helpers.attached import named_owner, new_name
+from helpers.calls import raised
+from helpers.owners import Owner
+
+import actorlib
+from actorlib._door.client import ask_loop, find_runtimes
+from actorlib.exceptions import (
+    ActorHandleNotFoundError,
+    ActorNotFoundError,
+    RuntimeAlreadyExistsError,
+    RuntimeLostError,
+    RuntimeNotFoundError,
+    UnsupportedOptionError,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.process
+
+
+async def test_client_when_attached_then_the_runtime_serves_it_until_it_ends() -> None:
+    name = new_name()
+    with named_owner(name) as owner:
+        with pytest.raises(RuntimeAlreadyExistsError, match=f"pid {owner.pid} "):
+            await actorlib.init(name=name, num_cpus=1)
+        with pytest.raises(RuntimeNotFoundError, match=f"there .*{name!r}"):
+            await actorlib.attach(f"{name}x")
+        async with actorlib.attach(name):
+            kept = await Counter.options(name="kept", lifetime="detached").remote(1)
+            ending = await Echo.options(name="ending").remote()
+            assert await ending.echo.remote(1) == 1
+        with pytest.raises(ActorHandleNotFoundError, match=f"detached from .*{name}"):
+            kept.add.remote()
+
+        async with actorlib.attach(name) as runtime:
+            found = actorlib.get_actor("kept")
+            assert [await found.add.remote() for _ in range(20)] == [*range(2, 22)]
+            with pytest.raises(ActorNotFoundError, match="'ending'"):
+                actorlib.get_actor("ending")
+
+            large = np.arange(1_000_000)
+            echo = Echo.remote()
+            here = await echo.echo.remote(actorlib.put(large))
+            assert not here.flags.writeable
+            assert here.sum() == large.sum()
+            assert await asyncio.to_thread(lambda: found.add.remote().get(5)) == 22
+
+            [door] = find_runtimes(owner.pid)
+            told = await asyncio.to_thread(ask_loop, door, "status")
+            assert told["name"] == runtime.snapshot().name == name
+            assert [client["pid"] for client in told["clients"]] == [os.getpid()]
+            with pytest.raises(UnsupportedOptionError, match=str(owner.pid)):
+                runtime.logs()
+
+            waiting = Cleaner.remote().work.remote()
+            await asyncio.sleep(0)  # it is sent
+            owner.signal(signal.SIGKILL)
+            lost = await raised(waiting)
+            assert isinstance(lost, RuntimeLostError)
+            assert name in str(lost)
+            with pytest.raises(RuntimeLostError):
+                found.add.remote()
+            with pytest.raises(RuntimeLostError):
+                runtime.snapshot()
+
+
+_CLIENT = """
+    import asyncio, os, sys
+    import actorlib
+    from helpers.actors import Counter, Echo
+    from helpers.owners import tell
+
+    async def main():
+        async with actorlib.attach(sys.argv[1], namespace="its own"):
+            counter = await Counter.options(name="mine", num_gpus=1).remote(0)
+            kept = await Counter.options(name="kept", lifetime="detached").remote(0)
+            held = actorlib.get_actor("held", "default")
+            await held.echo.remote(1)
+            tell(actorlib.list_named_actors())
+            await asyncio.Event().wait()
+
+    actorlib.run(main())
+"""
+
+
+async def test_client_when_it_is_killed_then_what_it_made_ends(tmp_path: Path) -> None:
+    name = new_name()
+    async with running(name=name, num_gpus=1) as runtime:
+        held = await Echo.options(name="held").remote()
+        ended = end_of(held)
+        with Owner(_CLIENT, name, folder=tmp_path) as client:
+            told = await asyncio.to_thread(client.told)
+            assert told == ["mine", "kept"]
+            assert [found.pid for found in runtime.snapshot().clients] == [client.pid]
+            del held  # the client has it
+            mine = end_of(actorlib.get_actor("mine", "its own"))
+            client.signal(signal.SIGKILL)
+            await mine
+            await ended
+        assert runtime.snapshot().clients == ()
+        assert runtime.available_resources()["GPU"] == 1
+        assert await actorlib.get_actor("kept", "its own").add.remote() == 1
