@@ -171,30 +171,29 @@ class ActorMethod(Generic[P, R]):
 
         Args:
             **options: How the call is made, by name:
-            backpressure: Of a generator: how many items it may be ahead of its reader,
+            backpressure: For generators: how many items it may be ahead of its reader,
                 1 or more; -1 for any number. Default: None, which is 256 items or 8
-                MiB, whichever is met first.
-            concurrency_group: The group that it counts in: ValueError if the actor has
-                none of that name. Default: None, which is that of the methods that name
-                none.
-            detach: Of a generator: True lets it run on to its end when nobody reads it
-                any more, with its items thrown away. Default: None, which is False: it
-                is cancelled.
-            max_task_retries: How often it is sent again if the actor dies; -1 always.
-                Default: None, which is what the actor's options say.
-            name: What it is called where it runs (``get_task_name``). Default: None,
-                which is the class and the method.
-            num_returns: How many refs the call gives: 2 for a method that returns a
-                tuple of two, or yields two values, 0 for none. ``"streaming"`` is for
-                generators. Default: None, which is streaming for generators and 1 for
-                others.
-            retry_exceptions: After which exceptions of the method it is sent again:
-                True for all, or a list of classes. Default: None, which is what the
-                actor's options say.
-            timeout: Seconds, above 0, from the call until it fails with
+                MiB, whichever comes first.
+            concurrency_group: The concurrency group that the call counts in. If the
+                actor has none of that name, ValueError is raised. Default: None, for
+                the methods that name no group.
+            detach: For generators: if True, it runs to its end also if nobody reads it
+                any more, and its items are thrown away. Default: None, which is False:
+                it is cancelled.
+            max_task_retries: How often a call is sent again if the actor dies; -1 for
+                always. Default: None, which is what the actor's options say.
+            name: What ``get_task_name`` says where the call runs. Default: None, which
+                is the class and the method.
+            num_returns: How many refs a call gives. 2 is for a method that returns a
+                tuple of two or yields two values, 0 is for none, ``"streaming"`` is for
+                generators. Default: None, which is streaming for generators, else 1.
+            retry_exceptions: Which exceptions of the method make its call be sent
+                again: True for all, or a list of classes. Default: None, which is what
+                the actor's options say.
+            timeout: How many seconds the call may take, above 0. Then it fails with
                 DeadlineExceededError and is cancelled, with everything that it called.
-                They count wherever it is: while it waits for its arguments, for the
-                actor, in the queue, and running. Default: None, for no end.
+                Time counts while the call waits for its arguments, waits for the actor,
+                waits in the queue, and runs. Default: None, for any time.
 
         Returns:
             Another method of the same actor; this one does not change. None for an

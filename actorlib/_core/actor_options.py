@@ -105,95 +105,100 @@ class ActorOptions:
     """What one actor asks for.
 
     Attributes:
-        num_cpus: CPUs that it holds for life, 0 or more, parts of one to 1/10 000.
-            Default: None, which is 0.
-        num_gpus: GPUs that it holds for life, 0 or more; below 1 a share of one device,
-            above 1 whole ones. Default: None, which is 0.
-        gpu_memory: Bytes of one GPU's memory that it holds for life, 1 or more, or
-            words (``"10GiB"``). Its share is as much of the card that it gets as they
-            come to there, and ``num_gpus`` (1 at the most then) if that is more.
-            Default: None, for the memory of the share that ``num_gpus`` is.
-        memory: Bytes of memory that it is counted with, 0 or more, or words
-            (``"2GiB"``). On Linux the log tells of an actor that has more, once,
-            unless its enforcement is off. Default: None, which is 0.
-        resources: Amounts of other devices (``{"TPU": 4}``) and of custom resources, by
-            name. Default: None, for none.
-        accelerator_type: The model of its devices: a constant of
-            ``actorlib.accelerators.types``, or what ``actorlib devices`` calls them.
+        num_cpus: How many CPUs the actor holds for life, 0 or more. Fractions are exact
+            to 1/10 000. Default: None, which is 0.
+        num_gpus: How many GPUs the actor holds for life, 0 or more. A number below 1 is
+            a share of one device; above 1 it has to be whole. Default: None, which is
+            0.
+        gpu_memory: How much memory of one GPU the actor holds for life: bytes, 1 or
+            more, or a size such as ``"10GiB"``. Its share is that part of the card it
+            is placed on. If ``num_gpus`` is given, too, it is 1 at the most, and the
+            larger of the two counts. Default: None, for as much memory as goes with
+            ``num_gpus``.
+        memory: How much memory of the machine the actor is counted with: bytes, 0 or
+            more, or a size such as ``"2GiB"``. On Linux the log warns once if the actor
+            takes more, unless ``enforcement`` is off. Default: None, which is 0.
+        resources: Amounts of other devices, such as ``{"TPU": 4}``, and of resources of
+            your own, by name. Default: None, for none.
+        accelerator_type: The model that its devices have to be: a constant of
+            ``actorlib.accelerators.types``, or a name that ``actorlib devices`` shows.
             Default: None, for any.
-        placement: ``"pack"`` shares the fullest device that has room, ``"spread"`` the
-            emptiest. Default: None, which is pack.
-        device: The id or UUID of the device that it has to be on, or a list of as many
-            as it asks for. Default: None, for any.
-        near: The handle of an actor: its own device is on the same device as one of
-            that actor's, or linked to one. Default: None, for anywhere.
-        apart_from: The handle of an actor, or several: its devices are others. Default:
-            None, for anywhere.
-        placement_group: The group in one of whose bundles it is placed; None for none.
-            Default: ``"default"``, the group of the actor that makes it, if that one
-            captures.
-        placement_group_bundle_index: Which bundle, from 0; -1 is any that has room.
-            Default: -1.
-        placement_group_capture_child_tasks: Whether actors that it makes go into its
-            group, unless they say another. Default: None, which does as the actor that
-            makes it.
+        placement: Which device a share is taken from: ``"pack"`` takes the fullest one
+            that has room, ``"spread"`` the emptiest. Default: None, which is pack.
+        device: The device that it has to be on, by id, UUID or PCI address; a list
+            names as many as it asks for. Default: None, for any.
+        near: The handle of another actor. This one is placed on a device of that actor,
+            or on a device that is linked to one. Default: None, for anywhere.
+        apart_from: The handle of another actor, or a list of handles. This one is
+            placed on other devices than theirs. Default: None, for anywhere.
+        placement_group: The placement group that the actor is placed in; None for no
+            group. Default: ``"default"``, which is the group of the actor that makes
+            it, if that actor captures.
+        placement_group_bundle_index: Which bundle of the group, counted from 0; -1 is
+            any that has room. Default: -1.
+        placement_group_capture_child_tasks: If True, actors that this one makes go into
+            its group, unless they name another. Default: None, which is what the actor
+            has that makes it.
         scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same as
-            the three above, or ``"DEFAULT"``. Default: None.
-        accelerators: ``"hide"`` closes every accelerator that the actor did not ask
-            for; ``"inherit"`` leaves them as the owner sees them. Default: None, which
-            follows ``ACTORLIB_HIDE_DEVICES`` (hide, unless it is 0).
-        enforcement: What makes its share hold if that is below a whole device; see
-            ``init``. It is placed where what is named can be had, and fails with
-            ActorUnschedulableError if that is nowhere. Default: None, which is what
-            the runtime has.
-        mps_thread_percentage: Under ``enforcement="mps"``, the percentage of its GPU's
-            multiprocessors that each process of the actor may use at once, 1 to 100. A
-            ceiling, no reservation: others may use the same ones. Default: None, which
-            is all of them, whatever the share is.
-        device_memory_overuse: What happens if its processes have more of a GPU's memory
-            than its share: ``"warn"``, ``"kill"`` or a function, which workers cannot
-            give; see ``init``. Default: None, which is what the runtime has.
-        max_concurrency: How many calls run at once, 1 or more; they start in the order
-            in which they came. More than 1 without an ``async def`` method makes
-            threads. Default: None (or 0), which is 1000 where a method is an ``async
+            the three options above, or ``"DEFAULT"``. Default: None.
+        accelerators: What the actor sees of accelerators that it did not ask for:
+            nothing with ``"hide"``, what your program sees with ``"inherit"``. Default:
+            None, which is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.
+        enforcement: Who keeps the actor to its share, if that is less than a whole
+            device; see ``init``. The actor is placed on a device that can have what is
+            named, and fails with ActorUnschedulableError if none can. Default: None,
+            which is what the runtime has.
+        mps_thread_percentage: With ``enforcement="mps"``, the percentage of the GPU's
+            multiprocessors that each process of the actor may use at once, 1 to 100.
+            This is a ceiling and reserves nothing: others may use the same ones.
+            Default: None, which is all of them, whatever the share is.
+        device_memory_overuse: What happens if its processes take more of a GPU's memory
+            than its share: ``"warn"``, ``"kill"``, or a function of your program, which
+            code in a worker cannot give; see ``init``. Default: None, which is what the
+            runtime has.
+        max_concurrency: How many calls run at once, 1 or more. They start in the order
+            in which they came. A class without ``async def`` methods runs them in as
+            many threads. Default: None (or 0), which is 1000 if a method is an ``async
             def``, else 1.
-        concurrency_groups: Names of groups of methods, each with how many of its calls
-            run at once, 1 or more (``{"io": 2}``). The others share
-            ``max_concurrency``. Plain methods of a group run on threads of its own.
+        concurrency_groups: Groups of methods by name, each with how many of its calls
+            run at once, 1 or more: ``{"io": 2}``. Methods without a group share
+            ``max_concurrency``. Plain methods of a group run in threads of that group.
             Default: None, for no groups.
-        max_pending_calls: How many calls without an answer one process may have; one
-            more raises PendingCallsLimitExceeded. Default: None (or 0, or -1), which is
-            any number.
-        max_unread_items: How many items of all its streams together may be unread, 1 or
-            more; -1 for any number. Default: None, which is what each stream allows.
-        allow_out_of_order_execution: Whether a call whose argument is not there lets
-            later ones pass. Default: None: if the actor runs several at once.
-        name: What ``get_actor`` finds it by while it lives, one of a kind in its
-            namespace: ActorAlreadyExistsError if a living actor has it. Default: None,
-            for no name.
-        namespace: Where its name is looked for. Default: None, which is the runtime's.
-        lifetime: ``"detached"`` lives without a handle, and without the actor that made
-            it, until it is killed or the runtime ends. Default: None, which is
-            ``"non_detached"``.
-        get_if_exists: Whether ``.remote()`` gives the handle of the actor that has the
-            name, if there is one, instead of raising. Default: False.
-        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: variables of its
-            process, set before any of the user's code is imported and passed on to the
-            actors it makes, and the directory that it works in and imports from.
-            Default: None, which is the runtime's.
-        max_restarts: How often it is made anew, with the same arguments, after an end
-            that nobody asked for; -1 always. Default: 0.
-        restart_window: The seconds within which ``max_restarts`` counts, 0 or more.
-            Default: None, which is its whole life.
-        restart_backoff: Seconds before it is restarted if it died soon after a restart,
-            0 or more; they double each time. The first restart is at once. Default:
-            0.5.
-        max_task_retries: How often a call that was on its way when the actor died is
-            sent again after the restart; -1 always. A method or a call may say
-            otherwise. Default: 0.
-        retry_exceptions: Which exceptions of a method are retried likewise: True for
-            all, or a list of classes. A method or a call may say otherwise. Default:
-            False.
+        max_pending_calls: How many calls of this actor one process may have that are
+            not answered yet. One more raises PendingCallsLimitExceeded. Default: None
+            (or 0, or -1), which is any number.
+        max_unread_items: How many items of all streams of the actor together may wait
+            for their readers, 1 or more; -1 for any number. Default: None, which is
+            what each stream allows.
+        allow_out_of_order_execution: If True, a call may run before an earlier one
+            whose arguments are not ready. Default: None, which is True if the actor
+            runs several calls at once.
+        name: The name by which ``get_actor`` finds the actor while it lives. If a
+            living actor of the namespace has the name, ActorAlreadyExistsError is
+            raised. Default: None, for no name.
+        namespace: The namespace that the name is in. Default: None, which is the
+            runtime's.
+        lifetime: With ``"detached"`` the actor lives until it is killed or the runtime
+            ends, also if nobody holds a handle of it and if the actor that made it is
+            gone. Default: None, which is ``"non_detached"``.
+        get_if_exists: If True and a living actor has the name, ``.remote()`` returns
+            its handle instead of raising. Default: False.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: environment
+            variables of its process, which are set before any of your code is imported,
+            and the directory that it works in and imports from. Actors that it makes
+            inherit both. Default: None, which is the runtime's.
+        max_restarts: How often the actor is made anew, with the same arguments, after
+            an end that nobody asked for; -1 for always. Default: 0.
+        restart_window: Only restarts within the last so many seconds count for
+            ``max_restarts``, 0 or more. Default: None: all restarts of its life count.
+        restart_backoff: Seconds that an actor waits before it is restarted if it died
+            soon after a restart, 0 or more. They double each time, up to 30. The first
+            restart is at once. Default: 0.5.
+        max_task_retries: How often a call is sent again that was on its way when the
+            actor died; -1 for always. A method or a call may say otherwise. Default: 0.
+        retry_exceptions: Which exceptions of a method make its call be sent again, as
+            often as ``max_task_retries`` says: True for all, or a list of classes. A
+            method or a call may say otherwise. Default: False.
         request: All amounts together, exact.
     """
 
