@@ -638,7 +638,7 @@ class Runtime:
         self._running().remove_middleware(middleware)
 
     def available_resources(self) -> dict[str, float]:
-        """What nobody holds, by resource name; memory in bytes.
+        """Tells how much of each resource is free, by its name; memory in bytes.
 
         Raises:
             RuntimeError: It is not running.
@@ -646,7 +646,7 @@ class Runtime:
         return self._running().available()
 
     def cluster_resources(self) -> dict[str, float]:
-        """Everything the runtime may grant, by resource name; memory in bytes.
+        """Tells how much of each resource there is, by its name; memory in bytes.
 
         Raises:
             RuntimeError: It is not running.
@@ -752,7 +752,7 @@ class Runtime:
 
 @public("actorlib")
 def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime:
-    """Makes the runtime of this process, which ``async with`` or ``await`` starts.
+    """Makes a runtime for this process; ``async with`` or ``await`` starts it.
 
     Args:
         reinit: Whether a runtime that runs in this process already is ended when this
@@ -1004,7 +1004,7 @@ async def _ended(engine: RuntimeEngine) -> None:
 
 @public("actorlib")
 def is_initialized() -> bool:
-    """Whether a runtime is running in this process.
+    """Tells whether a runtime runs in this process.
 
     Example:
         >>> actorlib.is_initialized()
@@ -1211,7 +1211,7 @@ def put(value: T) -> ObjectRef[T]:
 
 @public("actorlib")
 def get_runtime_context() -> RuntimeContext:
-    """Where this code is running: in which actor, on which devices.
+    """Tells where the calling code runs: in which actor, on which devices.
 
     Raises:
         RuntimeError: No runtime is running in this process.
@@ -1261,7 +1261,7 @@ def exit_actor() -> NoReturn:
 
 @public("actorlib")
 def get_gpu_ids() -> list[int | str]:
-    """The ids of the GPUs that this actor was given; empty outside of an actor.
+    """Returns the ids of the GPUs that this actor has; empty outside of an actor.
 
     They are those of the machine as the owner sees it. Frameworks see the same devices
     counted from 0, by the visibility variable that is set in the actor's process.

@@ -103,7 +103,7 @@ class RemoteTraceback(Exception):  # noqa: N818  # it reports an error, it is no
 
 
 class UnserializableException(ActorlibError):  # noqa: N818  # Ray's name
-    """Stands in for an exception that could not be carried over, and says what it said.
+    """Stands in for an exception that could not be sent, and has its text.
 
     Never raised itself: it is the ``cause`` of a TaskError.
 
@@ -135,11 +135,11 @@ class GetTimeoutError(ActorlibError, TimeoutError):
 
 
 class Empty(ActorlibError, _queue.Empty):  # noqa: N818  # the standard library's name
-    """A queue had nothing to give, or not in time."""
+    """A queue had no item, or got none in time."""
 
 
 class Full(ActorlibError, _queue.Full):  # noqa: N818  # likewise
-    """A queue had no room, or not in time; nothing was put."""
+    """A queue had no room, or got none in time; nothing was put."""
 
 
 class DeadlineExceededError(ActorlibError, TimeoutError):
@@ -159,7 +159,7 @@ class DeadlineExceededError(ActorlibError, TimeoutError):
 
 
 class DeadlockError(ActorlibError, RuntimeError):
-    """A wait would never end: what it waits for waits for whoever waits.
+    """A wait would never end, as what it waits for waits for it in turn.
 
     Raised where the wait was that closed the circle; the call that it waited for was
     dropped.
@@ -185,7 +185,7 @@ class SerializationError(ActorlibError, TypeError):
 
 
 class ObjectLostError(ActorlibError):
-    """Nobody can say any more what a ref stands for."""
+    """The value of a ref is gone, or whoever was to give it has ended."""
 
 
 class ObjectStoreFullError(ActorlibError):
@@ -205,11 +205,11 @@ class UnsupportedOptionError(ActorlibError, ValueError):
 
 
 class InitError(UnsupportedOptionError, RuntimeError):
-    """``init()`` was asked for something that there is not; nothing was started."""
+    """A script asks ``init()`` for what actorlib does not have; nothing was started."""
 
 
 class EnforcementRefused(ActorlibError, ValueError):  # noqa: N818  # an answer
-    """A share of a device cannot be made to hold by the tier that was named."""
+    """The tier that ``enforcement=`` names cannot be had, or does not hold."""
 
 
 class RuntimeNotStartedError(ActorlibError, RuntimeError):
@@ -321,7 +321,7 @@ class ActorPlacementGroupRemoved(ActorDiedError):  # noqa: N818  # Ray's name
 
 
 class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # says what happened
-    """The actor was ended as it had more of a device's memory than it was granted.
+    """The actor was ended because it took more of a device's memory than its share.
 
     ``init(device_memory_overuse="kill")`` asks for that; whoever is called back gets
     one that was not raised.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @public("actorlib")
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
-    """The handle of a living actor, by its name.
+    """Finds a living actor by its name, and returns its handle.
 
     It is found from its ``.remote()`` on, also while its constructor runs; calls then
     wait. A name alone keeps no actor alive, the handle does.
@@ -54,7 +54,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
 def list_named_actors(
     all_namespaces: bool = False,  # noqa: FBT001, FBT002  # as Ray's users know it
 ) -> list[Any]:
-    """The names of the living actors that have one.
+    """Lists the names of the living actors that have one.
 
     Args:
         all_namespaces: Whether to look in every namespace, and not in the runtime's own
@@ -89,7 +89,7 @@ def list_named_actors(
 def list_actors(
     *, filters: Iterable[Filter] | None = None, limit: int | None = None
 ) -> list[ActorInfo]:
-    """What is known of the actors that live, or are dead.
+    """Lists the actors that live, and those that are dead and still known.
 
     Those that live or that somebody holds come first, then the latest of the others:
     ``init(actor_history=...)`` says how many.

@@ -298,7 +298,7 @@ V = TypeVar("V")
 
 @public("actorlib")
 class ActorPool(Generic[A]):
-    """Shares out work among actors: each has one call at a time, the rest waits.
+    """Spreads work over actors: each has one call at a time, and the rest waits.
 
     ``async for value in pool.map(lambda a, v: a.double.remote(v), range(100))``. What
     takes time is awaited, or in plain methods of actors ``pool.get_next().get()`` and a

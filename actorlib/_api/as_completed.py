@@ -105,7 +105,7 @@ def as_completed(
     yield_obj_refs: bool = False,
     progress: bool | str = False,
 ) -> Results[T]:
-    """The values of refs in the order in which they come.
+    """Gives the values of refs in the order in which they come.
 
     ``async for value in actorlib.as_completed(refs)``, or a plain ``for`` in plain
     methods of actors. What a call raised is raised where its value would be; iterating

@@ -32,7 +32,7 @@ def batch(
     [Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]]],
     Callable[[S, T], Coroutine[Any, Any, R]],
 ]:
-    """Has a method of an actor work on many calls at once.
+    """Gathers calls of a method, so that it works on many inputs at once.
 
     The method takes a list and returns one result for each item, in order. Callers call
     it with one item and get their own result. The actor has an event loop then, as one

@@ -19,7 +19,7 @@ def inspect_serializability(
     depth: int = 3,
     print_file: TextIO | None = None,
 ) -> tuple[bool, set[Failure]]:
-    """Looks whether a value can be sent to another process, and else what prevents it.
+    """Finds out whether a value can be sent to another process, and if not, why.
 
     A function is searched for the globals and the variables of its closure that it
     uses, a class for its members, an object for its attributes, a container for its

@@ -231,7 +231,7 @@ def remove_placement_group(group: PlacementGroup) -> asyncio.Future[None]:
 
 @public("actorlib")
 def get_placement_group(name: str) -> PlacementGroup:
-    """The group of a name.
+    """Finds a placement group by its name.
 
     Args:
         name: What ``placement_group(name=...)`` said.
@@ -253,7 +253,7 @@ def get_placement_group(name: str) -> PlacementGroup:
 
 @public("actorlib")
 def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]:
-    """What is known of groups, in Ray's words.
+    """Lists placement groups in Ray's layout.
 
     Args:
         group: The group, or None for all. Default: None.
@@ -292,7 +292,7 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
 
 @public("actorlib")
 def get_current_placement_group() -> PlacementGroup | None:
-    """The group that the actor whose code this is is in; None outside of one.
+    """Returns the placement group of the calling actor; None if it is in none.
 
     Example:
         >>> @actorlib.remote

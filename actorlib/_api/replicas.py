@@ -117,7 +117,7 @@ class _Replica:
 
 @public("actorlib")
 class Replicas(Generic[T]):
-    """Alike actors behind one handle.
+    """Several actors of one class behind one handle.
 
     ``replicas.method.remote(...)`` calls the replica that has the fewest calls without
     an answer (of more than 8, the better of two that are drawn: Mitzenmacher, "The

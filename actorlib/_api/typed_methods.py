@@ -128,7 +128,7 @@ def method(function: Callable[Concatenate[S, P], R], /) -> TypedMethod[S, P, R, 
 def method(**options: Unpack[MethodKeywords]) -> _Decorator: ...
 @public("actorlib")
 def method(*given: object, **options: Any) -> object:
-    """Says how a method of an actor class is called, and gives it its exact type.
+    """Sets how a method of an actor class is called, and gives it its exact type.
 
     ``@method`` and ``@method()`` for the type alone, and
     ``@method(concurrency_group="io")`` for one that runs in a group of its own.
@@ -209,7 +209,7 @@ def method(*given: object, **options: Any) -> object:
 
 @public("actorlib")
 def typed(handle: ActorHandle[T]) -> T:
-    """The same handle, with the methods of its class for a type checker.
+    """Gives a handle the methods of its class, for type checkers.
 
     ``typed(h).ping.remote(1)`` is checked against ``def ping(self, n: int) -> str``
     where ``ping`` is decorated with ``@method``. At run time it is ``handle`` itself.

@@ -102,7 +102,7 @@ class RestartPolicy:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorOptions:
-    """What one actor asks for.
+    """The options of an actor: what it asks for, and how it behaves.
 
     Attributes:
         num_cpus: How many CPUs the actor holds for life, 0 or more. Fractions are exact

@@ -50,7 +50,7 @@ class CallKeywords(MethodKeywords, total=False):
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """How one method is called, or one call is made.
+    """The options of a method, or of single calls of it.
 
     Attributes:
         backpressure: For generators: how many items it may be ahead of its reader, 1 or

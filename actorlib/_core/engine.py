@@ -237,7 +237,7 @@ class Engine(Protocol):
         ...
 
     def available(self) -> dict[str, float]:
-        """What nobody holds, by resource name; memory in bytes."""
+        """Tells how much of each resource is free, by its name; memory in bytes."""
         ...
 
     def total(self) -> dict[str, float]:

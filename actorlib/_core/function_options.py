@@ -74,7 +74,7 @@ class FunctionKeywords(CallingKeywords, total=False):
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions:
-    """What each call of a remote function asks for.
+    """The options of a remote function: what a call asks for, and how it is made.
 
     Attributes:
         num_cpus: How many CPUs a call holds while it runs, 0 or more. Fractions are

@@ -92,7 +92,7 @@ def setup(method: MethodT) -> MethodT:
 
 @public("actorlib")
 def close(method: MethodT) -> MethodT:
-    """Marks the method of an actor class that runs behind its last call.
+    """Marks the method of an actor class that runs after its last call.
 
     It runs at every end that is not a kill: the last handle is gone, the actor's block
     or the runtime's ends, ``exit_actor()``, and SIGTERM where the program runs by

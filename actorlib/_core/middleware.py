@@ -144,7 +144,7 @@ class Run(NamedTuple):
 
 @public("actorlib.observe")
 class Middleware(Protocol):
-    """Is told of each call, on both of its sides; see ``actorlib.observe``."""
+    """What is told of each call, on both of its sides; see ``actorlib.observe``."""
 
     def before(self, call: ObservedCall) -> object:
         """Is called before a call leaves, or before its code runs.

@@ -68,7 +68,7 @@ class RuntimeKeywords(TypedDict, total=False):
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeOptions:
-    """What one runtime has and how it behaves.
+    """The options of a runtime: what it has, and how it behaves.
 
     Attributes:
         engine: Where actors run: ``"local"`` gives each a process of its own;

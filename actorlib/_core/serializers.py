@@ -67,7 +67,7 @@ def register_serializer(
 
 @public("actorlib")
 def deregister_serializer(cls: type) -> None:
-    """Has instances of a class pickled as they are again; harmless if they are.
+    """Undoes register_serializer for a class; harmless if there is nothing to undo.
 
     Args:
         cls: The class.

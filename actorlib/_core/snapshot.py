@@ -351,7 +351,7 @@ class ObjectInfo:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandInfo:
-    """What several of those who wait in line ask for alike.
+    """What several who wait in line ask for, all of them the same.
 
     Attributes:
         resources: What each of them asks for, by resource name; memory in bytes.

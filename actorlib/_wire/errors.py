@@ -512,7 +512,7 @@ def unsendable_error(
 
 @public("actorlib")
 class Failure(NamedTuple):
-    """Names something that cannot be sent, and nothing in it is to blame.
+    """Something that cannot be sent, although all that is in it can be.
 
     Attributes:
         obj: What it is.

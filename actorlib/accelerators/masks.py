@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"\s*(\d{1,20})\s*", re.ASCII)
 @public("actorlib.accelerators")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Syntax:
-    """The syntax of a visibility variable.
+    """How a visibility variable is written.
 
     Attributes:
         wanted: What an entry is, for messages, for example ``"index"``.

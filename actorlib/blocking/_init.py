@@ -252,5 +252,5 @@ def shutdown(wait_for_processes: bool = True) -> None:  # noqa: FBT001, FBT002  
 
 @public("actorlib.blocking")
 def is_initialized() -> bool:
-    """Whether a runtime is running: the script's own, or an actor's."""
+    """Tells whether a runtime runs: the script's own, or that of the calling actor."""
     return find_engine() is not None

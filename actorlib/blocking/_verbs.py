@@ -208,7 +208,7 @@ def cancel(
 
 @public("actorlib.blocking")
 def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
-    """The handle of a living actor, by its name.
+    """Finds a living actor by its name, and returns its handle.
 
     Args:
         name: What ``.options(name=...)`` said.
@@ -223,21 +223,21 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
 
 @public("actorlib.blocking")
 def get_gpu_ids() -> list[int | str]:
-    """The ids of the GPUs that this actor, or this call of a function, was given."""
+    """Returns the ids of the GPUs that this actor, or this call of a function, has."""
     SCRIPT.engine()
     return _runtime.get_gpu_ids()
 
 
 @public("actorlib.blocking")
 def get_runtime_context() -> RuntimeContext:
-    """Where this code is running: in which actor, on which devices."""
+    """Tells where the calling code runs: in which actor, on which devices."""
     SCRIPT.engine()
     return _runtime.get_runtime_context()
 
 
 @public("actorlib.blocking")
 def available_resources() -> dict[str, float]:
-    """What nobody holds, by resource name; memory in bytes.
+    """Tells how much of each resource is free, by its name; memory in bytes.
 
     Raises:
         RuntimeNotStartedError: No runtime is running.
@@ -247,7 +247,7 @@ def available_resources() -> dict[str, float]:
 
 @public("actorlib.blocking")
 def cluster_resources() -> dict[str, float]:
-    """Everything the runtime may grant, by resource name; memory in bytes.
+    """Tells how much of each resource there is, by its name; memory in bytes.
 
     Raises:
         RuntimeNotStartedError: No runtime is running.
@@ -257,7 +257,7 @@ def cluster_resources() -> dict[str, float]:
 
 @public("actorlib.blocking")
 def nodes() -> list[dict[str, Any]]:
-    """The machines there are, in Ray's words: this one.
+    """Lists the machines in Ray's layout: this one.
 
     Raises:
         RuntimeNotStartedError: No runtime is running.
@@ -285,7 +285,7 @@ def nodes() -> list[dict[str, Any]]:
 
 @public("actorlib.blocking")
 def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
-    """What this script has done and when, as Chrome's trace events.
+    """Gives what this script has done and when, as Chrome's trace events.
 
     Each call that it has made, from being made to its answer, and each actor, from
     being made to its end; the newest 100 000 of them. It is written down in a script

@@ -93,7 +93,7 @@ class Page:
         """The first sentence below its title, if that is prose."""
         _, _, below = _COMMENT.sub("", self.text).partition(f"# {self.title}\n")
         first = " ".join(below.strip().partition("\n\n")[0].split())
-        if first[:1] in set("#`|<!*-["):
+        if first.startswith(("#", "```", "|", "<", "!", "* ", "- ")):
             return ""
         return re.split(r"(?<=[.:])\s", first)[0].removesuffix(":")
 

@@ -12,7 +12,7 @@ A = TypeVar("A")
 
 
 class ActorPool(actorlib.ActorPool[A]):
-    """Shares out work among actors: each has one call at a time, the rest waits.
+    """Spreads work over actors: each has one call at a time, and the rest waits.
 
     ``for value in pool.map(lambda a, v: a.double.remote(v), range(100))``; else see
     ``actorlib.ActorPool``.

@@ -84,6 +84,6 @@ def placement_group_table(
 
 
 def get_current_placement_group() -> PlacementGroup | None:
-    """The group that the actor whose code this is is in; None outside of one."""
+    """Returns the placement group of the calling actor; None if it is in none."""
     group = awaited.get_current_placement_group()
     return None if group is None else PlacementGroup(awaited.spec_of(group))
