@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from helpers.page_runner import matches
 
-from docs.building.navigation import SECTIONS, in_order, listing, navigation
+from docs.building.navigation import in_order, list_sections, listing, navigation
 from docs.building.pages import Block, Page
 
 ROOT = Path(__file__).parents[1]
@@ -134,7 +134,9 @@ def test_pages_when_put_in_order_then_index_said_order_titles() -> None:
     assert listing("how-to", pages) == (
         "* [Pools](c.md)\n* [Ants](b.md)  \n  Ants carry.\n* [Zebras](a.md)"
     )
-    assert "how-to" in SECTIONS
+    assert list_sections({"how-to/index.md": Page("# How-to\n\nDo it. Well.\n")}) == (
+        "* [How-to](how-to/index.md)  \n  Do it."
+    )
 
 
 WRITTEN = """# Title
@@ -176,7 +178,7 @@ def test_page_when_read_then_its_blocks_and_what_is_said_of_them() -> None:
     hidden, first, second, third = page.blocks
 
     assert page.needs == ["numpy", "torch"]
-    assert page.summary == "Prose"
+    assert page.summary == "Prose: says what."
     assert "needs" not in page.shown
     assert "before = 1" not in page.shown
     assert hidden.code.strip() == "before = 1"

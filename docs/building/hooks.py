@@ -15,7 +15,11 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from docs.building import devices, sequence, states  # noqa: E402  # see above
-from docs.building.navigation import listing, navigation  # noqa: E402  # likewise
+from docs.building.navigation import (  # noqa: E402  # likewise
+    list_sections,
+    listing,
+    navigation,
+)
 from docs.building.pages import Page  # noqa: E402  # likewise
 from docs.building.reference import (  # noqa: E402  # likewise
     made_for,
@@ -74,6 +78,8 @@ def on_page_markdown(
     if "<!-- pages -->" in markdown:
         folder = str(PurePosixPath(path).parent)
         markdown = markdown.replace("<!-- pages -->", listing(folder, _pages(files)))
+    if "<!-- sections -->" in markdown:
+        markdown = markdown.replace("<!-- sections -->", list_sections(_pages(files)))
     shown = Page(markdown).shown
     return _OUTSIDE.sub(lambda link: _published(link, path, config), shown)
 

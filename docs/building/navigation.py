@@ -63,6 +63,19 @@ def navigation(pages: Mapping[str, Page]) -> list[dict[str, list[str]]]:
     return [section for section in sections if all(section.values())]
 
 
+def list_sections(pages: Mapping[str, Page]) -> str:
+    """Lists the sections as links with the first sentences of their own pages."""
+    own = {
+        title: f"{folder}/{name}"
+        for folder, title in SECTIONS.items()
+        for name in _INDEXES
+        if folder != "." and f"{folder}/{name}" in pages
+    }
+    return "\n".join(
+        f"* [{title}]({path})  \n  {pages[path].summary}" for title, path in own.items()
+    )
+
+
 def listing(folder: str, pages: Mapping[str, Page]) -> str:
     """Lists the pages of a folder as links with their first sentences."""
     rows = [path for path in in_order(folder, pages) if not path.endswith(_INDEXES)]

@@ -11,8 +11,8 @@ Comments of a page tell what readers need not see. Each stands on lines of its o
     Code that is run at this place and not shown.
 ``<!-- not run: why -->``
     The block below it is compiled and not run.
-``<!-- pages -->``
-    Here the site lists the other pages of the folder.
+``<!-- pages -->``, ``<!-- sections -->``
+    Here the site lists the other pages of the folder, or the sections.
 """
 
 from __future__ import annotations
@@ -95,7 +95,8 @@ class Page:
         first = " ".join(below.strip().partition("\n\n")[0].split())
         if first.startswith(("#", "```", "|", "<", "!", "* ", "- ")):
             return ""
-        return re.split(r"(?<=[.:])\s", first)[0].removesuffix(":")
+        sentence = re.split(r"(?<=\.)\s", first)[0]
+        return f"{sentence[:-1]}." if sentence.endswith(":") else sentence
 
     @property
     def order(self) -> int:
