@@ -361,7 +361,7 @@ class Runtime:
 
     @property
     def dashboard(self) -> str | None:
-        """The whole address of its page, with the token; None if it has no page.
+        """The address of its page, with the token; None if it has no page.
 
         It is there while the runtime runs, with ``init(dashboard=...)``. Whoever has
         it can look into the runtime and end its actors.
@@ -376,7 +376,7 @@ class Runtime:
         return None if self._page is None or self._owner() is None else self._page.url
 
     def snapshot(self) -> Snapshot:
-        """The state of the runtime now: what there is, who waits, who lives.
+        """Tells the state of the runtime now: what there is, who waits, who lives.
 
         Raises:
             RuntimeError: It is not running.
@@ -391,13 +391,12 @@ class Runtime:
         return self._running().snapshot()
 
     def calls(self) -> list[CallInfo]:
-        """The calls that have no answer yet, and what each waits for.
+        """Lists the calls that have no answer yet, and what each waits for.
 
         Those of actors come first, then those of functions. What was answered is not
         kept. Calls that actors make are told of too, except those that wait in the
         calling actor for their arguments, those that went straight to another one, of
-        which ``all_calls()`` tells, and except on Ray, whose ``ray list tasks`` tells
-        of all.
+        which ``all_calls()`` tells, and on Ray, whose ``ray list tasks`` tells of all.
 
         Raises:
             RuntimeError: It is not running.
@@ -412,7 +411,7 @@ class Runtime:
         return self._running().calls()
 
     async def all_calls(self, *, patience: float = 0.5) -> AllCalls:
-        """The calls without an answer, also those that went straight between actors.
+        """Lists the calls without an answer, also those straight between actors.
 
         Actors that call one another often do so without the program's process, so only
         they know of these calls. They are asked when somebody asks here: no call pays
@@ -443,10 +442,10 @@ class Runtime:
     ) -> list[CallInfo]:
         """Refuses new calls of this program, and finishes those that are under way.
 
-        For the end of a service: behind it the block of the runtime ends at once. From
-        now on calls, new actors and new groups of this program raise
-        RuntimeDrainingError; what actors call for the sake of a call under way is done.
-        Actors live on. There is no way back.
+        This is for the end of a service: afterwards the block of the runtime ends at
+        once. From now on, calls, new actors and new groups of this program raise
+        RuntimeDrainingError. Calls under way are finished, with all that actors call
+        for them. Actors live on. It cannot be undone.
 
         Args:
             timeout: Seconds after which it waits no more, 0 or more. Default: 30.
@@ -485,14 +484,14 @@ class Runtime:
         program up to 1 us more, and its actor one or two; else nothing.
 
         Args:
-            path: The file that is written behind the block. Default: None, for none.
+            path: The file that is written after the block. Default: None, for none.
             kept: How many calls, and how many runs, are kept at the most, 1 or more:
                 the newest. Each takes about 300 bytes until it is written. Default:
                 100000.
 
         Returns:
-            An async context manager, on the runtime's own loop; behind the block it
-            has the events.
+            An async context manager, on the runtime's own loop; after the block it has
+            the events.
 
         Raises:
             RuntimeError: It is not running.
@@ -519,7 +518,7 @@ class Runtime:
     def objects(
         self, *, sort: ObjectOrder = "size", limit: int | None = None
     ) -> list[ObjectInfo]:
-        """What the object store keeps, and who holds it.
+        """Lists what the object store keeps, and who holds it.
 
         These are the values in shared memory, those that refs stand for that were sent
         inside of values, and the memory that is kept warm for the next value, one row
@@ -552,7 +551,7 @@ class Runtime:
     def logs(
         self, actor: ActorHandle[Any] | None = None, *, limit: int = 100
     ) -> list[LogLine]:
-        """What actors have printed and logged lately, the oldest first.
+        """Gives what actors have printed and logged lately, the oldest first.
 
         The last 1,000 lines of each are kept, 1 MiB at the most, and 64 MiB in all,
         also of those that are dead while they are listed. The lines of all functions
@@ -662,7 +661,7 @@ class Runtime:
             | PlacementGroup
         ),
     ) -> str:
-        """Why an actor is not placed yet, or where it is; or where one would go.
+        """Says why an actor waits, or where it is, or where one would go.
 
         Given a class or a remote function, also one with other options
         (``A.options(num_gpus=0.5)``), nothing is placed: the answer says which devices
@@ -912,12 +911,12 @@ def attach(name: str, *, namespace: str | None = None) -> Runtime:
     started by ``actorlib.init(name="service")``, by the same user on the same machine.
     Inside, actors are found by their names, made, called and ended as there. What is
     made here ends with the block, or with this process, unless it is detached; the
-    runtime itself goes on. Behind its end, calls raise RuntimeLostError.
+    runtime itself goes on. After its end, calls raise RuntimeLostError.
 
     Args:
         name: The name of the runtime.
-        namespace: Where names of actors are looked for that say nothing else. Default:
-            None, for where the runtime looks.
+        namespace: The namespace of actors that name no other. Default: None, for where
+            the runtime looks.
 
     Returns:
         The Runtime, not attached yet; ``await`` does that too. Its ``shutdown()``
@@ -951,8 +950,8 @@ def attach(name: str, *, namespace: str | None = None) -> Runtime:
 async def shutdown() -> None:
     """Ends the runtime of this process, whoever started it; harmless if there is none.
 
-    As ``Runtime.shutdown()``, for a program that has its Runtime no more, and for a
-    runtime whose event loop is closed.
+    It does what ``Runtime.shutdown()`` does, for a program that no longer has its
+    Runtime, and for a runtime whose event loop is closed.
 
     Raises:
         RuntimeError: This is an actor's code, the runtime is a script's, or its loop
@@ -1030,7 +1029,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         RuntimeError: An event loop runs in this thread already.
-        SystemExit: A signal has cancelled it: 143 behind SIGTERM, 129 behind SIGHUP.
+        SystemExit: A signal has cancelled it: 143 after SIGTERM, 129 after SIGHUP.
 
     Example:
         >>> async def main():
@@ -1066,8 +1065,9 @@ def kill(actor: ActorHandle[Any], *, no_restart: bool = True) -> asyncio.Future[
 
     Args:
         actor: Its handle.
-        no_restart: False restarts it if its ``max_restarts`` allows one more, with a
-            fresh state; calls on their way fare as after a crash. Default: True.
+        no_restart: If False, the actor is restarted if its ``max_restarts`` allows one
+            more, with a fresh state; calls on their way are treated as after a crash.
+            Default: True.
 
     Returns:
         Done when the process is gone and its share is back in the ledger (unless it is
@@ -1107,10 +1107,10 @@ def cancel(
     running function gets KeyboardInterrupt.
 
     Args:
-        ref: The call's.
-        recursive: Whether the calls that it has made, and that are not done, are
-            cancelled too, and theirs. Default: True.
-        force: Whether the process of a running function is ended instead. Default:
+        ref: The ref of the call.
+        recursive: If True, the calls that it has made and that are not done are
+            cancelled, too, and so are theirs. Default: True.
+        force: If True, the process of a running function is ended instead. Default:
             False.
 
     Raises:
@@ -1182,11 +1182,11 @@ def put(value: T) -> ObjectRef[T]:
 
     It is encoded once. Given to an actor's method by itself, the ref arrives as the
     value; inside of another value it arrives as a ref, whose value comes when it is
-    awaited. What is large lies in shared memory, once for all of them, and is
+    awaited. A large value lies in shared memory, once for all who read it, and is
     read-only there. It is kept while anybody holds the ref.
 
     Args:
-        value: The value; what becomes of the original is not seen.
+        value: The value; later changes of the original are not seen.
 
     Raises:
         RuntimeError: No runtime is running in this process.
@@ -1233,7 +1233,7 @@ def get_runtime_context() -> RuntimeContext:
 
 @public("actorlib")
 def exit_actor() -> NoReturn:
-    """Ends the actor whose code calls it; the code behind it does not run.
+    """Ends the calling actor; the code after it does not run.
 
     The call that it is in, those that wait, and later ones fail with ActorDiedError.
     Other ``async def`` methods that run may go on for the runtime's ``grace`` and are

@@ -111,11 +111,11 @@ class ActorMethod(Generic[P, R]):
     ) -> Batch[R]:
         """Calls the method for each item, many calls in one frame.
 
-        Like ``[method.remote(item) for item in items]``, in order, and many times as
-        fast for short methods. Calls of one chunk are one call to everything else: they
-        are sent, retried, cancelled, limited (``max_pending_calls``) and timed
-        together. An ``async def`` method runs for many items at once, as far as the
-        limits of the actor allow.
+        The results are those of ``[method.remote(item) for item in items]``, in order.
+        For short methods this is many times as fast. The calls of a chunk count as one
+        call: they are sent, retried, cancelled, limited (``max_pending_calls``) and
+        timed together. An ``async def`` method runs for many items at once, as far as
+        the limits of the actor allow.
 
         Args:
             *iterables: The arguments of the calls, one iterable for each argument, as
@@ -497,7 +497,7 @@ class ActorHandle(Generic[T]):
 
     @property
     def share(self) -> ActorShare:
-        """What the actor holds of devices now, and what makes that hold.
+        """Tells which devices the actor holds, how much, and what keeps it to that.
 
         Empty (and false) for an actor that asked for no device, that waits in line or
         for its restart, or that is dead. It is known in the program that started the

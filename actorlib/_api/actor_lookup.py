@@ -26,7 +26,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     wait. A name alone keeps no actor alive, the handle does.
 
     Args:
-        name: What ``.options(name=...)`` said.
+        name: The name that ``.options(name=...)`` gave.
         namespace: Where to look; None for the runtime's own. Default: None.
 
     Raises:
@@ -57,8 +57,8 @@ def list_named_actors(
     """Lists the names of the living actors that have one.
 
     Args:
-        all_namespaces: Whether to look in every namespace, and not in the runtime's own
-            alone. Default: False.
+        all_namespaces: If True, all namespaces are searched, else the runtime's own.
+            Default: False.
 
     Returns:
         Names; of all namespaces, dicts ``{"name": ..., "namespace": ...}``.

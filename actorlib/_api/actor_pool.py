@@ -300,8 +300,8 @@ V = TypeVar("V")
 class ActorPool(Generic[A]):
     """Spreads work over actors: each has one call at a time, and the rest waits.
 
-    ``async for value in pool.map(lambda a, v: a.double.remote(v), range(100))``. What
-    takes time is awaited, or in plain methods of actors ``pool.get_next().get()`` and a
+    ``async for value in pool.map(lambda a, v: a.double.remote(v), range(100))``. Await
+    what takes time; in plain methods of actors write ``pool.get_next().get()`` and a
     plain ``for``. A call that fails gives its error in place of its result, and its
     actor goes on; an actor that has died leaves the pool.
 
@@ -357,12 +357,12 @@ class ActorPool(Generic[A]):
     def get_next(
         self, timeout: float | None = None, *, ignore_if_timedout: bool = False
     ) -> Waiting[Any]:
-        """The next result, in the order in which the values were given.
+        """Gives the next result, in the order in which the values were given.
 
         Args:
             timeout: Seconds to wait at the most, or None. Default: None.
-            ignore_if_timedout: Skips this result if it does not come in time; its actor
-                is free when it is done. Default: False.
+            ignore_if_timedout: If True, a result that does not come in time is skipped;
+                its actor is free when the call is done. Default: False.
 
         Returns:
             To be awaited, or ``get()``, which raises what the call raised, and
@@ -376,12 +376,12 @@ class ActorPool(Generic[A]):
     def get_next_unordered(
         self, timeout: float | None = None, *, ignore_if_timedout: bool = False
     ) -> Waiting[Any]:
-        """Whichever result comes first; else like ``get_next``.
+        """Gives whichever result comes first; else like ``get_next``.
 
         Args:
             timeout: Seconds to wait at the most, or None. Default: None.
-            ignore_if_timedout: Skips the value that was given first if no result comes
-                in time. Default: False.
+            ignore_if_timedout: If True and no result comes in time, the value that was
+                given first is skipped. Default: False.
 
         Raises:
             StopIteration: No value is under way.
@@ -389,7 +389,7 @@ class ActorPool(Generic[A]):
         return self._next(timeout, ignores=ignore_if_timedout, is_ordered=False)
 
     def has_next(self) -> bool:
-        """Whether a value was given whose result was not taken."""
+        """Tells whether there is a value whose result was not taken yet."""
         return bool(self._state.tasks)
 
     # Values by the dozen.
@@ -401,19 +401,19 @@ class ActorPool(Generic[A]):
         *,
         progress: bool | str = False,
     ) -> Results[Any]:
-        """The results for values, in their order, each as soon as it is there.
+        """Gives the results for values, in their order, each as soon as it is there.
 
-        What was given before and not taken is given up. Actors that are idle are given
-        values at once, and the others as results are asked for, so values may be
-        endless. Asynchronous ones are taken from the first result on that is awaited.
+        Results of earlier values that were not taken are dropped. Idle actors get
+        values at once, and the others as you ask for results, so values may be endless.
+        An asynchronous iterable is read once a result is awaited.
 
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
-            progress: Shows in one line of the standard error how many have come, how
-                fast, and how long the rest will take; a text is its label. It is wiped
-                at the end, and nothing is shown where that is no terminal. Default:
-                False.
+            progress: If True, or a label, one line on standard error shows how many
+                results have come, how fast, and how long the rest will take. The line
+                is wiped at the end. Nothing is shown if standard error is no terminal.
+                Default: False.
 
         Returns:
             An iterator for ``async for``, or, in plain methods of actors, for ``for``.
@@ -430,7 +430,7 @@ class ActorPool(Generic[A]):
         *,
         progress: bool | str = False,
     ) -> Results[Any]:
-        """The results for values in the order in which they come; else like ``map``.
+        """Gives results in the order in which they come; else like ``map``.
 
         Args:
             fn: As for ``submit``.
@@ -445,7 +445,7 @@ class ActorPool(Generic[A]):
     # Actors.
 
     def has_free(self) -> bool:
-        """Whether an actor is idle and no value waits for one."""
+        """Tells whether an actor is idle and no value waits for one."""
         return self._state.has_free()
 
     def pop_idle(self) -> ActorHandle[A] | None:

@@ -114,11 +114,11 @@ def as_completed(
 
     Args:
         refs: Refs and generators, each of them once.
-        yield_obj_refs: Gives the refs, all done, instead of their values. Default:
-            False.
-        progress: Shows in one line of the standard error how many have come, how fast,
-            and how long the rest will take; a text is its label. It is wiped at the
-            end, and nothing is shown where that is no terminal. Default: False.
+        yield_obj_refs: If True, it gives the refs, all done, instead of their values.
+            Default: False.
+        progress: If True, or a label, one line on standard error shows how many results
+            have come, how fast, and how long the rest will take. The line is wiped at
+            the end. Nothing is shown if standard error is no terminal. Default: False.
 
     Raises:
         TypeError: It was given something else than a list of them, or an argument is of

@@ -64,10 +64,10 @@ class _BatchProgress:
 class Batch(Generic[R]):
     """The results of many calls, in the order in which they were made.
 
-    ``results = await batch``, or ``async for result in batch`` to have each as soon as
-    its chunk is there; in plain methods of actors ``batch.get()`` and a plain ``for``.
-    What a call raised is raised there, with a note that says which call it was, and the
-    chunks that have not answered are cancelled.
+    Write ``results = await batch``, or ``async for result in batch`` to have each as
+    soon as its chunk is there; in plain methods of actors, ``batch.get()`` and a plain
+    ``for``. What a call raised is raised there, with a note that says which call it
+    was, and the chunks that have not answered are cancelled.
 
     A wait that is cancelled cancels the calls if nobody holds the batch any more.
 

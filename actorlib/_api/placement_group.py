@@ -79,7 +79,7 @@ class PlacementGroup:
         return len(self._spec.bundles)
 
     def ready(self) -> ObjectRef[PlacementGroup]:
-        """This group, when all of its bundles are reserved; to be awaited.
+        """Gives this group when all of its bundles are reserved; await it.
 
         Raises:
             PlacementGroupUnschedulableError: When it is awaited: this machine can never
@@ -91,7 +91,7 @@ class PlacementGroup:
         return ref
 
     async def wait(self, timeout_seconds: float = 30) -> bool:
-        """Waits until its bundles are reserved; for a while.
+        """Waits until its bundles are reserved, but not for ever.
 
         Args:
             timeout_seconds: How long, at the most. Default: 30.
@@ -177,7 +177,8 @@ def placement_group(
             ``"SPREAD"`` on different ones where possible, ``"STRICT_PACK"`` on one, or
             on linked ones if they need more, ``"STRICT_SPREAD"`` each on devices of its
             own. Default: ``"PACK"``.
-        name: What ``get_placement_group`` finds it by. Default: empty, for none.
+        name: The name by which ``get_placement_group`` finds it. Default: empty, for
+            none.
         lifetime: ``"detached"`` lives until it is removed or the runtime ends. None
             ends it with the actor that made it, if one did. Default: None.
 
@@ -234,7 +235,7 @@ def get_placement_group(name: str) -> PlacementGroup:
     """Finds a placement group by its name.
 
     Args:
-        name: What ``placement_group(name=...)`` said.
+        name: The name that ``placement_group(name=...)`` gave.
 
     Raises:
         ValueError: The name is empty or no text, or no group has it

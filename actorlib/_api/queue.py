@@ -343,16 +343,17 @@ _GRACE = 5.0
 class Queue(Generic[T]):
     """A first-in, first-out queue, kept by an actor of its own; travels as an argument.
 
-    What it gives is awaited, or in plain methods of actors asked by ``get()``:
-    ``item = await q.get()``, ``item = q.get().get()``. Items of one producer come in
-    the order in which it put them. Nobody who waits keeps others from going on.
+    Await what its methods give, ``item = await q.get()``; in plain methods of actors
+    write ``item = q.get().get()``. Items of one producer come in the order in which it
+    put them. Nobody who waits keeps others from going on.
 
     A get that is cancelled, or whose ref nobody holds any more, takes no item; a put
     that is cancelled while it waits for room puts none. An actor that dies while it
     waits takes none either; an item that was on its way to a process that dies, or was
     taken by it, is gone with it, and so is what waits for a process whose actor is
-    restarted. With the queue's own actor everything in it is gone: all methods fail
-    with ActorDiedError, or, if its options restart it, go on with an empty queue.
+    restarted. If the queue's own actor dies, everything in the queue is lost: all
+    methods fail with ActorDiedError or, if its options restart the actor, go on with an
+    empty queue.
 
     Args:
         maxsize: How many items it may have, or 0 for any number. Default: 0.
@@ -422,8 +423,8 @@ class Queue(Generic[T]):
             timeout: Seconds to wait for room at the most, or None. Default: None.
 
         Returns:
-            Done when the item is in the queue; it need not be awaited. It fails with
-            Full if there is no room in time.
+            A ref that is done when the item is in the queue; you need not await it. It
+            fails with Full if there is no room in time.
 
         Raises:
             SerializationError: The item cannot be sent.
@@ -481,7 +482,7 @@ class Queue(Generic[T]):
         return self._client.put_all(given, partial(self._full_for, len(given)))
 
     def get_nowait_batch(self, num_items: int) -> ObjectRef[list[T]]:
-        """Takes the first items, so many, or none and fails with Empty.
+        """Takes so many items from the front, or none and fails with Empty.
 
         Args:
             num_items: How many, 0 or more.
@@ -499,21 +500,21 @@ class Queue(Generic[T]):
     get_nowait_async = get_nowait
 
     def qsize(self) -> ObjectRef[int]:
-        """How many items there are."""
+        """Tells how many items there are."""
         return self._client.query("qsize")
 
     size = qsize
 
     def empty(self) -> ObjectRef[bool]:
-        """Whether there is no item."""
+        """Tells whether there is no item."""
         return self._client.query("empty")
 
     def full(self) -> ObjectRef[bool]:
-        """Whether there is no room."""
+        """Tells whether there is no room."""
         return self._client.query("full")
 
     def shutdown(self, grace: float = _GRACE) -> Waiting[None]:
-        """Ends the queue's actor: behind what it was sent, but not behind who waits.
+        """Ends the queue's actor when it has done what it was sent.
 
         Whoever waits, and whoever uses the queue later, gets ActorDiedError. Items that
         are in it are gone.

@@ -202,7 +202,7 @@ class QueueActor:
         self._expire(token)
 
     async def qsize(self) -> int:
-        """How many items there are."""
+        """Tells how many items there are."""
         return len(self._buffer)
 
     async def empty(self) -> bool:
@@ -210,7 +210,7 @@ class QueueActor:
         return not self._buffer
 
     async def full(self) -> bool:
-        """Whether there is no room."""
+        """Tells whether there is no room."""
         return self._buffer.is_full
 
     async def _answered(

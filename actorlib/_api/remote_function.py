@@ -189,10 +189,10 @@ class RemoteFunction(Generic[P, R]):
                 result. Default: 1.
             backpressure_size: How many calls are under way, or have results that wait
                 to be taken, at the most. Default: 100.
-            progress: Shows in one line of the standard error how many have come, how
-                fast, and how long the rest will take; a text is its label. It is wiped
-                at the end, and nothing is shown where that is no terminal. Default:
-                False.
+            progress: If True, or a label, one line on standard error shows how many
+                results have come, how fast, and how long the rest will take. The line
+                is wiped at the end. Nothing is shown if standard error is no terminal.
+                Default: False.
 
         Returns:
             An iterator for ``async for``, or, in plain methods of actors, for ``for``.

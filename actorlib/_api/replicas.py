@@ -333,7 +333,7 @@ class Replicas(Generic[T]):
                 self._plan_to_grow()  # those that have died meanwhile
 
     def stats(self) -> list[ReplicaInfo]:
-        """What is known of each replica, those that leave too."""
+        """Tells what is known of each replica, also of those that leave."""
         return [
             ReplicaInfo(
                 handle=each.handle,
@@ -346,7 +346,7 @@ class Replicas(Generic[T]):
         ]
 
     async def aclose(self) -> None:
-        """Ends all replicas behind what they were sent; done when they are gone."""
+        """Ends all replicas when they have done what they were sent."""
         self._close()
         await self._leave(list(self._replicas))
 

@@ -25,7 +25,7 @@ _PATIENCE = 1.0
 class Trace:
     """What a runtime does while the block runs; made by ``runtime.trace()``.
 
-    Behind the block its attributes are there, also if that has raised.
+    Its attributes are there after the block, also if that has raised.
 
     Attributes:
         events: The trace events, as ``json.dumps`` takes them: a list of dicts in

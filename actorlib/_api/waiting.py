@@ -136,8 +136,8 @@ def wait(
     this waits for the next item of several streams.
 
     ``ready, left = await actorlib.wait(refs, num_returns=2)``; in plain methods of
-    actors ``ready, left = actorlib.wait(refs, num_returns=2).get()``. A wait that is
-    cancelled spoils nothing: the calls of refs that somebody holds go on.
+    actors ``ready, left = actorlib.wait(refs, num_returns=2).get()``. A cancelled wait
+    does no harm: the calls of refs that somebody holds go on.
 
     Args:
         refs: Refs and generators, each of them once.

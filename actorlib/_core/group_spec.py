@@ -34,7 +34,7 @@ class GroupSpec:
         id: Its id; empty until the engine has given it one.
         bundles: What each bundle reserves, as the user wrote it.
         strategy: How the bundles lie on devices, one of ``STRATEGIES``.
-        name: What ``get_placement_group`` finds it by, or the empty string.
+        name: The name by which ``get_placement_group`` finds it, or the empty string.
         lifetime: ``"detached"``, or None if it ends with the actor that made it.
         amounts: What each bundle reserves, exact.
     """

@@ -53,9 +53,9 @@ def _leave(method: Callable[..., object], instance: object) -> object:
 def setup(method: MethodT) -> MethodT:
     """Marks the method of an actor class that runs before its first call.
 
-    It runs behind the constructor, in the actor's process, and where its methods run:
-    an ``async def`` on the actor's event loop. It is a part of the creation: the actor
-    is not alive before it has ended, and what it raises is like an error of the
+    It runs after the constructor, in the actor's process, and where the actor's methods
+    run: an ``async def`` on its event loop. It is a part of the creation: the actor is
+    not alive before it has ended, and what it raises is like an error of the
     constructor (callers get ``ActorDiedError`` with that as its ``__cause__``; what is
     marked with ``close`` does not run). After a restart it runs again. A class without
     marked methods that defines ``__aenter__`` and ``__aexit__`` is entered and left
@@ -96,8 +96,8 @@ def close(method: MethodT) -> MethodT:
 
     It runs at every end that is not a kill: the last handle is gone, the actor's block
     or the runtime's ends, ``exit_actor()``, and SIGTERM where the program runs by
-    ``actorlib.run``. Where the runtime ends it has the ``grace`` of ``init``, as calls
-    have, and is killed behind that. It runs before ``__ray_shutdown__`` and before what
+    ``actorlib.run``. When the runtime ends it has the ``grace`` of ``init``, as calls
+    have, and is killed after that. It runs before ``__ray_shutdown__`` and before what
     was registered with ``atexit``. What it raises is printed, and the actor ends all
     the same.
 

@@ -33,7 +33,7 @@ class ObservedCall:
         number: The same on both sides, and of no other call of the runtime.
         actor_id: The id in hex of the actor that it is for; empty for a function.
         class_name: The name of that actor's class; empty for a function.
-        actor_name: What ``get_actor`` finds that actor by, or None.
+        actor_name: The name by which ``get_actor`` finds that actor, or None.
         method: The name of the method, or what calls of the function are called.
         caller_id: The id in hex of the actor that makes it; empty if that is the
             program, or a function.
@@ -114,7 +114,7 @@ class Run(NamedTuple):
         number: That of the call.
         actor_id: The id in hex of the actor that ran it; empty for a function.
         class_name: The name of that actor's class; empty for a function.
-        actor_name: What ``get_actor`` finds that actor by, or None.
+        actor_name: The name by which ``get_actor`` finds that actor, or None.
         method: The name of the method, or what calls of the function are called.
         caller_id: The id in hex of the actor that made the call; empty if that was the
             program, or a function.

@@ -73,7 +73,7 @@ class ResultOwner(Protocol):
 
         Args:
             call: Its number.
-            recursive: Whether the calls that it has made are cancelled too.
+            recursive: If True, the calls that it has made are cancelled, too.
 
         Returns:
             True if its code may run on for a while, as an ``async def`` that cleans up,
@@ -140,9 +140,10 @@ class ObjectRef(_Future[R]):
     """The result of a call, now or later.
 
     Await it as often and from as many tasks of the loop as you like: every wait gets
-    the result, or raises what the method raised. A cancelled ``await`` spoils nothing,
-    while ``gather``, and ``wait_for`` of Python 3.11, cancel the ref and its call with
-    themselves, as they do with any future: ``asyncio.shield(ref)`` keeps it.
+    the result, or raises what the method raised. A cancelled ``await`` spoils no other
+    wait. But ``gather``, and ``wait_for`` of Python 3.11, cancel the ref and its call
+    when they are cancelled, as they do with any future: ``asyncio.shield(ref)`` keeps
+    it.
 
     Example:
         >>> @actorlib.remote
@@ -263,10 +264,10 @@ class ObjectRef(_Future[R]):
 
         Args:
             msg: As for any future. Default: None.
-            recursive: Whether the calls that it has made are cancelled too. Default:
+            recursive: If True, the calls that it has made are cancelled, too. Default:
                 True.
-            force: Whether the process of a running function is ended; there is no force
-                for a call of an actor but ``kill``. Default: False.
+            force: If True, the process of a running function is ended. A call of an
+                actor does not take it: ``kill`` ends the actor. Default: False.
 
         Raises:
             TypeError: ``recursive`` or ``force`` is no bool.
@@ -319,7 +320,7 @@ class ObjectRef(_Future[R]):
         return self.result()
 
     def future(self) -> concurrent.futures.Future[R]:
-        """The result as a future for threads, as ``concurrent.futures`` takes it.
+        """Gives the result as a future for threads, as ``concurrent.futures`` takes it.
 
         Cancelling it gives up that future; the call goes on.
         """

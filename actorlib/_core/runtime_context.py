@@ -44,12 +44,11 @@ _OF_ENGINES = frozenset({"captures", "group", "own", "process"})
 class RuntimeContext:
     """Where code is running: which actor, in which call, on which devices.
 
-    What is asked about the call is asked where the method of this object is called:
-    outside of calls (in the owner, in a constructor, in a thread that the user's code
-    has started) there is none, and the answer is None or False.
+    The methods about a call tell of the call that asks. Outside of calls (in the owner,
+    in a constructor, in a thread that your code has started) they answer None or False.
 
     Attributes:
-        namespace: Where names of actors are looked for that say nothing else.
+        namespace: The namespace of actors that name no other.
         job_id: The runtime, in hex.
         node_id: The machine, in hex.
         worker_id: The process, in hex: another one for each incarnation of an actor.
@@ -101,32 +100,32 @@ class RuntimeContext:
         return _loaded, ({**values, "process": None},)
 
     def get_actor_id(self) -> str | None:
-        """The id of the actor whose code this is, in hex; None in the owner."""
+        """Returns the id of the calling actor, in hex; None in the owner."""
         return self.actor_id
 
     def get_actor_name(self) -> str | None:
-        """The name of the actor whose code this is; None if it has none."""
+        """Returns the name of the calling actor; None if it has none."""
         return self.actor_name
 
     def get_job_id(self) -> str:
-        """The id of the runtime, in hex."""
+        """Returns the id of the runtime, in hex."""
         return self.job_id
 
     def get_node_id(self) -> str:
-        """The id of the machine, in hex."""
+        """Returns the id of the machine, in hex."""
         return self.node_id
 
     def get_placement_group_id(self) -> str | None:
-        """The id of the placement group that this actor is in, in hex, or None."""
+        """Returns the id of this actor's placement group, in hex, or None."""
         return None if self.group is None else self.group.id.hex()
 
     def get_worker_id(self) -> str:
-        """The id of this process among those of the runtime, in hex."""
+        """Returns the id of this process among those of the runtime, in hex."""
         return self.worker_id
 
     @property
     def current_actor(self) -> Any:
-        """A handle of the actor whose code this is: to call it later, or to hand out.
+        """A handle of the calling actor: to call it later, or to hand out.
 
         It does not keep the actor alive here; whoever it is handed to does.
 
@@ -141,7 +140,7 @@ class RuntimeContext:
         return self.own()
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Ids of the devices that this actor was given, by kind.
+        """Returns the ids of the devices that this actor has, by kind.
 
         They name devices of the machine as the owner sees it and do not change while
         the actor lives; frameworks inside count the visible ones from 0.
@@ -149,18 +148,18 @@ class RuntimeContext:
         return {kind: list(map(str, ids)) for kind, ids in self.accelerator_ids.items()}
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """What this actor holds, by resource name; memory in bytes."""
+        """Tells what this actor holds, by resource name; memory in bytes."""
         return dict(self.resources)
 
     # The running call.
 
     def get_task_id(self) -> str | None:
-        """The id of the call, in hex; another one each time that it is sent again."""
+        """Returns the id of the call, in hex; each time it is sent has its own."""
         call = running.get()
         return None if call is None else f"{self.worker_id}{call[0]:016x}"
 
     def get_task_name(self) -> str | None:
-        """What the call is called: by ``options(name=...)``, or ``Class.method``."""
+        """Returns the call's name: ``options(name=...)``, or ``Class.method``."""
         call = running.get()
         if call is None:
             return None
@@ -169,7 +168,7 @@ class RuntimeContext:
         return name if headers is None else headers.get("name", name)
 
     def get_task_function_name(self) -> str | None:
-        """The full name of the method: module, class and name."""
+        """Returns the full name of the method: module, class and name."""
         call = running.get()
         if call is None or self.process is None:
             return None
@@ -177,21 +176,21 @@ class RuntimeContext:
 
     @property
     def deadline(self) -> float | None:
-        """When the call's time is over, by ``time.monotonic()``; None for never."""
+        """Tells when its time is over, by ``time.monotonic()``; None for never."""
         call = running.get()
         deadline = None if call is None else deadline_of(call[2])
         return None if deadline is None else deadline[0]
 
     def time_left(self) -> float | None:
-        """Seconds until the call's time is over, 0 if it is; None for no end."""
+        """Tells the seconds until the call's time is over; None if it has no end."""
         deadline = self.deadline
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def is_canceled(self) -> bool:
-        """Whether nobody wants the call's result any more, or its time is over.
+        """Tells whether nobody wants the call's result any more, or its time is over.
 
-        For plain methods, which are not interrupted: cheap enough to be asked in a
-        loop. An ``async def`` gets CancelledError besides.
+        It is for plain methods, which are not interrupted, and cheap enough to ask in a
+        loop. An ``async def`` also gets CancelledError.
         """
         call = running.get()
         if call is None:

@@ -36,19 +36,19 @@ class ActorInfo:
         death: How it ended; empty while it lives.
         earlier_deaths: Why it was started anew each time, in a line each, oldest first;
             the latest 10 at the most.
-        name: What ``get_actor`` finds it by, or None.
-        namespace: Where it is found by that name.
+        name: The name by which ``get_actor`` finds it, or None.
+        namespace: The namespace of that name.
         is_detached: Whether it lives without a handle.
         placement_group: The id in hex of the group that it is in, or None.
-        awaits_arguments: Whether it is pending as an argument has no value yet.
-        device_memory: Bytes that its processes had of each device that it shares when
-            NVML was asked last, by the id of the device; empty where nobody watches.
+        awaits_arguments: Whether it is pending because an argument has no value yet.
+        device_memory: Bytes that its processes had of each device that it shares, when
+            NVML was asked last, by the id of the device; empty if nobody watches.
         created_at: When it was made, in seconds since the epoch; None on Ray.
         started_at: When it was ready for calls for the first time, in seconds since
             the epoch; None until then. A restart does not change it.
         ended_at: When it was dead for good; None until then.
         repr_name: What its own ``__repr__`` calls it, or the empty string.
-        share: What it holds of devices, and what makes that hold.
+        share: What it holds of devices, and what keeps it to that.
         host_memory: Bytes of the host's memory that were resident in its processes at
             the last look, for actors that ask for ``memory``: they are looked at every
             5 s, on Linux. Pages that processes share count for each of them. None
@@ -205,7 +205,7 @@ class GroupInfo:
 
     Attributes:
         group_id: Its id in hex.
-        name: What ``get_placement_group`` finds it by, or the empty string.
+        name: The name by which ``get_placement_group`` finds it, or the empty string.
         strategy: How its bundles lie on devices.
         state: ``PENDING``, ``CREATED``, ``INFEASIBLE`` (this machine can never reserve
             it), or ``REMOVED`` (the last processes inside are ending).
@@ -246,8 +246,9 @@ class CallInfo:
         state: ``pending_arguments``, ``pending_actor``, ``pending_resources``,
             ``queued`` or ``running``; see CallState. In an actor it follows from the
             order of the calls and from how many the actor runs at once.
-        actor_name: What ``get_actor`` finds that actor by, or None.
-        name: What the call is called: by ``options(name=...)``, or ``Class.method``.
+        actor_name: The name by which ``get_actor`` finds that actor, or None.
+        name: Returns the name of the call: that of ``options(name=...)``, or
+            ``Class.method``.
         task_id: What ``get_task_id()`` says in it, in hex; empty until it was sent.
         age: Seconds since it was made, or was sent again, to a tenth or so; None if
             that is unknown.

@@ -473,14 +473,14 @@ def _size_of(payload: Any) -> int:
 class ObjectRefGenerator(Generic[R]):
     """The items of one call, in order, while the method still runs.
 
-    The producer is a bounded number of items ahead of what was taken
-    (``backpressure=``). It is cancelled when the generator is closed or dropped, or a
-    wait for an item is cancelled: its ``finally`` blocks run, and its actor is free.
-    With ``detach=True`` it runs on to its end then, and what it makes is thrown away.
-    Who holds ``completed()`` holds the call.
+    The method is never more than so many items ahead of its reader (``backpressure=``).
+    It is cancelled when the generator is closed or dropped, or when a wait for an item
+    is cancelled: its ``finally`` blocks run, and its actor is free. With
+    ``detach=True`` it runs to its end instead, and its items are thrown away. Whoever
+    holds ``completed()`` keeps the call.
 
-    An exception of the method comes as the last ref, which raises it; so does the
-    actor's death. Several may read from one generator: each item goes to one of them.
+    If the method raises, or its actor dies, the last ref raises that. Several may read
+    from one generator: each item goes to one of them.
 
     Example:
         >>> @actorlib.remote
@@ -548,18 +548,18 @@ class ObjectRefGenerator(Generic[R]):
         return ref
 
     def next_ready(self) -> bool:
-        """Whether the next item is there, so that ``next()`` would not wait."""
+        """Tells whether the next item is there, so that ``next()`` would not wait."""
         reader = self._reader
         return not reader.is_exhausted and reader.arrival().done()
 
     def is_finished(self) -> bool:
-        """Whether every item was taken, and no other will come."""
+        """Tells whether every item was taken, and no other will come."""
         return self._reader.is_exhausted
 
     def completed(self) -> ObjectRef[int]:
-        """The whole call: the number of its items, or what it raised.
+        """Gives a ref of the whole call: the number of its items, or what it raised.
 
-        Who holds it keeps the call, also when the generator itself is dropped.
+        Whoever holds it keeps the call, also when the generator itself is dropped.
         """
         return self._reader.whole(self)
 
@@ -571,10 +571,10 @@ class ObjectRefGenerator(Generic[R]):
         last.
 
         Args:
-            recursive: Whether the calls that it has made are cancelled too. Default:
+            recursive: If True, the calls that it has made are cancelled, too. Default:
                 True.
-            force: Whether the process of a running function is ended; there is no force
-                for an actor but ``kill``. Default: False.
+            force: If True, the process of a running function is ended. A call of an
+                actor does not take it: ``kill`` ends the actor. Default: False.
 
         Returns:
             False if the call is done already; its items stay.

@@ -232,7 +232,7 @@ class WorkerCall:
         """Cancels the call, if it was made; True if it answers when it has ended.
 
         Args:
-            recursive: Whether the calls that it has made are cancelled too.
+            recursive: If True, the calls that it has made are cancelled, too.
             by_force: Whether the process of a function that runs is ended.
         """
         if not self.number:

@@ -95,7 +95,7 @@ def put(value: T) -> ObjectRef[T]:
     """Keeps a value as it is now, to be given to many by its ref.
 
     Args:
-        value: The value; what becomes of the original is not seen.
+        value: The value; later changes of the original are not seen.
 
     Raises:
         TypeError: It is a ref, or cannot be sent.
@@ -194,9 +194,10 @@ def cancel(
     """Cancels a call, waiting or running; see ``actorlib.cancel``.
 
     Args:
-        ref: The call's.
-        force: Whether the process of a running function is ended. Default: False.
-        recursive: Whether the calls that it has made are cancelled too. Default: True.
+        ref: The ref of the call.
+        force: If True, the process of a running function is ended. Default: False.
+        recursive: If True, the calls that it has made are cancelled, too. Default:
+            True.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
@@ -211,7 +212,7 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
     """Finds a living actor by its name, and returns its handle.
 
     Args:
-        name: What ``.options(name=...)`` said.
+        name: The name that ``.options(name=...)`` gave.
         namespace: Where to look; None for the runtime's own. Default: None.
 
     Raises:

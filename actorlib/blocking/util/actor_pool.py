@@ -23,7 +23,7 @@ class ActorPool(actorlib.ActorPool[A]):
         timeout: float | None = None,
         ignore_if_timedout: bool = False,  # noqa: FBT001, FBT002  # as Ray's users write it
     ) -> Any:
-        """The next result, in the order in which the values were given.
+        """Gives the next result, in the order in which the values were given.
 
         Args:
             timeout: Seconds to wait at the most, or None.
@@ -42,6 +42,6 @@ class ActorPool(actorlib.ActorPool[A]):
         timeout: float | None = None,
         ignore_if_timedout: bool = False,  # noqa: FBT001, FBT002  # likewise
     ) -> Any:
-        """Whichever result comes first; else like ``get_next``."""
+        """Gives whichever result comes first; else like ``get_next``."""
         skips = ignore_if_timedout
         return super().get_next_unordered(timeout, ignore_if_timedout=skips).get()

@@ -60,17 +60,17 @@ class Queue(Generic[T]):
         return True
 
     def qsize(self) -> int:
-        """How many items there are."""
+        """Tells how many items there are."""
         return self._queue.qsize().get()
 
     size = qsize
 
     def empty(self) -> bool:
-        """Whether there is no item."""
+        """Tells whether there is no item."""
         return self._queue.empty().get()
 
     def full(self) -> bool:
-        """Whether there is no room."""
+        """Tells whether there is no room."""
         return self._queue.full().get()
 
     def put(

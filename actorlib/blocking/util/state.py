@@ -247,7 +247,7 @@ def _task_state(call: CallInfo, context: RuntimeContext) -> TaskState:
 
 
 def snapshot() -> Snapshot:
-    """The state of the runtime now: what there is, who waits, who lives.
+    """Tells the state of the runtime now: what there is, who waits, who lives.
 
     Raises:
         RuntimeNotStartedError: No runtime is running, or this is an actor's code.
