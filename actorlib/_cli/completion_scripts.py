@@ -70,7 +70,14 @@ def bash(parser: Command) -> str:
             "}",
             "_actorlib() {",
             "    local cur=${COMP_WORDS[COMP_CWORD]} command= i",
+            "    local previous=${COMP_WORDS[COMP_CWORD - 1]}",
             "    COMPREPLY=()",
+            "    # --sort=cpu is three words to bash.",
+            "    if [[ $cur == = ]]; then",
+            "        cur=",
+            "    elif [[ $previous == = ]]; then",
+            "        previous=${COMP_WORDS[COMP_CWORD - 2]}",
+            "    fi",
             "    # No option in front of the command takes a value.",
             "    for ((i = 1; i < COMP_CWORD; i++)); do",
             "        if [[ ${COMP_WORDS[i]} != -* ]]; then",
@@ -78,7 +85,7 @@ def bash(parser: Command) -> str:
             "            break",
             "        fi",
             "    done",
-            '    case "$command:${COMP_WORDS[COMP_CWORD - 1]}" in',
+            '    case "$command:$previous" in',
             *cases,
             "    esac",
             "    if [[ $cur != -* ]]; then",
@@ -135,7 +142,7 @@ def zsh(parser: Command) -> str:
             "  compadd -a found",
             "}",
             "_actorlib() {",
-            "  local command= word",
+            "  local command= word previous=${words[CURRENT-1]}",
             "  local -a described",
             "  for word in ${words[2,CURRENT-1]}; do",
             "    if [[ $word != -* ]]; then",
@@ -143,9 +150,14 @@ def zsh(parser: Command) -> str:
             "      break",
             "    fi",
             "  done",
-            '  case "$command:${words[CURRENT-1]}" in',
+            "  if [[ ${words[CURRENT]} == --*=* ]]; then",
+            "    previous=${words[CURRENT]%%=*}",
+            "    compset -P '*='",
+            "  fi",
+            '  case "$command:$previous" in',
             *cases,
             "  esac",
+            "  if [[ ${words[CURRENT]} == --*=* ]]; then return 1; fi",
             "  if [[ ${words[CURRENT]} != -* ]]; then",
             '    case "$command" in',
             f"      '') described=({names}); _describe command described; return ;;",
@@ -188,13 +200,34 @@ def fish(parser: Command) -> str:
     """Writes the script for fish."""
     lines = [
         "# Completes actorlib in fish.",
+        "function __actorlib_command_is",
+        "    set -l words (commandline -opc)",
+        "    set -e words[1]",
+        "    # No option in front of the command takes a value.",
+        "    for word in $words",
+        "        if not string match -q -- '-*' $word",
+        '            test "$word" = "$argv[1]"',
+        "            return",
+        "        end",
+        "    end",
+        '    test -z "$argv[1]"',
+        "end",
+        "function __actorlib_ask",
+        "    set -l program (commandline -opc)[1]",
+        "    if string match -q -- '~/*' $program",
+        "        set program $HOME(string sub -s 2 -- $program)",
+        "    end",
+        "    if type -q $program",
+        "        $program completion $argv[1] 2>/dev/null",
+        "    end",
+        "end",
         "complete -c actorlib -f",
-        *(_fish_option("__fish_use_subcommand", option) for option in parser.options),
+        *(_fish_option("__actorlib_command_is", option) for option in parser.options),
     ]
     for command in parser.commands:
         said = f"-a {command.name} -d {_quoted(command.about)}"
-        lines.append(f"complete -c actorlib -n __fish_use_subcommand {said}")
-        when = _quoted(f"__fish_seen_subcommand_from {command.name}")
+        lines.append(f"complete -c actorlib -n __actorlib_command_is {said}")
+        when = _quoted(f"__actorlib_command_is {command.name}")
         lines += [_fish_option(when, option) for option in command.options]
         lines += [
             f"complete -c actorlib -n {when} {_fish_values(values)}"
@@ -224,7 +257,7 @@ def _fish_values(values: Values) -> str:
         return f"-a {_quoted(' '.join(values.words))}"
     if values.source == FILES:
         return "-F"
-    return f"-a '(actorlib completion {values.source} 2>/dev/null)'"
+    return f"-a '(__actorlib_ask {values.source})'"
 
 
 SCRIPTS: Final[Mapping[str, Callable[[Command], str]]] = {

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -19,7 +23,10 @@ from actorlib._cli.top_screen import SORT_KEYS
 if TYPE_CHECKING:
     from pathlib import Path
 
-BASH = shutil.which("bash")
+BASH, FISH, ZSH = map(shutil.which, ("bash", "fish", "zsh"))
+
+LIMIT = 60.0
+"""Seconds that a shell may be silent for."""
 
 ASK = """
 for line in "$@"; do
@@ -86,11 +93,18 @@ def test_command_line_when_described_then_nothing_is_left_out_that_help_shows() 
     assert sorts["--sort",] == Values(tuple(SORT_KEYS))
 
 
-@pytest.mark.skipif(BASH is None, reason="needs bash")
-def test_bash_when_asked_then_words_that_fit_the_place(tmp_path: Path) -> None:
-    program = tmp_path / "actorlib"
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """What stands for actorlib: it names three actors."""
+    program = tmp_path / "bin" / "actorlib"
+    program.parent.mkdir()
     program.write_text("#!/bin/sh\nprintf '%s\\n' 'm1' 'my model' 'other'\n", "utf-8")
     program.chmod(0o755)
+    return program
+
+
+@pytest.mark.skipif(BASH is None, reason="needs bash")
+def test_bash_when_asked_then_words_that_fit_the_place(program: Path) -> None:
     script = SCRIPTS["bash"](_parser().described()) + ASK
     lines = [
         "kil",
@@ -99,6 +113,8 @@ def test_bash_when_asked_then_words_that_fit_the_place(tmp_path: Path) -> None:
         "kill m",
         "ps --pid ",
         "top --interval ",
+        "top --sort = c",  # as bash splits --sort=c
+        "top --sort =",
     ]
 
     told = subprocess.run(
@@ -118,6 +134,136 @@ def test_bash_when_asked_then_words_that_fit_the_place(tmp_path: Path) -> None:
         ["m1", "my\\ model"],
         ["m1", "my\\ model", "other"],
         [""],
+        ["cpu", "calls"],
+        list(SORT_KEYS),
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.skipif(FISH is None, reason="needs fish")
+def test_fish_when_asked_then_words_that_fit_the_place(program: Path) -> None:
+    offered = {
+        "kil": ["kill"],
+        "-h kil": ["kill"],
+        "top --so": ["--sort"],
+        "top --sort c": ["calls", "cpu"],
+        "top --sort=c": ["--sort=calls", "--sort=cpu"],
+        "kill m": ["m1", "my model"],
+        "stack kill o": ["other"],
+        "ps --pid ": ["m1", "my model", "other"],
+        "top --interval ": [],
+    }
+    lines = "".join(
+        f"complete -C '{typed} {line}'; echo ---\n"
+        for typed in ("actorlib", program, "~/bin/actorlib")
+        for line in offered
+    )
+
+    told = subprocess.run(
+        [
+            str(FISH),
+            "--no-config",
+            "-c",
+            SCRIPTS["fish"](_parser().described()) + lines,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            "PATH": f"{program.parent}:/usr/bin:/bin",
+            "HOME": str(program.parent.parent),
+        },
+    )
+
+    assert told.stderr == ""
+    answers = told.stdout.split("---\n")[:-1]
+    words = [[w.split("\t")[0] for w in a.splitlines()] for a in answers]
+    assert words == [*offered.values()] * 3
+
+
+ZSHRC = """
+autoload -Uz compinit
+compinit -D -u
+source ~/script
+answer() {
+    local line
+    for line in "${(@f)ASKED}"; do
+        BUFFER=$line
+        CURSOR=$#BUFFER
+        zle complete-word
+        print -r -- "$BUFFER" >> ~/answers
+    done
+    BUFFER=exit
+    zle accept-line
+}
+zle -N zle-line-init answer
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.process
+@pytest.mark.skipif(ZSH is None, reason="needs zsh")
+@pytest.mark.parametrize("is_sourced", [True, False])
+def test_zsh_when_asked_then_it_completes_what_fits_the_place(
+    program: Path, tmp_path: Path, *, is_sourced: bool
+) -> None:
+    completed = {
+        "kil": "kill ",
+        "top --so": "top --sort ",
+        "top --sort cp": "top --sort cpu ",
+        "top --sort=cp": "top --sort=cpu ",
+        "top --sort=x": "top --sort=x",
+        "kill my": "kill my\\ model ",
+        "ps --pid o": "ps --pid other ",
+        "metrics --out": "metrics --out",
+        "trace -o scr": "trace -o script ",
+        "--vers": "--version ",
+    }
+    (tmp_path / "script").write_text(SCRIPTS["zsh"](_parser().described()), "utf-8")
+    rc = ZSHRC
+    if not is_sourced:  # in a folder of fpath, under the name of the function
+        (tmp_path / "script").rename(tmp_path / "_actorlib")
+        (tmp_path / "script").touch()
+        rc = "fpath=(~ $fpath)\n" + rc
+    (tmp_path / ".zshrc").write_text(rc, "utf-8")
+    ours, theirs = pty.openpty()
+
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        with os.fdopen(theirs, "rb", buffering=0) as seen:
+            shell = subprocess.Popen(
+                [str(ZSH), "-i"],
+                stdin=seen,
+                stdout=seen,
+                stderr=seen,
+                start_new_session=True,
+                cwd=tmp_path,
+                env={
+                    "PATH": f"{program.parent}:/usr/bin:/bin",
+                    "HOME": str(tmp_path),
+                    "TERM": "dumb",
+                    "ASKED": "\n".join(
+                        f"{typed} {line}"
+                        for typed in ("actorlib", "~/bin/actorlib")
+                        for line in completed
+                    ),
+                },
+            )
+        shown = b""
+        with contextlib.suppress(OSError):  # EIO: nobody has the terminal any more
+            while select.select([terminal], [], [], LIMIT)[0]:
+                part = terminal.read(4096)
+                if not part:
+                    break
+                shown += part
+            else:
+                shell.kill()
+    assert shell.wait() == 0, shown
+
+    answers = (tmp_path / "answers").read_text("utf-8").splitlines()
+    assert answers == [
+        f"{typed} {line}"
+        for typed in ("actorlib", "~/bin/actorlib")
+        for line in completed.values()
     ]
 
 
