@@ -93,7 +93,7 @@ def test_block_when_it_is_python_then_it_compiles() -> None:
         block.compiled(name)
 
 
-def test_page_when_it_is_in_docs_then_it_has_a_place_and_a_title() -> None:
+def test_page_when_it_is_in_docs_then_it_has_a_place_a_title_and_a_summary() -> None:
     every = {
         path.relative_to(DOCS).as_posix(): Page.of(path) for path in DOCS.rglob("*.md")
     }
@@ -107,6 +107,7 @@ def test_page_when_it_is_in_docs_then_it_has_a_place_and_a_title() -> None:
 
     assert sorted(placed) == sorted(every)
     assert [name for name, page in every.items() if not page.title] == []
+    assert [name for name, page in PAGES.items() if not page.summary] == []
 
 
 def test_page_when_its_folder_is_no_section_then_refused_by_name() -> None:
