@@ -16,6 +16,7 @@ _NAMES: Final = (
     "engines",
     "scaling",
     "actor_to_actor",
+    "clients",
     "batches",
     "tasks",
     "observing",

@@ -22,6 +22,7 @@ from helpers.actors import (
     shared,
     shared_in_memory,
 )
+from helpers.attached import shared_by_attaching
 from helpers.calls import raised
 from helpers.functions import add, fail, group_of, halt
 from helpers.streams import all_of
@@ -65,7 +66,10 @@ NEVER = 60.0
 request_id = actorlib.propagate(ContextVar[str]("function_request_id"))
 
 
-@pytest.fixture(scope="module", params=["local", "memory", "inline"])
+ATTACHED = pytest.param("attached", marks=pytest.mark.thorough)
+
+
+@pytest.fixture(scope="module", params=["local", "memory", "inline", ATTACHED])
 def engine(request: pytest.FixtureRequest) -> Engine:
     return cast("Engine", request.param)
 
@@ -74,6 +78,10 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 async def lend(engine: Engine) -> AsyncIterator[Lend]:
     if engine == "memory":
         async with shared_in_memory(num_cpus=2, num_gpus=2) as lend:
+            yield lend
+        return
+    if engine == "attached":
+        async with shared_by_attaching(num_cpus=2) as lend:
             yield lend
         return
     async with shared(engine=engine, num_cpus=2, num_gpus=2) as lend:

@@ -96,7 +96,7 @@ class AttachedEngine(AsyncOwnerClient):
             sharing=pipe.sharing,
             decoder=pipe.decoder,
         )
-        self.reader.receive = self._receive
+        self.reader.receive = self._take
         self.begin()
 
     # Frames of the owner.

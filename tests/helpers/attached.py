@@ -42,7 +42,10 @@ _PROGRAM = """
             loop.call_soon_threadsafe(over.set)
 
         async with actorlib.init(
-            name=sys.argv[1], num_cpus=4, num_gpus=2, actor_history=0
+            name=sys.argv[1],
+            num_cpus=int(sys.argv[2]),
+            num_gpus=2,
+            actor_history=0,
         ) as runtime:
             threading.Thread(target=wait, daemon=True).start()
             tell("ready")
@@ -59,28 +62,32 @@ def new_name() -> str:
 
 
 @contextmanager
-def named_owner(name: str, program: str = _PROGRAM) -> Generator[Owner]:
+def named_owner(name: str, *, num_cpus: int = 4) -> Generator[Owner]:
     """A program that has a runtime of a name, in a process of its own.
 
     Args:
         name: The name.
-        program: The program, which tells something when the runtime runs.
+        num_cpus: The CPUs that it may give out.
     """
     with (
         tempfile.TemporaryDirectory() as folder,
-        Owner(program, name, folder=Path(folder)) as owner,
+        Owner(_PROGRAM, name, str(num_cpus), folder=Path(folder)) as owner,
     ):
         owner.told()
         yield owner
 
 
 @asynccontextmanager
-async def shared_by_attaching() -> AsyncGenerator[
-    Callable[[], AbstractAsyncContextManager[Runtime]]
-]:
-    """As ``shared``, of a client: the runtime is that of another process."""
+async def shared_by_attaching(
+    *, num_cpus: int = 4
+) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
+    """As ``shared``, of a client: the runtime is that of another process.
+
+    Args:
+        num_cpus: The CPUs that it may give out.
+    """
     name = new_name()
-    with named_owner(name):
+    with named_owner(name, num_cpus=num_cpus):
         runtime = actorlib.attach(name)
         async with runtime:
             engine = cast("AttachedEngine", find_engine())

@@ -634,7 +634,9 @@ class MailboxMachine(RuleBasedStateMachine):
         assert self.mailbox.outlives == (bool(self.waiting) or may_go_again)
 
 
-MailboxMachine.TestCase.settings = settings(stateful_step_count=30)
+MailboxMachine.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=30, deadline=None
+)
 TestMailbox = MailboxMachine.TestCase
 
 

@@ -484,7 +484,9 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.loop.close()
 
 
-AdmissionMachine.TestCase.settings = settings(stateful_step_count=40)
+AdmissionMachine.TestCase.settings = settings(
+    max_examples=50, stateful_step_count=40, deadline=None
+)
 TestAdmissionInAnyOrder = AdmissionMachine.TestCase
 
 

@@ -369,5 +369,7 @@ class GroupMachine(RuleBasedStateMachine):
             made.check()
 
 
-GroupMachine.TestCase.settings = settings(stateful_step_count=30)
+GroupMachine.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=30, deadline=None
+)
 TestGroupsAgainstPlainSums = GroupMachine.TestCase

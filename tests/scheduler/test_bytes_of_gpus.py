@@ -764,5 +764,7 @@ class MixedMachine(RuleBasedStateMachine):
             bundles.check()
 
 
-MixedMachine.TestCase.settings = settings(stateful_step_count=30)
+MixedMachine.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=30, deadline=None
+)
 TestMixedCardsAgainstPlainSums = MixedMachine.TestCase

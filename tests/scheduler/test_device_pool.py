@@ -641,7 +641,9 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.pool.free_units == sum(self.free)
 
 
-PoolMachine.TestCase.settings = settings(stateful_step_count=25)
+PoolMachine.TestCase.settings = settings(
+    max_examples=40, stateful_step_count=40, deadline=None
+)
 TestPoolAgainstANaiveOne = PoolMachine.TestCase
 
 
@@ -651,5 +653,7 @@ class AlikePoolMachine(PoolMachine):
     models = ("H100",) * len(MODELS)
 
 
-AlikePoolMachine.TestCase.settings = settings(stateful_step_count=25)
+AlikePoolMachine.TestCase.settings = settings(
+    max_examples=30, stateful_step_count=40, deadline=None
+)
 TestAlikePoolAgainstANaiveOne = AlikePoolMachine.TestCase

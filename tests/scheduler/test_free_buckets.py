@@ -126,5 +126,7 @@ class LevelsMachine(RuleBasedStateMachine):
         assert not any(self.buckets.has(41, at) for at in self.at.values())
 
 
-LevelsMachine.TestCase.settings = settings(stateful_step_count=40)
+LevelsMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None
+)
 TestLevelsAgainstAMapping = LevelsMachine.TestCase

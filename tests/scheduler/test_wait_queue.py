@@ -791,7 +791,9 @@ class LineMachine(RuleBasedStateMachine):
         assert all(self.world.queue._subqueues.values())
 
 
-LineMachine.TestCase.settings = settings(stateful_step_count=40)
+LineMachine.TestCase.settings = settings(
+    max_examples=100, stateful_step_count=40, deadline=None
+)
 TestLineAgainstANaiveOne = LineMachine.TestCase
 
 
