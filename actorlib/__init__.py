@@ -23,11 +23,11 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.batching import batch
     from actorlib._api.call_batch import Batch
     from actorlib._api.decorators import ActorClass, remote
+    from actorlib._api.group_options import PlacementGroupSchedulingStrategy
     from actorlib._api.inspection import Failure, inspect_serializability
     from actorlib._api.pipeline import map_unordered
     from actorlib._api.placement_group import (
         PlacementGroup,
-        PlacementGroupSchedulingStrategy,
         get_current_placement_group,
         get_placement_group,
         placement_group,
@@ -129,7 +129,7 @@ _LATE = {
     "ObjectOrder": "_core.snapshot",
     "ObjectStoreInfo": "_core.snapshot",
     "PlacementGroup": "_api.placement_group",
-    "PlacementGroupSchedulingStrategy": "_api.placement_group",
+    "PlacementGroupSchedulingStrategy": "_api.group_options",
     "Queue": "_api.queue",
     "RemoteFunction": "_api.remote_function",
     "ReplicaInfo": "_api.replicas",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -53,6 +54,12 @@ free outside: 0\.0 GPU
 second gang reserved: False
 second gang reserved: True
 ActorPlacementGroupRemoved
+""",
+    "data_parallel.py": r"""
+rank 0: the loss fell below 1 %: True
+rank 1: the loss fell below 1 %: True
+same weights: True
+the model: \[1\.0, 2\.0, 3\.0, 4\.0\]
 """,
     "deadlines.py": r"""
 looked through 1000 shelves
@@ -111,6 +118,9 @@ trial    rate  momentum  epochs      loss
 bounded: True
 """,
 }
+NEEDED = {"data_parallel.py": "torch"}
+"""What some examples import besides; the extra ``torch-test`` brings it."""
+LONG = {"data_parallel.py", "pipeline.py"}
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -132,12 +142,15 @@ def run(
 
 def names() -> Iterator[Any]:
     for name in sorted(path.name for path in EXAMPLES.glob("*.py")):
-        marks = [pytest.mark.thorough] if name == "pipeline.py" else []
+        marks = [pytest.mark.thorough] if name in LONG else []
         yield pytest.param(name, marks=marks)
 
 
 @pytest.mark.parametrize("name", list(names()))
 def test_example_when_run_then_it_prints_what_it_promises(name: str) -> None:
+    if name in NEEDED and importlib.util.find_spec(NEEDED[name]) is None:
+        pytest.skip(f"{NEEDED[name]} is not installed")
+
     done = run(EXAMPLES / name, *SMALLER.get(name, ()))
 
     assert done.returncode == 0, done.stderr

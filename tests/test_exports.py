@@ -258,6 +258,7 @@ def test_public_class_when_shown_then_by_its_public_name() -> None:
 # Whatever the annotations of public things name is public too.
 
 INSIDE = {
+    "GroupReference": "what a PlacementGroup is to the options that name it",
     "GroupSpec": "what a PlacementGroup was asked to be, as engines read it",
     "CallLookup": "how a RuntimeContext asks the process that it is of",
     "Resources": "exact amounts, as engines read them in options",

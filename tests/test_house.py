@@ -58,6 +58,7 @@ IMPORT_ACTORLIB = {"blocking", "_cli", "__main__"}
 """The rooms that may import ``actorlib`` itself, as users do."""
 
 PURE = [
+    "_api.gang_calls",
     "_api.progress_text",
     "_cli.diagnosis",
     "_cli.actor_columns",

@@ -581,6 +581,22 @@ async def test_function_when_called_then_it_runs_in_this_process() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
+async def test_rank_when_its_variables_would_be_everybodys_then_it_is_refused() -> None:
+    group = actorlib.placement_group([{"CPU": 0.1}, {"CPU": 0.1}])
+    function = actorlib.remote(num_cpus=0.1)(abs_of)
+    with pytest.raises(UnsupportedOptionError, match="use the local engine"):
+        group.map(function.options(torch=True), [3, -4])
+
+    assert await group.map(function, [3, -4]) == [3, 4]
+
+    await actorlib.remove_placement_group(group)
+
+
+def abs_of(number: int) -> int:
+    return abs(number)
+
+
+@pytest.mark.usefixtures("runtime")
 async def test_function_when_it_asks_for_variables_then_it_is_refused() -> None:
     coloured = forty_two.options(runtime_env={"env_vars": {"A": "1"}})
     with pytest.raises(UnsupportedOptionError, match=r"env_vars.*local engine"):

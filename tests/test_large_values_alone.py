@@ -51,6 +51,7 @@ def fail_largely() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 async def test_obj_019_256_mebibytes_are_equal_both_ways() -> None:
     async with running(object_store_memory=2 << 30):
         array = numbers(256 * MIB)
@@ -204,6 +205,7 @@ async def test_values_in_constructors_and_views_that_outlive_the_runtime(
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @LINUX
 async def test_many_actors_exchange_arrays_and_leave_no_descriptor() -> None:
     async with running(object_store_memory=2 << 30):

@@ -1,8 +1,8 @@
 """The pages of docs/ are true: their blocks run and print what they say.
 
 What a page may say to its tests stands in ``docs/building/pages.py``, how its blocks
-are run in ``helpers/page_runner.py``. By default those of the tutorial run, as readers
-type these first; with ``--thorough`` all of them do.
+are run in ``helpers/page_runner.py``. By default those of the tutorial run that are no
+programs, as readers type these first; with ``--thorough`` all of them do.
 """
 
 from __future__ import annotations
@@ -28,20 +28,17 @@ PATHS = sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "decis
 PAGES = {path.relative_to(DOCS).as_posix(): Page.of(path) for path in PATHS}
 BLOCKS = [(name, block) for name, page in PAGES.items() for block in page.blocks]
 RUN = [(name, block) for name, block in BLOCKS if block.why_not is None]
-EARLY = "tutorial/"  # the program of index.md is the README's, which is run, too
+EARLY = "tutorial/"
 
 
-def marks(name: str) -> list[pytest.MarkDecorator]:
-    kinds = [pytest.mark.process, pytest.mark.slow]
-    return kinds if name.startswith(EARLY) else [*kinds, pytest.mark.thorough]
-
-
+MARKS = [pytest.mark.process, pytest.mark.slow]
+SELDOM = [*MARKS, pytest.mark.thorough]
 TYPED = [
-    pytest.param(name, marks=marks(name))
+    pytest.param(name, marks=MARKS if name.startswith(EARLY) else SELDOM)
     for name in dict.fromkeys(name for name, block in RUN if not block.is_program)
 ]
 PROGRAMS = [
-    pytest.param(name, block, marks=marks(name), id=f"{name}:{block.line}")
+    pytest.param(name, block, marks=SELDOM, id=f"{name}:{block.line}")
     for name, block in RUN
     if block.is_program
 ]
@@ -96,7 +93,7 @@ def test_block_when_it_is_python_then_it_compiles() -> None:
         block.compiled(name)
 
 
-def test_page_when_it_is_in_docs_then_it_has_a_place_and_a_title() -> None:
+def test_page_when_it_is_in_docs_then_it_has_a_place_a_title_and_a_summary() -> None:
     every = {
         path.relative_to(DOCS).as_posix(): Page.of(path) for path in DOCS.rglob("*.md")
     }
@@ -110,6 +107,7 @@ def test_page_when_it_is_in_docs_then_it_has_a_place_and_a_title() -> None:
 
     assert sorted(placed) == sorted(every)
     assert [name for name, page in every.items() if not page.title] == []
+    assert [name for name, page in PAGES.items() if not page.summary] == []
 
 
 def test_page_when_its_folder_is_no_section_then_refused_by_name() -> None:

@@ -240,6 +240,7 @@ async def test_kill_when_the_client_cannot_be_terminated_then_it_is_killed(
         assert await neighbour.run.remote(ask, "idle") == FAULTY
 
 
+@pytest.mark.thorough
 async def test_kill_when_the_control_program_hangs_then_it_ends_all_the_same(
     machine: Make,
 ) -> None:

@@ -12,7 +12,10 @@ In reading order:
 * ``call_batch``: many calls of one method in few frames: ``handle.method.map(items)``.
 * ``batching``: ``@batch``: many calls of one method are one in its actor.
 * ``remote_function``: ``@remote`` on a function: each call runs in some worker.
+* ``group_options``: which placement group options mean, and whether it fits.
 * ``placement_group``: bundles that are reserved all or nothing, and actors in them.
+* ``gang``: one call in each bundle of a group, as ranks: ``group.map``.
+* ``gang_calls``: what each rank is called with, and which failure is to blame.
 * ``actor_lookup``: finds actors by name, and lists all of them.
 * ``waiting``: ``wait``: some of many refs, awaited on a loop or in a blocked thread.
 * ``as_completed``: results one by one as they come, for ``async for`` and for ``for``.

@@ -19,7 +19,7 @@ from typing import (
 
 from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.bindings import CurrentSource, found_by_name
-from actorlib._api.placement_group import with_current_group, with_group_spec
+from actorlib._api.group_options import with_current_group, with_group_spec
 from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, decorated
 from actorlib._core.actor_options import RAYS_NAMES, ActorKeywords, ActorOptions
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
@@ -107,7 +107,8 @@ class ActorClass(Generic[P, T]):
             ActorAlreadyExistsError: A living actor has its name.
             UnsupportedOptionError: The engine cannot do what an option asks.
             NotADirectoryError: Its ``working_dir`` is none.
-            ValueError: It does not fit into the placement group that it is to be in.
+            ValueError: It does not fit into the placement group that it is to be in, or
+                it asks for ``torch=True`` and is in no bundle of one.
             RuntimeError: No runtime is running in this process.
         """
         self._interface.constructor.check(len(args), kwargs)
@@ -200,6 +201,12 @@ class ActorClass(Generic[P, T]):
                 memory than its share: ``"warn"``, ``"kill"``, or a function of your
                 program, which code in a worker cannot give; see ``init``. Default:
                 None, which is what the runtime has.
+            torch: If True, the actor is a rank of its placement group, with the number
+                of its bundle. It finds in its environment what ``torch.distributed``
+                reads: ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``,
+                ``MASTER_ADDR`` and ``MASTER_PORT``. If one rank dies, all of them are
+                ended, and restarted if each may be. A name instead of True tells
+                several gangs in one group apart. Default: False.
             max_concurrency: How many calls run at once, 1 or more. They start in the
                 order in which they came. A class without ``async def`` methods runs
                 them in as many threads. Default: None (or 0), which is 1000 if a method
@@ -437,6 +444,12 @@ def remote(*given: object, **options: Any) -> object:
             than its share: ``"warn"``, ``"kill"``, or a function of your program, which
             code in a worker cannot give; see ``init``. Default: None, which is what the
             runtime has.
+        torch: If True, an actor or a call is a rank of its placement group. It finds in
+            its environment what ``torch.distributed`` reads: ``RANK``, ``WORLD_SIZE``,
+            ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
+            An actor has the number of its bundle, and a function is called by
+            ``group.map``. A name instead of True tells several gangs in one group
+            apart. Default: False.
         max_concurrency: Actors only. How many calls run at once, 1 or more. They start
             in the order in which they came. A class without ``async def`` methods runs
             them in as many threads. Default: None (or 0), which is 1000 if a method is

@@ -15,33 +15,26 @@ by itself; what is merely counted (CPUs, memory) lies nowhere:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib._core.engine import current_engine, find_engine
-from actorlib._core.group_spec import (
-    ANY_BUNDLE,
-    DEFAULT,
-    PACK,
-    STRATEGY_OPTION,
-    GroupSpec,
-    check_fit,
-    check_once,
-)
+from actorlib._core.group_spec import PACK, GroupReference, GroupSpec, spec_of
 from actorlib._core.public import public
 from actorlib._core.validation import check_seconds
-from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.group_spec import GroupId
+    from actorlib._api.remote_function import RemoteFunction
+    from actorlib._api.waiting import Waiting
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.snapshot import GroupInfo
 
+R = TypeVar("R")
+
 
 @public("actorlib")
-class PlacementGroup:
+class PlacementGroup(GroupReference):
     """Bundles that are reserved together: a value, which may be sent anywhere.
 
     Two are equal if they are the same group. Holding one keeps no group alive, and
@@ -58,25 +51,7 @@ class PlacementGroup:
         1
     """
 
-    __slots__ = ("_spec",)
-
-    def __init__(self, spec: GroupSpec) -> None:
-        self._spec = spec
-
-    @property
-    def id(self) -> GroupId:
-        """Its id; ``id.hex()`` is what tables call it."""
-        return self._spec.id
-
-    @property
-    def bundle_specs(self) -> list[dict[str, float | str]]:
-        """What each bundle reserves, as it was asked for."""
-        return [dict(bundle) for bundle in self._spec.bundles]
-
-    @property
-    def bundle_count(self) -> int:
-        """How many bundles there are."""
-        return len(self._spec.bundles)
+    __slots__ = ()
 
     def ready(self) -> ObjectRef[PlacementGroup]:
         """Gives this group when all of its bundles are reserved; await it.
@@ -113,45 +88,55 @@ class PlacementGroup:
             return False
         return True
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PlacementGroup) and self.id == other.id
+    def map(
+        self, function: RemoteFunction[..., R], /, *iterables: Iterable[Any]
+    ) -> Waiting[list[R]]:
+        """Calls a function once in each bundle, as ranks of one gang.
 
-    def __hash__(self) -> int:
-        return hash(self.id)
+        Bundle ``i`` runs rank ``i``, each in a process of its own. All of them are
+        placed together when the group is reserved, and none before. If one fails, the
+        others are ended, and the error says which rank was first.
 
-    def __repr__(self) -> str:
-        name = f", {self._spec.name!r}" if self._spec.name else ""
-        return f"PlacementGroup({self.id.hex()}{name})"
+        A function with ``torch=True`` finds in its environment what
+        ``torch.distributed.init_process_group()`` reads: ``RANK``, ``WORLD_SIZE``,
+        ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self._spec,)
+        If a process dies, the whole gang is made anew, as often as ``max_retries`` of
+        the function says; likewise for what ``retry_exceptions`` names. Each time it
+        has another port.
 
+        Args:
+            function: A remote function that returns. What it asks for is taken from
+                the bundles.
+            *iterables: The arguments of the calls, one iterable for each argument, with
+                as many items as there are bundles: the first is for rank 0. None calls
+                it without arguments.
 
-@public("actorlib")
-@dataclass(frozen=True, slots=True)
-class PlacementGroupSchedulingStrategy:
-    """Where an actor goes, in Ray's words: ``scheduling_strategy=`` takes one.
+        Returns:
+            ``await`` it, or in plain methods of actors ``get()`` it, for the list of
+            results by rank. Awaited, it may raise what the first rank to fail raised,
+            or how that ended, with a note that tells of the others. Whoever gives it
+            up (a wait that is cancelled) ends the gang.
 
-    Attributes:
-        placement_group: The group.
-        placement_group_bundle_index: Which of its bundles; -1 is any that has room.
-        placement_group_capture_child_tasks: Whether the actors that it makes go into
-            the group too.
+        Raises:
+            TypeError: It is no remote function, the arguments do not fit it, or they
+                cannot be sent. Nothing was called, here and in all that follows.
+            ValueError: It does not fit into one of the bundles, there are more or fewer
+                items than bundles, or it gives a stream or several refs.
+            UnsupportedOptionError: The engine cannot do what an option asks.
+            RuntimeError: No runtime is running in this process.
 
-    Example:
-        >>> @actorlib.remote(num_gpus=1)
-        ... class Model:
-        ...     def ping(self):
-        ...         return "pong"
-        >>> group = actorlib.placement_group([{"GPU": 1}])
-        >>> where = actorlib.PlacementGroupSchedulingStrategy(group)
-        >>> await Model.options(scheduling_strategy=where).remote().ping.remote()
-        'pong'
-    """
+        Example:
+            >>> @actorlib.remote
+            ... def square(x):
+            ...     return x * x
+            >>> group = actorlib.placement_group([{"CPU": 1}] * 2)
+            >>> await group.map(square, [3, 4])
+            [9, 16]
+        """
+        from actorlib._api.gang import start_gang  # noqa: PLC0415  # few need it
 
-    placement_group: PlacementGroup
-    placement_group_bundle_index: int = ANY_BUNDLE
-    placement_group_capture_child_tasks: bool | None = None
+        return start_gang(spec_of(self), function, iterables)
 
 
 @public("actorlib")
@@ -308,70 +293,6 @@ def get_current_placement_group() -> PlacementGroup | None:
     engine = find_engine()
     group = None if engine is None else engine.context.group
     return None if group is None else PlacementGroup(group)
-
-
-def spec_of(group: PlacementGroup) -> GroupSpec:
-    """What a group was asked to be."""
-    return group._spec  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def with_group_spec(given: Mapping[str, object]) -> dict[str, object]:
-    """Options of an actor with the spec in the place of the group.
-
-    Args:
-        given: The options as the user wrote them.
-
-    Raises:
-        ValueError: The group is named in two ways.
-    """
-    check_once(given)
-    options = dict(given)
-    strategy = options.get(STRATEGY_OPTION)
-    if isinstance(strategy, PlacementGroupSchedulingStrategy):
-        options[STRATEGY_OPTION] = None
-        options["placement_group"] = strategy.placement_group
-        index = strategy.placement_group_bundle_index
-        options["placement_group_bundle_index"] = index
-        captures = strategy.placement_group_capture_child_tasks
-        options["placement_group_capture_child_tasks"] = captures
-    group = options.get("placement_group")
-    if isinstance(group, PlacementGroup):
-        options["placement_group"] = spec_of(group)
-    return options
-
-
-def with_current_group(label: str, options: ActorOptions) -> ActorOptions:
-    """The options with the group that is meant where none is said.
-
-    Args:
-        label: The name of the actor's class.
-        options: What it asks for.
-
-    Raises:
-        ValueError: The group has no such bundle, or none that is large enough; or a
-            bundle is named and there is no group.
-    """
-    index = options.placement_group_bundle_index
-    captures = options.placement_group_capture_child_tasks
-    if options.placement_group == DEFAULT:
-        context = current_engine().context
-        if captures is None:
-            captures = context.captures
-        group = context.group if captures else None
-        if group is not None:
-            changes = {
-                "placement_group": group,
-                "placement_group_capture_child_tasks": captures,
-            }
-            options = options.updated(changes)
-    if options.group is not None:
-        check_fit(label, options.request, options.group, index)
-    elif index != ANY_BUNDLE:
-        raise ValueError(
-            f"placement_group_bundle_index={index} is about a placement group, and "
-            f"{label} is in none: give placement_group= too"
-        )
-    return options
 
 
 def _checked(group: object) -> PlacementGroup:

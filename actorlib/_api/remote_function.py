@@ -17,7 +17,7 @@ from typing import (
 )
 
 from actorlib._api.bindings import CurrentSource, found_by_name
-from actorlib._api.placement_group import with_current_group, with_group_spec
+from actorlib._api.group_options import with_current_group, with_group_spec
 from actorlib._api.result_parts import collect_items, split_result
 from actorlib._core.engine import current_engine
 from actorlib._core.function_options import FunctionSpec, in_our_words
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from actorlib._core.engine import Engine
     from actorlib._core.function_options import CallingKeywords, FunctionOptions
     from actorlib._core.group_spec import GroupId
+    from actorlib._core.interface import Method
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.stream_reader import StreamReader
@@ -106,7 +107,8 @@ class RemoteFunction(Generic[P, R]):
                 cannot be sent. Nothing was called.
             NotADirectoryError: Its ``working_dir`` is none.
             UnsupportedOptionError: The engine cannot do what an option asks.
-            ValueError: It does not fit into the placement group that it is to be in.
+            ValueError: It does not fit into the placement group that it is to be in, or
+                it asks for ``torch=True``: call it by ``group.map``.
             RuntimeError: No runtime is running in this process.
         """
         if kwargs or not self._low <= len(args) <= self._high:
@@ -293,6 +295,10 @@ class RemoteFunction(Generic[P, R]):
                 memory than its share: ``"warn"``, ``"kill"``, or a function of your
                 program, which code in a worker cannot give; see ``init``. Default:
                 None, which is what the runtime has.
+            torch: If True, ``group.map`` calls the function on ranks that find in their
+                environment what ``torch.distributed`` reads: ``RANK``, ``WORLD_SIZE``,
+                ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and
+                ``MASTER_PORT``. Nothing else can call it. Default: False.
             name: The name that messages call it by. Default: None, which is the
                 function's name.
             runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: environment
@@ -369,6 +375,11 @@ class RemoteFunction(Generic[P, R]):
 
     def _new_spec(self, source: RemoteFunction[P, R]) -> FunctionSpec:
         label, options = self._asked()
+        if options.torch:
+            raise ValueError(
+                f"{label} asks for torch=True, and a single call has no rank: call it "
+                "once in each bundle of a placement group, await group.map(...)"
+            )
         return FunctionSpec(
             source=source,
             may_change=self._source.may_change,
@@ -484,6 +495,24 @@ def decorated(function: object, options: FunctionOptions) -> RemoteFunction[...,
 def asked_by(function: RemoteFunction[..., Any]) -> tuple[str, FunctionOptions]:
     """What calls of a function are called, and what each of them asks for."""
     return function._asked()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def gang_call(
+    function: RemoteFunction[..., Any],
+) -> tuple[Method, FunctionOptions, Callable[[], Engine]]:
+    """How a function is called, what each call asks for, and where it runs.
+
+    Raises:
+        ValueError: A call gives something else than one result.
+    """
+    options, method = function._options, function._method  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    if method.is_stream or options.calling.parts != 1:
+        what = "yields" if method.is_stream else "gives several refs (num_returns)"
+        raise ValueError(
+            f"group.map gives one result for each rank, and {method.name} {what}: let "
+            "it return a list"
+        )
+    return method, options, function._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
 
 
 def _made(

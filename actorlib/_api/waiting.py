@@ -231,6 +231,7 @@ async def run_async(steps: Steps[T]) -> T:
         except StopIteration as end:
             return cast("T", end.value)
         await _wait_async(request)
+        del request  # an error of its refs that a step raises would hold itself
 
 
 def run_blocking(steps: Steps[T]) -> T:
@@ -245,6 +246,7 @@ def run_blocking(steps: Steps[T]) -> T:
             request.number,
             request.timeout,
         )
+        del request  # as above
 
 
 def refuse_running_loop(

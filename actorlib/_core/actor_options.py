@@ -23,6 +23,7 @@ from actorlib._core.shares import (
 from actorlib._core.validation import (
     check_bool,
     check_count,
+    check_gang_name,
     check_limit,
     check_one_of,
     check_seconds,
@@ -66,6 +67,7 @@ class ActorKeywords(TypedDict, total=False):
     enforcement: EnforcementWord | None
     mps_thread_percentage: int | None
     device_memory_overuse: OveruseAction | None
+    torch: bool | str
     max_concurrency: int | None
     concurrency_groups: Mapping[str, int] | None
     max_pending_calls: int | None
@@ -156,6 +158,12 @@ class ActorOptions:
             than its share: ``"warn"``, ``"kill"``, or a function of your program, which
             code in a worker cannot give; see ``init``. Default: None, which is what the
             runtime has.
+        torch: If True, the actor is a rank of its placement group, with the number of
+            its bundle. It finds in its environment what ``torch.distributed`` reads:
+            ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``,
+            ``MASTER_ADDR`` and ``MASTER_PORT``. If one rank dies, all of them are
+            ended, and restarted if each may be. A name instead of True tells several
+            gangs in one group apart. Default: False.
         max_concurrency: How many calls run at once, 1 or more. They start in the order
             in which they came. A class without ``async def`` methods runs them in as
             many threads. Default: None (or 0), which is 1000 if a method is an ``async
@@ -220,6 +228,7 @@ class ActorOptions:
     enforcement: EnforcementWord | None = None
     mps_thread_percentage: int | None = None
     device_memory_overuse: OveruseAction | None = None
+    torch: bool | str = False
     max_concurrency: int | None = None
     concurrency_groups: Mapping[str, int] | None = None
     max_pending_calls: int | None = None
@@ -251,6 +260,7 @@ class ActorOptions:
         if self.accelerators is not None:
             check_one_of("accelerators", self.accelerators, ACCELERATORS)
         _check_shares(self)
+        check_gang_name(self.torch)
         if self.placement is not None:
             check_one_of("placement", self.placement, PLACEMENTS)
         if self.accelerator_type is not None:

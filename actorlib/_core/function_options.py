@@ -19,6 +19,7 @@ from actorlib._core.runtime_env import RuntimeEnv  # likewise
 from actorlib._core.shares import EnforcementWord, OveruseAction  # likewise
 from actorlib._core.validation import (
     check_count,
+    check_gang_name,
     check_text,
     check_times,
     checked_exceptions,
@@ -48,6 +49,7 @@ class CommonKeywords(TypedDict, total=False):
     enforcement: EnforcementWord | None
     mps_thread_percentage: int | None
     device_memory_overuse: OveruseAction | None
+    torch: bool | str
     name: str | None
     runtime_env: RuntimeEnv | None
     retry_exceptions: bool | Sequence[type[Exception]]
@@ -123,6 +125,10 @@ class FunctionOptions:
             than its share: ``"warn"``, ``"kill"``, or a function of your program, which
             code in a worker cannot give; see ``init``. Default: None, which is what the
             runtime has.
+        torch: If True, ``group.map`` calls the function on ranks that find in their
+            environment what ``torch.distributed`` reads: ``RANK``, ``WORLD_SIZE``,
+            ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
+            Nothing else can call it. Default: False.
         name: The name that messages call it by. Default: None, which is the function's
             name.
         runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: environment
@@ -170,6 +176,7 @@ class FunctionOptions:
     enforcement: EnforcementWord | None = None
     mps_thread_percentage: int | None = None
     device_memory_overuse: OveruseAction | None = None
+    torch: bool | str = False
     name: str | None = None
     runtime_env: RuntimeEnv | None = None
     max_calls: int | None = None
@@ -186,6 +193,7 @@ class FunctionOptions:
         if self.max_calls is not None:
             check_count("max_calls", self.max_calls, 0)
         check_times("max_retries", self.max_retries)
+        check_gang_name(self.torch)
         if self.name is not None:
             check_text("name", self.name, "'resize'")
         listed = checked_exceptions("retry_exceptions", self.retry_exceptions)

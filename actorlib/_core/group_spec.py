@@ -76,6 +76,51 @@ class GroupSpec:
         return f"group {self.name!r}" if self.name else f"group {self.id.hex()}"
 
 
+class GroupReference:
+    """What options name a group by: a value, equal to others of the same group.
+
+    ``PlacementGroup`` is one, and adds what users do with a group.
+    """
+
+    __slots__ = ("_spec",)
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+
+    @property
+    def id(self) -> GroupId:
+        """Its id; ``id.hex()`` is what tables call it."""
+        return self._spec.id
+
+    @property
+    def bundle_specs(self) -> list[dict[str, float | str]]:
+        """What each bundle reserves, as it was asked for."""
+        return [dict(bundle) for bundle in self._spec.bundles]
+
+    @property
+    def bundle_count(self) -> int:
+        """How many bundles there are."""
+        return len(self._spec.bundles)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupReference) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        name = f", {self._spec.name!r}" if self._spec.name else ""
+        return f"PlacementGroup({self.id.hex()}{name})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._spec,)
+
+
+def spec_of(group: GroupReference) -> GroupSpec:
+    """What a group was asked to be."""
+    return group._spec  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
 def check_fit(label: str, asked: Resources, spec: GroupSpec, index: int) -> None:
     """Makes sure that an actor fits into a bundle that is empty.
 
@@ -101,6 +146,30 @@ def check_fit(label: str, asked: Resources, spec: GroupSpec, index: int) -> None
         raise ValueError(
             f"{label} asks {asked}, and in its placement group {have} {there}: ask "
             "for less, or make the bundle larger"
+        )
+
+
+def check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
+    """Makes sure that an actor with ``torch=True`` has a rank.
+
+    Args:
+        label: The name of its class.
+        spec: The group that it is in, or None.
+        index: Which bundle of it, or -1 for any.
+
+    Raises:
+        ValueError: It is in no group, or in any of its bundles.
+    """
+    if spec is None:
+        raise ValueError(
+            f"{label} asks for torch=True, which makes it a rank of a gang, and it is "
+            "in no placement group: give placement_group= and "
+            "placement_group_bundle_index=, which is its rank"
+        )
+    if index == ANY_BUNDLE:
+        raise ValueError(
+            f"{label} asks for torch=True, and its rank is the number of its bundle: "
+            f"give placement_group_bundle_index=, 0 to {len(spec.amounts) - 1}"
         )
 
 

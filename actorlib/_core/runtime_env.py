@@ -117,6 +117,18 @@ def refuse_env(env: RuntimeEnv | None) -> None:
             )
 
 
+def refuse_ranks() -> None:
+    """Refuses ``torch=True`` on the inline engine, whose actors share one process.
+
+    Raises:
+        UnsupportedOptionError: Always.
+    """
+    raise UnsupportedOptionError(
+        "torch=True sets variables of a process, one for each rank, and the inline "
+        "engine runs all actors in this one: use the local engine, init(engine='local')"
+    )
+
+
 def merged_env(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:
     """Merges the environment of an actor with that of the one that made it.
 

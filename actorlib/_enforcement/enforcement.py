@@ -349,11 +349,16 @@ class Enforcement:
         Returns:
             None if it holds no part of a device.
         """
+        return self._limits(lease, self.of(lease, options), environ)
+
+    def _limits(
+        self, lease: Lease, enforced: Iterable[Enforced], environ: Mapping[str, str]
+    ) -> Limits | None:
         if self._packages is None or all(s.units >= UNITS for s in lease.shares):
             return None
         from actorlib._enforcement.frameworks import limits  # noqa: PLC0415  # many share no device
 
-        tiers = [enforced.tier for enforced in self.of(lease, options)]
+        tiers = [one.tier for one in enforced]
         return limits(
             list(zip(lease.shares, tiers, strict=True)), environ, self._packages
         )
@@ -368,7 +373,8 @@ class Enforcement:
             options: What is asked.
             environ: What the worker would have otherwise.
         """
-        limits = self.limits(lease, options, environ)
+        every = self.of(lease, options)  # each is thought about for some microseconds
+        limits = self._limits(lease, every, environ)
         remarks = () if limits is None else limits.remarks
         return ActorShare(
             devices=tuple(
@@ -388,9 +394,7 @@ class Enforcement:
                         )
                     ),
                 )
-                for share, enforced in zip(
-                    lease.shares, self.of(lease, options), strict=True
-                )
+                for share, enforced in zip(lease.shares, every, strict=True)
             )
         )
 

@@ -21,6 +21,8 @@ In reading order:
 * ``supervisor``: keeps one actor from its creation until it is dead for good.
 * ``teardown``: the steps of an end, each of them done whatever the others raise; and
   the cleanup of what was kept for a worker that is gone.
+* ``gangs``: actors that are ranks: who meets whom, and how they end together.
+* ``reserved_port``: keeps the port where ranks meet.
 * ``creation``: what actors are made from, ready to be sent.
 * ``clients``: programs that are attached to a runtime, each with a session.
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.

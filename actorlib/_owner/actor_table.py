@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from actorlib._owner.call_recording import CallRecording
     from actorlib._owner.clients import Clients
     from actorlib._owner.creation import EncodedArguments
+    from actorlib._owner.gangs import Gangs
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.catalogue import Demand
@@ -114,6 +115,7 @@ class ActorTable:
         self._recording: CallRecording | None = None
         self.clients: Clients | None = None
         self._made_by: dict[int, set[ActorId]] = {}
+        self._gangs: Gangs | None = None
         self.clock = Clock(self.loop)
         self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
         self.scheduler = Scheduler(
@@ -197,6 +199,7 @@ class ActorTable:
                 self._note_what_ran: Phase.EVIDENCE,
                 self.object_store.on_worker_gone: Phase.MEMORY,
             },
+            gangs=self._found_gangs,
         )
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
@@ -231,6 +234,7 @@ class ActorTable:
             is_nested=is_nested,
             created_at=time.time(),
         )
+        taken = self._found_gangs().enter(record) if options.torch else ""
         self.registry.add(record)
         if options.name is not None:
             self.actor_names.enter(actor, options.name, options)
@@ -250,7 +254,7 @@ class ActorTable:
         removed = ""
         if options.group is not None:
             removed = self.groups.add_member(options.group, actor, supervisor.evict)
-        never = removed or None
+        never = removed or taken or None
         if not never and not self.placer.awaits_neighbours(options):
             never = self.placer.refusal(record)
         asked = options.enforcement or self._enforcement.default
@@ -396,6 +400,14 @@ class ActorTable:
         self.create(actor, definition, arguments, is_nested=not maker.is_client)
         return arguments
 
+    def _found_gangs(self) -> Gangs:
+        """What knows the ranks of actors; made when the first asks for one."""
+        if self._gangs is None:
+            from actorlib._owner.gangs import Gangs  # noqa: PLC0415  # few need it
+
+            self._gangs = Gangs(self.by_id.get)
+        return self._gangs
+
     def _holder_names(self) -> dict[int, str]:
         """Names the holders of leases, by the ids of these objects."""
         found = {
@@ -481,6 +493,8 @@ class ActorTable:
         self.placer.forget(supervisor.record)
         if options.group is not None:
             self.groups.remove_member(options.group, actor)
+        if options.torch:
+            self._found_gangs().leave(supervisor.record)
         if options.name is not None:
             self.actor_names.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)

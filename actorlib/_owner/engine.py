@@ -21,7 +21,7 @@ from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.propagation import PROPAGATED
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.runtime_env import InheritedEnv, refuse_env
+from actorlib._core.runtime_env import InheritedEnv, refuse_env, refuse_ranks
 from actorlib._core.snapshot import Snapshot
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.actor_table import ActorTable
@@ -130,6 +130,8 @@ class LocalEngine(ABC):
             spec = self._heritage.given_to(spec)
         if self.machine.is_shared:
             refuse_env(spec.options.runtime_env)
+            if spec.options.torch:
+                refuse_ranks()
         if spec.options.name is not None:
             self.actor_table.actor_names.vacant(spec.options)
         name = spec.interface.class_name

@@ -22,7 +22,7 @@ from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import CGROUP, OFF
 from actorlib._owner.exit_reason import is_out_of_memory
-from actorlib._owner.teardown import Cleanup
+from actorlib._owner.teardown import Cleanup, Phase
 from actorlib._owner.worker_session import WorkerSession
 from actorlib._scheduler.catalogue import type_names
 from actorlib._wire.actor_config import ActorConfig
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.gangs import Gangs
     from actorlib._owner.mps_workers import MpsGroup, MpsWorkers
     from actorlib._owner.refcount import BorrowedReferences, RefCount
     from actorlib._owner.router import CallRouter
     from actorlib._owner.shared_memory import ObjectStore
-    from actorlib._owner.teardown import Phase
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Device
 
@@ -441,6 +441,7 @@ class WorkerStarter:
         object_store: Shared memory.
         serve: Serves what a worker asks for.
         cleanup: What is done at the end of every worker, and when.
+        gangs: Gives what knows the ranks of actors with ``torch=True``.
 
     Attributes:
         loop: As given.
@@ -464,8 +465,10 @@ class WorkerStarter:
         object_store: ObjectStore,
         serve: Callable[[WorkerSession, Frame], None],
         cleanup: Mapping[Callable[[WorkerSession], object], Phase],
+        gangs: Callable[[], Gangs],
     ) -> None:
         self.loop = loop
+        self._gangs = gangs
         self.grace = grace
         self._node = node
         self._namespace = namespace
@@ -488,6 +491,16 @@ class WorkerStarter:
             TemplateError: It cannot be started.
             OSError: This process is out of descriptors.
         """
+        if not record.options.torch:
+            return self._launched(record, lease)
+        self._gangs().join(record)
+        try:
+            return self._launched(record, lease)
+        except BaseException:
+            self._gangs().ended(record)
+            raise
+
+    def _launched(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         asked = lease.amounts.get(MEMORY)
         enforcement, options = self._node.enforcement, record.options
         how = options.enforcement or enforcement.default
@@ -544,6 +557,8 @@ class WorkerStarter:
             Cleanup(self._cleanup),
         )
         self._object_store.enter(session, process.sock)
+        if record.options.torch:
+            session.cleanup.add(Phase.ACTORS, lambda _: self._gangs().ended(record))
         return session
 
     def limit_devices(
@@ -621,6 +636,10 @@ class WorkerStarter:
         threads = environment.get("OMP_NUM_THREADS") or ""
         is_async = interface.is_async
         env = options.runtime_env or {}
+        if options.torch:
+            own = env.get("env_vars", {})  # the user's word is the last
+            ranks = self._gangs().variables(record).items()
+            environment |= {name: value for name, value in ranks if name not in own}
         directory = env.get("working_dir")
         group, captures = options.group, options.placement_group_capture_child_tasks
         return ActorConfig(

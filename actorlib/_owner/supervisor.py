@@ -224,6 +224,13 @@ class ActorSupervisor:
             self._process.kill()
         return future
 
+    def may_restart(self) -> bool:
+        """Whether it would be restarted if its process had ended by itself now."""
+        session = self.session
+        is_made = session is None or not session.constructor_summary
+        how = Exit(cause="exited" if is_made else "failed to start")
+        return self.restarts.would_follow(how, self._now())
+
     def exceed(self, overuse: Overuse) -> None:
         """Ends its process at once, as it has more of a device than it was granted.
 

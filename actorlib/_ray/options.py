@@ -42,6 +42,7 @@ REFUSED: Mapping[str, str] = {
     "mps_thread_percentage": "Ray starts no MPS daemon; set "
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE in runtime_env where you run one",
     "device_memory_overuse": "Ray does not look at the memory of devices; leave it out",
+    "torch": "Ray has no rank of a placement group; Ray Train gives ranks",
     "gpu_memory": "Ray counts GPUs and not their memory; ask for the part of a card "
     "that it is, with num_gpus=",
     "restart_window": "Ray counts restarts over the whole life; leave it out",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actorlib._core.ids import ACTOR_KIND, ActorId
-from actorlib._core.runtime_env import merged_env, refuse_env
+from actorlib._core.runtime_env import merged_env, refuse_env, refuse_ranks
 from actorlib._core.shares import refuse_callback
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.errors import dump_exception
@@ -37,6 +37,8 @@ class ActorCreation:
         engine, options = self._engine, spec.options
         if self._is_inline:
             refuse_env(options.runtime_env)
+            if options.torch:
+                refuse_ranks()
         if options.device_memory_overuse is not None:
             refuse_callback(options.device_memory_overuse)
         name = spec.interface.class_name

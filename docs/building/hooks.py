@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import tomllib
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page as BuiltPage
 
+_log = logging.getLogger("mkdocs.docs.building")
+_FETCHED = re.compile(
+    r"<(?:script|img|iframe|source|video)\b[^>]*\bsrc(?:set)?=\"?https?:[^>]*>"
+    r"|<link\b(?=[^>]*rel=\"?(?:stylesheet|preconnect|preload))[^>]*href=\"?https?:[^>]*>"
+)
 _MADE = re.compile(r"<!-- (options: \w+|commands|metrics|exceptions) -->")
 _OUTSIDE = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)#\s]+)\)")
 
@@ -82,6 +88,15 @@ def on_page_markdown(
         markdown = markdown.replace("<!-- sections -->", list_sections(_pages(files)))
     shown = Page(markdown).shown
     return _OUTSIDE.sub(lambda link: _published(link, path, config), shown)
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Warns of pages that fetch from elsewhere when read: strict refuses them."""
+    site = Path(config.site_dir)
+    for page in site.rglob("*.html"):
+        for found in _FETCHED.finditer(page.read_text(encoding="utf-8")):
+            where = page.relative_to(site)
+            _log.warning("%s fetches from elsewhere: %s", where, found[0])
 
 
 def _pages(files: Files) -> dict[str, Page]:

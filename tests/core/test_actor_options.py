@@ -54,6 +54,8 @@ WRONG_TYPES: list[tuple[Check, str, object]] = [
     *((check, name, "1") for check in (actor, runtime) for name in NUMBERS[:2]),
     *((check, "memory", b"1GB") for check in (actor, runtime)),
     *((check, name, True) for check in (actor, runtime) for name in NUMBERS),
+    (actor, "torch", 1),
+    (actor, "torch", ""),
     (actor, "gpu_memory", b"1GB"),
     (actor, "gpu_memory", True),
     (actor, "gpu_memory", {"GPU": 1}),

@@ -377,7 +377,5 @@ class DrainMachine(RuleBasedStateMachine):
         return tuple(map(len, every))
 
 
-DrainMachine.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=40, deadline=None
-)
+DrainMachine.TestCase.settings = settings(stateful_step_count=40)
 TestDrainsInAnyOrder = DrainMachine.TestCase

@@ -268,7 +268,5 @@ class CallTableMachine(RuleBasedStateMachine):
         assert all(self.calls.target(number) is None for number in self.over)
 
 
-CallTableMachine.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=30, deadline=None
-)
+CallTableMachine.TestCase.settings = settings(stateful_step_count=30)
 TestCallTable = CallTableMachine.TestCase

@@ -634,9 +634,7 @@ class MailboxMachine(RuleBasedStateMachine):
         assert self.mailbox.outlives == (bool(self.waiting) or may_go_again)
 
 
-MailboxMachine.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=30, deadline=None
-)
+MailboxMachine.TestCase.settings = settings(stateful_step_count=30)
 TestMailbox = MailboxMachine.TestCase
 
 

@@ -198,9 +198,7 @@ class HoldersMachine(RuleBasedStateMachine):
         assert {a for a in (ONE, TWO, THREE) if self.holders.is_held(a)} == self.held()
 
 
-HoldersMachine.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=30, deadline=None
-)
+HoldersMachine.TestCase.settings = settings(stateful_step_count=30)
 TestHolders = HoldersMachine.TestCase
 
 

@@ -99,6 +99,7 @@ ASKED: dict[str, Any] = {
     "enforcement": {"enforcement": "watchdog", "num_gpus": 0.5},
     "mps_thread_percentage": {"num_gpus": 0.5, "mps_thread_percentage": 50},
     "device_memory_overuse": {"device_memory_overuse": "kill"},
+    "torch": {"torch": True},
     "gpu_memory": {"gpu_memory": "10GiB"},
     "restart_window": {"restart_window": 5.0},
     "restart_backoff": {"restart_backoff": 5.0},

@@ -484,9 +484,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.loop.close()
 
 
-AdmissionMachine.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=40, deadline=None
-)
+AdmissionMachine.TestCase.settings = settings(stateful_step_count=40)
 TestAdmissionInAnyOrder = AdmissionMachine.TestCase
 
 

@@ -369,7 +369,5 @@ class GroupMachine(RuleBasedStateMachine):
             made.check()
 
 
-GroupMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None
-)
+GroupMachine.TestCase.settings = settings(stateful_step_count=30)
 TestGroupsAgainstPlainSums = GroupMachine.TestCase

@@ -764,7 +764,5 @@ class MixedMachine(RuleBasedStateMachine):
             bundles.check()
 
 
-MixedMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None
-)
+MixedMachine.TestCase.settings = settings(stateful_step_count=30)
 TestMixedCardsAgainstPlainSums = MixedMachine.TestCase

@@ -641,9 +641,7 @@ class PoolMachine(RuleBasedStateMachine):
         assert self.pool.free_units == sum(self.free)
 
 
-PoolMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None
-)
+PoolMachine.TestCase.settings = settings(stateful_step_count=25)
 TestPoolAgainstANaiveOne = PoolMachine.TestCase
 
 
@@ -653,7 +651,5 @@ class AlikePoolMachine(PoolMachine):
     models = ("H100",) * len(MODELS)
 
 
-AlikePoolMachine.TestCase.settings = settings(
-    max_examples=30, stateful_step_count=40, deadline=None
-)
+AlikePoolMachine.TestCase.settings = settings(stateful_step_count=25)
 TestAlikePoolAgainstANaiveOne = AlikePoolMachine.TestCase

@@ -126,7 +126,5 @@ class LevelsMachine(RuleBasedStateMachine):
         assert not any(self.buckets.has(41, at) for at in self.at.values())
 
 
-LevelsMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
-)
+LevelsMachine.TestCase.settings = settings(stateful_step_count=40)
 TestLevelsAgainstAMapping = LevelsMachine.TestCase

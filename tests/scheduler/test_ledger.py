@@ -395,7 +395,5 @@ class LedgerMachine(RuleBasedStateMachine):
         assert min(self.free_on_devices()) >= 0
 
 
-LedgerMachine.TestCase.settings = settings(
-    max_examples=50, stateful_step_count=40, deadline=None
-)
+LedgerMachine.TestCase.settings = settings(stateful_step_count=40)
 TestLedgerAgainstPlainSums = LedgerMachine.TestCase

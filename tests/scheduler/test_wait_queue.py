@@ -791,9 +791,7 @@ class LineMachine(RuleBasedStateMachine):
         assert all(self.world.queue._subqueues.values())
 
 
-LineMachine.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None
-)
+LineMachine.TestCase.settings = settings(stateful_step_count=40)
 TestLineAgainstANaiveOne = LineMachine.TestCase
 
 

@@ -109,9 +109,7 @@ class LanesMachine(RuleBasedStateMachine):
         assert bool(self.lanes) == bool(waiting)
 
 
-LanesMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None
-)
+LanesMachine.TestCase.settings = settings(stateful_step_count=40)
 TestLanes = LanesMachine.TestCase
 
 

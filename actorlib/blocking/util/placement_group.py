@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import actorlib
 from actorlib._api import placement_group as awaited
-from actorlib._core.group_spec import PACK
+from actorlib._core.group_spec import PACK, spec_of
 from actorlib.blocking._script_runtime import SCRIPT
 from actorlib.exceptions import GetTimeoutError
 
@@ -60,7 +60,7 @@ def placement_group(
     """Reserves several bundles, all or none; see ``actorlib.placement_group``."""
     SCRIPT.engine()
     made = awaited.placement_group(bundles, strategy, name, lifetime)
-    return PlacementGroup(awaited.spec_of(made))
+    return PlacementGroup(spec_of(made))
 
 
 def remove_placement_group(group: actorlib.PlacementGroup) -> None:
@@ -72,7 +72,7 @@ def remove_placement_group(group: actorlib.PlacementGroup) -> None:
 def get_placement_group(name: str) -> PlacementGroup:
     """The group of a name; see ``actorlib.get_placement_group``."""
     SCRIPT.engine()
-    return PlacementGroup(awaited.spec_of(awaited.get_placement_group(name)))
+    return PlacementGroup(spec_of(awaited.get_placement_group(name)))
 
 
 def placement_group_table(
@@ -86,4 +86,4 @@ def placement_group_table(
 def get_current_placement_group() -> PlacementGroup | None:
     """Returns the placement group of the calling actor; None if it is in none."""
     group = awaited.get_current_placement_group()
-    return None if group is None else PlacementGroup(awaited.spec_of(group))
+    return None if group is None else PlacementGroup(spec_of(group))

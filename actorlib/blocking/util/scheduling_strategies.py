@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actorlib._api.placement_group import PlacementGroupSchedulingStrategy
+from actorlib._api.group_options import PlacementGroupSchedulingStrategy
 from actorlib.exceptions import UnsupportedOptionError
 
 __all__ = ["NodeAffinitySchedulingStrategy", "PlacementGroupSchedulingStrategy"]

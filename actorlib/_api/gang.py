@@ -1,0 +1,244 @@
+"""Calls a function once in each bundle of a placement group: ``group.map``.
+
+Each rank is an actor of its own that is made for this one call, and not a worker of
+functions that may have run something before: what a process keeps of a process group,
+of a device and of an error is gone with it, and a call inside of a collective can only
+be stopped with its process.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
+
+from actorlib._api.actor_handle import ActorHandle, pin_of
+from actorlib._api.decorators import remote, use_engine
+from actorlib._api.gang_calls import (
+    explanation,
+    first_cause,
+    first_line,
+    is_death,
+    is_retried,
+    rows_of,
+)
+from actorlib._api.remote_function import RemoteFunction, gang_call
+from actorlib._api.waiting import Steps, Waiting, WaitRequest, run_async
+from actorlib._core.group_spec import check_fit
+from actorlib._core.log import warn
+from actorlib._core.validation import given_options
+from actorlib.exceptions import TaskCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from actorlib._api.decorators import ActorClass
+    from actorlib._core.engine import HandlePin
+    from actorlib._core.group_spec import GroupSpec
+    from actorlib._core.object_ref import ObjectRef
+
+R = TypeVar("R")
+
+_ECHO = 1.0
+"""Seconds after the first error within which its cause is waited for.
+
+A rank whose neighbour has died may raise (its connection was closed) before the owner
+has been told of the death.
+"""
+
+
+@remote
+class GangMember:
+    """Runs one rank's call in a process of its own.
+
+    Args:
+        label: What it is called in messages.
+    """
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __repr__(self) -> str:
+        return self._label
+
+    def run(self, function: RemoteFunction[..., Any], *args: Any) -> object:
+        """Calls the function; arguments of its own, as refs among them are replaced."""
+        return function.__wrapped__(*args)
+
+
+@final
+class Gang(Generic[R]):
+    """One call of a function on each rank, made anew as often as it may be.
+
+    Args:
+        spec: The group.
+        function: What is called.
+        rows: The arguments of each rank.
+
+    Raises:
+        ValueError: It does not fit into a bundle, or gives more than one result.
+        TypeError: The arguments do not fit it, or cannot be sent.
+    """
+
+    def __init__(
+        self,
+        spec: GroupSpec,
+        function: RemoteFunction[..., R],
+        rows: Sequence[Sequence[Any]],
+    ) -> None:
+        method, options, self._engine = gang_call(function)
+        self._label = options.name or method.name
+        self._spec = spec
+        self._function = function
+        self._options = options
+        self._rows = rows
+        self._tries_left = options.max_retries
+        self._members: list[ActorHandle[Any]] = []
+        self._refs: list[ObjectRef[R]] = []
+        for rank, row in enumerate(rows):
+            method.check(len(row), {})
+            check_fit(self._label, options.request, spec, rank)
+        self._start()
+
+    def _start(self) -> None:
+        """Makes the ranks, and sends each its call."""
+        timeout = self._options.timeout
+        # Others may be called on the same bundles at the same time.
+        gang = os.urandom(8).hex() if self._options.torch else None
+        try:
+            for rank, row in enumerate(self._rows):
+                member = self._member(rank, gang)
+                self._members.append(member)
+                run = member.run.options(timeout=timeout)
+                self._refs.append(run.remote(self._function, *row))
+        except BaseException:
+            self._end()
+            raise
+
+    def _member(self, rank: int, gang: str | None) -> ActorHandle[Any]:
+        asked = given_options(self._options.worker)
+        asked |= {
+            "placement_group": self._spec,
+            "placement_group_bundle_index": rank,
+            "torch": gang or False,
+        }
+        del asked["near"], asked["apart_from"]  # no function has them
+        made = cast("ActorClass[..., Any]", GangMember).options(**asked)
+        use_engine(made, self._engine)
+        return made.remote(f"{self._label}, rank {rank} of {len(self._rows)}")
+
+    def _end(self) -> None:
+        """Ends all ranks at once: a call inside of a collective hears nothing else."""
+        members, self._members, self._refs = self._members, [], []
+        for member in members:
+            pin = pin_of(member)
+            # Soon, as this may be anywhere: a wait was given up, or thrown away.
+            pin.engine.later(partial(_kill, pin))
+
+    def steps(self) -> Steps[list[R]]:
+        """Waits for all results, or for a failure that is final."""
+        try:
+            while failures := (yield from self._until_over()):
+                first, size = first_cause(failures), len(self._rows)
+                error = failures[first]
+                if not self._tries_left or not is_retried(error, self._options):
+                    error.add_note(explanation(self._spec.label, size, failures))
+                    try:
+                        raise error
+                    finally:
+                        # Else it would hold itself, and what the gang was given.
+                        del error, failures
+                        self._rows = ()
+                self._tries_left -= 1
+                warn(
+                    "%s is called anew on all %d ranks, as rank %d failed: %s",
+                    self._label,
+                    size,
+                    first,
+                    first_line(error),
+                )
+                self._end()
+                self._start()
+            results = [ref.result() for ref in self._refs]
+            # They end as their handles are gone, and not by a signal.
+            self._members, self._refs = [], []
+            return results
+        finally:
+            self._end()
+
+    def _until_over(self) -> Steps[dict[int, BaseException]]:
+        """Waits for all results, or until it is known what failed first."""
+        refs, failures = self._refs, dict[int, BaseException]()
+        while pending := [ref for ref in refs if not ref.done()]:
+            _note_failures(refs, failures)
+            if any(map(is_death, failures.values())):
+                break
+            if failures:
+                yield WaitRequest(pending, len(pending), _ECHO)
+                break
+            yield WaitRequest(pending)
+        _note_failures(refs, failures)
+        return failures
+
+
+@final
+class GangWait(Waiting[list[R]]):
+    """The results of a gang; whoever gives this wait up ends the gang.
+
+    Other waits may be given up and awaited again, as their calls go on. Ranks are in
+    the middle of a collective, and would hold their devices for nobody.
+    """
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, None, list[R]]:
+        """Waits on the event loop that is running."""
+        return self._until_over().__await__()
+
+    def get(self) -> list[R]:
+        """Blocks this thread; see Waiting."""
+        try:
+            return super().get()
+        finally:
+            self._steps.close()
+
+    async def _until_over(self) -> list[R]:
+        try:
+            return await run_async(self._unless_over())
+        finally:
+            self._steps.close()
+
+
+def _kill(pin: HandlePin) -> None:
+    pin.engine.kill(pin.actor_id)
+
+
+def _note_failures(
+    refs: Sequence[ObjectRef[Any]], failures: dict[int, BaseException]
+) -> None:
+    for rank, ref in enumerate(refs):
+        if rank in failures or not ref.done():
+            continue
+        error = (
+            TaskCancelledError("the call was cancelled")
+            if ref.cancelled()
+            else ref.exception()
+        )
+        if error is not None:
+            failures[rank] = error
+
+
+def start_gang(
+    spec: GroupSpec,
+    function: RemoteFunction[..., R],
+    iterables: Sequence[Iterable[Any]],
+) -> Waiting[list[R]]:
+    """Calls a function once in each bundle of a group; see ``PlacementGroup.map``."""
+    if not isinstance(function, RemoteFunction):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user wrote it
+        raise TypeError(
+            "group.map takes a remote function, which @actorlib.remote makes of a "
+            f"plain one, not {function!r} ({type(function).__name__})"
+        )
+    label = str(getattr(function, "__name__", function))
+    rows = rows_of(label, len(spec.amounts), iterables)
+    return GangWait(Gang(spec, function, rows).steps())

@@ -1,0 +1,113 @@
+"""What options say of a placement group: which one is meant, and whether it fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actorlib._core.engine import current_engine
+from actorlib._core.group_spec import (
+    ANY_BUNDLE,
+    DEFAULT,
+    STRATEGY_OPTION,
+    GroupReference,
+    check_fit,
+    check_once,
+    check_rank,
+    spec_of,
+)
+from actorlib._core.public import public
+from actorlib._core.value import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actorlib._core.actor_options import ActorOptions
+
+
+@public("actorlib")
+@dataclass(frozen=True, slots=True)
+class PlacementGroupSchedulingStrategy:
+    """Where an actor goes, in Ray's words: ``scheduling_strategy=`` takes one.
+
+    Attributes:
+        placement_group: The PlacementGroup.
+        placement_group_bundle_index: Which of its bundles; -1 is any that has room.
+        placement_group_capture_child_tasks: Whether the actors that it makes go into
+            the group too.
+
+    Example:
+        >>> @actorlib.remote(num_gpus=1)
+        ... class Model:
+        ...     def ping(self):
+        ...         return "pong"
+        >>> group = actorlib.placement_group([{"GPU": 1}])
+        >>> where = actorlib.PlacementGroupSchedulingStrategy(group)
+        >>> await Model.options(scheduling_strategy=where).remote().ping.remote()
+        'pong'
+    """
+
+    placement_group: GroupReference
+    placement_group_bundle_index: int = ANY_BUNDLE
+    placement_group_capture_child_tasks: bool | None = None
+
+
+def with_group_spec(given: Mapping[str, object]) -> dict[str, object]:
+    """Options of an actor with the spec in the place of the group.
+
+    Args:
+        given: The options as the user wrote them.
+
+    Raises:
+        ValueError: The group is named in two ways.
+    """
+    check_once(given)
+    options = dict(given)
+    strategy = options.get(STRATEGY_OPTION)
+    if isinstance(strategy, PlacementGroupSchedulingStrategy):
+        options[STRATEGY_OPTION] = None
+        options["placement_group"] = strategy.placement_group
+        index = strategy.placement_group_bundle_index
+        options["placement_group_bundle_index"] = index
+        captures = strategy.placement_group_capture_child_tasks
+        options["placement_group_capture_child_tasks"] = captures
+    group = options.get("placement_group")
+    if isinstance(group, GroupReference):
+        options["placement_group"] = spec_of(group)
+    return options
+
+
+def with_current_group(label: str, options: ActorOptions) -> ActorOptions:
+    """The options with the group that is meant where none is said.
+
+    Args:
+        label: The name of the actor's class.
+        options: What it asks for.
+
+    Raises:
+        ValueError: The group has no such bundle, or none that is large enough; or a
+            bundle is named and there is no group; or it is to have a rank, and
+            there is no bundle that gives it one.
+    """
+    index = options.placement_group_bundle_index
+    captures = options.placement_group_capture_child_tasks
+    if options.placement_group == DEFAULT:
+        context = current_engine().context
+        if captures is None:
+            captures = context.captures
+        group = context.group if captures else None
+        if group is not None:
+            changes = {
+                "placement_group": group,
+                "placement_group_capture_child_tasks": captures,
+            }
+            options = options.updated(changes)
+    if options.torch:
+        check_rank(label, options.group, index)
+    if options.group is not None:
+        check_fit(label, options.request, options.group, index)
+    elif index != ANY_BUNDLE:
+        raise ValueError(
+            f"placement_group_bundle_index={index} is about a placement group, and "
+            f"{label} is in none: give placement_group= too"
+        )
+    return options

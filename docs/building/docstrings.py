@@ -1,0 +1,38 @@
+"""Reads docstrings and classes for the reference as they are meant: for mkdocstrings.
+
+``Example:`` is a section of code, and what is there for engines is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import griffe
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_UNSAID = ("_", "Generic[")
+_EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+
+
+class Docstrings(griffe.Extension):
+    """Changes what was read before it is shown."""
+
+    def on_object(
+        self, *, obj: griffe.Object, loader: griffe.GriffeLoader, **_: Any
+    ) -> None:
+        """Gives each example the title by which the parser knows code.
+
+        A class whose docstring has no ``Args:`` is not made by users: its constructor
+        is left out, and so are bases that say nothing to them.
+        """
+        del loader
+        text = "" if obj.docstring is None else obj.docstring.value
+        if obj.docstring is not None:
+            obj.docstring.value = _EXAMPLE.sub("Examples:", text)
+        if isinstance(obj, griffe.Class):
+            obj.bases = [b for b in obj.bases if not str(b).startswith(_UNSAID)]
+            if "\nArgs:\n" not in text:
+                obj.members.pop("__init__", None)
