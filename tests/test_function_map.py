@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.actors import Caller, Gate
 from helpers.functions import add
+from helpers.terminal import Terminal
 from helpers.turns import in_time
 
 import actorlib
@@ -39,6 +40,12 @@ def reciprocal(value: int) -> float:
 @actorlib.remote(num_cpus=0)
 def wait_at(gate: Any, name: str) -> str:
     return actorlib.get(gate.wait.remote(name))
+
+
+@actorlib.remote(num_cpus=0)
+def fail_at(gate: Any, name: str) -> None:
+    actorlib.get(gate.wait.remote(name))
+    raise ArithmeticError(name)
 
 
 async def all_of(results: Any) -> list[Any]:
@@ -80,6 +87,47 @@ async def test_map_when_a_later_call_is_done_first_then_in_order() -> None:
         await gate.open.remote("a")
         assert await first == "a"
         assert await all_of(results) == ["b", "c"]
+
+
+@pytest.mark.parametrize("chunksize", [1, 2])
+async def test_map_when_the_first_is_slow_then_progress_counts_those_behind_it(
+    monkeypatch: pytest.MonkeyPatch, chunksize: int
+) -> None:
+    terminal = Terminal.of(monkeypatch)
+    gate: Any = Gate.remote()
+    results = wait_at.map([gate] * 6, "abcdef", chunksize=chunksize, progress="waits")
+    first = asyncio.ensure_future(anext(results))
+    async with in_time():
+        for name in "cdef":
+            await gate.open.remote(name)
+        await asyncio.sleep(5)  # the loop jumps over it
+        assert "waits 4/6" in terminal.getvalue()
+        await gate.open.remote("a")
+        await gate.open.remote("b")
+        assert await first == "a"
+        assert await all_of(results) == list("bcdef")
+    assert terminal.screen() == [""]
+
+
+async def test_map_when_a_call_fails_then_progress_counts_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = Terminal.of(monkeypatch)
+    gate: Any = Gate.remote()
+    results = fail_at.map([gate] * 3, "abc", progress=True)
+    async with in_time():
+        await gate.open.remote("a")
+        with pytest.raises(ArithmeticError):
+            await anext(results)
+        second = asyncio.ensure_future(anext(results))
+        await asyncio.sleep(5)  # likewise
+        assert "1/3" in terminal.getvalue()
+        await gate.open.remote("b")
+        await gate.open.remote("c")
+        with pytest.raises(ArithmeticError):
+            await second
+        assert len(await all_of(results)) == 1
+    assert terminal.screen() == [""]
 
 
 @pytest.mark.parametrize("chunksize", [1, 2])

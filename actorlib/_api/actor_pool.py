@@ -274,6 +274,10 @@ class MapRun:
         """The refs of all running calls."""
         return self._state.pending()
 
+    def ready(self) -> int:
+        """How many values are done whose results nobody has taken."""
+        return sum(task.is_done for task in self._state.tasks)
+
     def stuck(self) -> Exception:
         """The error to raise if values wait and no actor is left."""
         return self._state.stuck()

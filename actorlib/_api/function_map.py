@@ -31,11 +31,6 @@ if TYPE_CHECKING:
     C_contra = TypeVar("C_contra", contravariant=True)
     T = TypeVar("T")
 
-    class Unary(Protocol[A_contra, T]):
-        """What takes one argument by place: what ``map`` of one iterable calls."""
-
-        def remote(self, first: A_contra, /) -> ObjectRef[T]: ...
-
     class Binary(Protocol[A_contra, B_contra, T]):
         """What takes two arguments by place."""
 
@@ -80,7 +75,9 @@ def map_calls(
     source = ArgumentSource(iterables, chunksize)
     if chunksize == 1:
         return Pipeline(source, workers, shown)
-    return ResultsOfChunks(Pipeline(source, workers), shown)
+    return ResultsOfChunks(
+        Pipeline(source, workers), lambda: workers.ready() * chunksize, shown
+    )
 
 
 class ArgumentSource(ValueSource):
@@ -178,6 +175,10 @@ class OrderedCalls:
         """The refs of the first call, which no other overtakes; see PipelineWorkers."""
         return self._tasks[0].pending() if self._tasks else []
 
+    def ready(self) -> int:
+        """How many calls are done that nobody has taken; see PipelineWorkers."""
+        return sum(task.is_done for task in self._tasks)
+
     def stuck(self) -> Exception:
         """Never needed: while nothing runs there is room; see PipelineWorkers."""
         return AssertionError("nothing runs, and there is room")
@@ -188,13 +189,21 @@ class ResultsOfChunks(Results[R]):
 
     Args:
         chunks: The results of the calls.
+        ready: Gives how many results of calls are there that nobody has taken.
         progress: Shows how many results there are; None shows nothing.
     """
 
-    def __init__(self, chunks: Pipeline[list[R]], progress: Progress | None) -> None:
+    def __init__(
+        self,
+        chunks: Pipeline[list[R]],
+        ready: Callable[[], int],
+        progress: Progress | None,
+    ) -> None:
         self._chunks = chunks
-        self._progress = progress
-        self._found: deque[R] = deque()
+        self._found = found = deque[R]()
+        if progress is not None:
+            self._progress = progress
+            progress.ready = lambda: ready() + len(found)
 
     def __next__(self) -> R:
         """The next result; see Pipeline."""

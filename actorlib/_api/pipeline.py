@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from actorlib._api.as_completed import END, Results
 from actorlib._api.waiting import Steps, WaitRequest, Wakeup
@@ -23,8 +23,15 @@ from actorlib._core.validation import check_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._api.actor_handle import ActorMethod
     from actorlib._api.progress import Progress
+
+    A_contra = TypeVar("A_contra", contravariant=True)
+    U = TypeVar("U")
+
+    class Unary(Protocol[A_contra, U]):
+        """What is called with one argument by place: a method or a function."""
+
+        def remote(self, first: A_contra, /) -> ObjectRef[U]: ...
 
 
 _NOT_YET: Any = object()
@@ -211,6 +218,10 @@ class PipelineWorkers(Protocol):
         """The refs of all running calls."""
         ...
 
+    def ready(self) -> int:
+        """How many calls are done that nobody has taken, to be shown."""
+        ...
+
     def stuck(self) -> Exception:
         """The error to raise if nothing runs and there is room for nothing."""
         ...
@@ -235,7 +246,9 @@ class Pipeline(Results[T]):
     ) -> None:
         self._values = values
         self._workers = workers
-        self._progress = progress
+        if progress is not None:
+            self._progress = progress
+            progress.ready = workers.ready
         if not values.is_async:
             self._fill()
 
@@ -312,9 +325,25 @@ class Pipeline(Results[T]):
         return self._values.close()
 
 
+@overload
+def map_unordered(
+    fn: Unary[V, T],
+    items: Iterable[V] | AsyncIterable[V],
+    *,
+    backpressure_size: int = MAX_IN_FLIGHT,
+    progress: bool | str = False,
+) -> Results[T]: ...
+@overload
+def map_unordered(
+    fn: Callable[[V], ObjectRef[T]],
+    items: Iterable[V] | AsyncIterable[V],
+    *,
+    backpressure_size: int = MAX_IN_FLIGHT,
+    progress: bool | str = False,
+) -> Results[T]: ...
 @public("actorlib")
 def map_unordered(
-    fn: ActorMethod[..., T] | Callable[[V], ObjectRef[T]],
+    fn: Unary[V, T] | Callable[[V], ObjectRef[T]],
     items: Iterable[V] | AsyncIterable[V],
     *,
     backpressure_size: int = MAX_IN_FLIGHT,
@@ -409,6 +438,10 @@ class _CallWorkers:
     def pending(self) -> list[ObjectRef[Any]]:
         """The refs of all running calls; see PipelineWorkers."""
         return [ref for task in self._running for ref in task.pending()]
+
+    def ready(self) -> int:
+        """How many calls are done that nobody has taken; see PipelineWorkers."""
+        return len(self._done) + sum(task.is_done for task in self._running)
 
     def stuck(self) -> Exception:
         """Never needed: while nothing runs there is room; see PipelineWorkers."""

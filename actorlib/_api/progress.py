@@ -81,6 +81,9 @@ class Progress:
         label: What it is called.
         total: How many results there will be, or None if that is unknown.
         clock: The time in seconds. Default: None, for that of the system.
+
+    Attributes:
+        ready: Gives how many results are there that nobody has taken.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Progress:
         self._total = total
         self._clock = clock or time.monotonic
         self._done = 0
+        self.ready: Callable[[], int] = int
         self._begun = self._shown = self._clock()
         self._next = self._begun + PERIOD
         # Also at the end of the interpreter, which may print an error behind it.
@@ -106,7 +110,7 @@ class Progress:
         if now >= self._next:
             state = ProgressState(
                 label=self._label,
-                done=self._done,
+                done=self._all_done(),
                 total=self._total,
                 elapsed=now - self._begun,
             )
@@ -125,6 +129,10 @@ class Progress:
         """Wipes it, until something is shown again."""
         self._display.hide()
 
+    def _all_done(self) -> int:
+        done = self._done + self.ready()
+        return done if self._total is None else min(done, self._total)
+
     def followed(self, steps: Steps[T], end: object) -> Steps[T]:
         """The same wait for a result, with progress shown meanwhile.
 
@@ -142,7 +150,8 @@ class Progress:
                     value: T = over.value
                     break
                 yield request._replace(timeout=self.look())
-        except BaseException:
+        except BaseException as error:
+            self._done += isinstance(error, Exception)  # a call that has failed
             self.hide()
             raise
         if value is end:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 
     from actorlib._api.as_completed import Results
-    from actorlib._api.function_map import Binary, Ternary, Unary
+    from actorlib._api.function_map import Binary, Ternary
+    from actorlib._api.pipeline import Unary
     from actorlib._core.engine import Engine
     from actorlib._core.function_options import CallingKeywords, FunctionOptions
     from actorlib._core.group_spec import GroupId

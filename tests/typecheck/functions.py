@@ -94,6 +94,9 @@ async def use() -> None:
     assert_type(late, Results[list[str]])
     assert_type(labelled.map("ab", [1], [2]), Results[dict[str, int]])
     assert_type(four.map("a", [1], [b""], [0.5]), Results[bool])
+    assert_type(actorlib.map_unordered(add, [1]), Results[int])
+    assert_type(actorlib.map_unordered(half, texts()), Results[list[str]])
+    assert_type(actorlib.map_unordered(add.remote, [1]), Results[int])
     unknown: RemoteFunction[..., int] = add
     assert_type(unknown.map([1], "b"), Results[int])
     assert_type(Bare.remote(1), ActorHandle[Plain])
@@ -122,6 +125,7 @@ async def reject() -> None:
     half.map([1])  # rejected
     labelled.map("a", [1], "b")  # rejected
     letters.map(["a"])  # rejected
+    actorlib.map_unordered(add, 1)  # rejected
     wrong: str = await add.remote(1)  # rejected
     actorlib.remote(max_retrys=1)  # rejected
     del wrong
