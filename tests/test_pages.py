@@ -118,7 +118,7 @@ def test_page_when_its_folder_is_no_section_then_refused_by_name() -> None:
 def test_pages_when_put_in_order_then_index_said_order_titles() -> None:
     pages = {
         "how-to/a.md": Page("# Zebras\n"),
-        "how-to/b.md": Page("# Ants\n\nAnts carry. They are many.\n"),
+        "how-to/b.md": Page("# Ants\n\nAnts [carry](a.md). They are many.\n"),
         "how-to/c.md": Page("<!-- order: 1 -->\n# Pools\n"),
         "how-to/index.md": Page("# How-to\n\n<!-- pages -->\n"),
     }

@@ -28,35 +28,31 @@ def prometheus(registry: CollectorRegistry | None = None) -> Middleware:
     or from a port of its own (``prometheus_client.start_http_server(9000)``);
     ``actorlib metrics`` prints it at any terminal of the same user.
 
-    ============================================== =====================================
-    ``actorlib_calls_total``                       calls, by ``actor_class`` (empty for
-                                                   functions), ``method`` and
-                                                   ``outcome``: ok, error, cancelled,
-                                                   lost
-    ``actorlib_call_queue_seconds``                histogram: from made to begun
-    ``actorlib_call_run_seconds``                  histogram: from begun to ended
-    ``actorlib_actors``                            by ``state``
-    ``actorlib_pending_calls``                     by ``actor_class``
-    ``actorlib_placement_seconds``                 histogram by ``actor_class``: from
-                                                   made to ready
-    ``actorlib_restarts_total``                    by ``actor_class``
-    ``actorlib_waiting``                           who waits for resources
-    ``actorlib_resources``, ``..._available``      by ``resource``
-    ``actorlib_device_share``                      what is granted of a device, 0 to 1,
-                                                   by ``kind`` and ``device``
-    ``actorlib_device_memory_bytes``               what actors had of one they share
-    ``actorlib_device_memory_limit_bytes``         what it has
-    ``actorlib_host_memory_bytes``                 of actors that ask for memory
-    ``actorlib_object_store_bytes``                by ``state``: live, warm
-    ``actorlib_object_store_limit_bytes``          the most that there may be
-    ============================================== =====================================
+    * ``actorlib_calls_total``: calls by ``actor_class`` (empty for functions),
+      ``method`` and ``outcome``, which is ok, error, cancelled or lost
+    * ``actorlib_call_queue_seconds``: how long calls waited, a histogram
+    * ``actorlib_call_run_seconds``: how long their code ran, a histogram
+    * ``actorlib_actors``: actors by ``state``
+    * ``actorlib_pending_calls``: calls without an answer, by ``actor_class``
+    * ``actorlib_placement_seconds``: how long actors took from being made to being
+      ready, a histogram by ``actor_class``
+    * ``actorlib_restarts_total``: restarts by ``actor_class``
+    * ``actorlib_waiting``: how many wait for resources
+    * ``actorlib_resources``, ``actorlib_resources_available``: by ``resource``
+    * ``actorlib_device_share``: what is granted of a device, from 0 to 1, by ``kind``
+      and ``device``
+    * ``actorlib_device_memory_bytes``: what actors had of a device that they share
+    * ``actorlib_device_memory_limit_bytes``: the memory of a device
+    * ``actorlib_host_memory_bytes``: what actors have that ask for memory
+    * ``actorlib_object_store_bytes``: shared memory by ``state``, live or warm
+    * ``actorlib_object_store_limit_bytes``: the most that there may be
 
-    Calls that the program makes are all counted, and those that workers make as far as
-    their code ran. Their times are taken of all as long as a method is called less than
-    a hundred times a second; beyond that, of every so many of the program's calls, so
-    the ``_count`` of a histogram is no number of calls. All else is read when somebody
-    scrapes, from the runtime that runs then: on its loop's thread at once, from another
-    one by way of the loop. Beyond 500 methods all others count as one, ``(other)``.
+    All calls of the program are counted, and so are those of workers whose code ran.
+    If a method is called less than a hundred times a second, all its times are taken;
+    of a method that is called more often, the times of some calls are taken, so the
+    ``_count`` of a histogram is not the number of calls. Everything else is read from
+    the runtime when somebody scrapes: on the thread of its loop at once, from another
+    thread by way of the loop. After 500 methods, all others count as one, ``(other)``.
     Beside another middleware every call is observed, which costs more; see
     ``benchmarks/observing.py``.
 

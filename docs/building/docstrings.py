@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _UNSAID = ("_", "Generic[")
+_LITERAL = re.compile(r"::$", re.MULTILINE)
 _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
 
@@ -31,7 +32,8 @@ class Docstrings(griffe.Extension):
         del loader
         text = "" if obj.docstring is None else obj.docstring.value
         if obj.docstring is not None:
-            obj.docstring.value = _EXAMPLE.sub("Examples:", text)
+            shown = _LITERAL.sub(":", _EXAMPLE.sub("Examples:", text))
+            obj.docstring.value = shown
         if isinstance(obj, griffe.Class):
             obj.bases = [b for b in obj.bases if not str(b).startswith(_UNSAID)]
             if "\nArgs:\n" not in text:

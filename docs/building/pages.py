@@ -95,7 +95,8 @@ class Page:
         first = " ".join(below.strip().partition("\n\n")[0].split())
         if first.startswith(("#", "```", "|", "<", "!", "* ", "- ")):
             return ""
-        sentence = re.split(r"(?<=\.)\s", first)[0]
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)  # read from elsewhere
+        sentence = re.split(r"(?<=\.)\s", plain)[0]
         return f"{sentence[:-1]}." if sentence.endswith(":") else sentence
 
     @property
