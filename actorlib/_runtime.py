@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
@@ -246,6 +247,14 @@ def let_clients_in(reception: Reception, engine: LocalEngine) -> None:
     """Lets clients into a runtime from now on, until it ends."""
     engine.at_end(reception.close)
     reception.begin(engine.loop, engine.refusal, lambda who: engine.admit(*who))
+
+
+def watch_notebook() -> None:
+    """Has an interrupted cell interrupt what it waits for, if this is a notebook."""
+    if "ipykernel" in sys.modules:
+        from actorlib._api.notebook import watch_cells
+
+        watch_cells()
 
 
 def has_door(options: RuntimeOptions) -> bool:
@@ -746,6 +755,7 @@ class Runtime:
             raise
         self._page, self._engine = page, engine
         set_engine(engine)
+        watch_notebook()
         return self
 
 
@@ -1098,11 +1108,12 @@ def cancel(
     *,
     recursive: bool = True,
     force: bool = False,
+    interrupt: bool = False,
 ) -> None:
     """Cancels a call, waiting or running; one that is done keeps its result.
 
     A running ``async def`` gets CancelledError at its await. A running plain method is
-    not interrupted (``kill`` does that); its result is dropped, and it may ask
+    not interrupted unless ``interrupt`` says so; its result is dropped, and it may ask
     ``get_runtime_context().is_canceled()``. A generator is closed at its yield. A
     running function gets KeyboardInterrupt.
 
@@ -1112,10 +1123,19 @@ def cancel(
             cancelled, too, and so are theirs. Default: True.
         force: If True, the process of a running function is ended instead. Default:
             False.
+        interrupt: If True, a running plain method of an actor gets KeyboardInterrupt
+            where it is, as by Ctrl-C. In a notebook, what an interrupted cell waits
+            for gets it, too. The method may clean up, and the actor lives on; if the
+            method catches the exception, what it returns is dropped. A call that has
+            not begun never begins, and no other call is hit. C code that takes long is
+            interrupted when it returns, unless it looks for signals. Methods in threads
+            (``max_concurrency``, concurrency groups), and those of the inline engine,
+            are interrupted only where they wait for a ref. Default: False.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
-        ValueError: ``force`` for a call of an actor.
+        ValueError: ``force`` for a call of an actor; ``interrupt`` for a call that this
+            program has not made itself, or with ``force``.
 
     Example:
         >>> import asyncio
@@ -1133,7 +1153,7 @@ def cancel(
         raise TypeError(
             f"cancel() takes the ref of a call, not {ref!r}; kill() ends an actor"
         )
-    ref.cancel(recursive=recursive, force=force)
+    ref.cancel(recursive=recursive, force=force, interrupt=interrupt)
 
 
 @overload

@@ -143,6 +143,17 @@ class _PartsOwner:
         del call
         self._whole.cancel(force=True, recursive=recursive)
 
+    @property
+    def interrupt(self) -> Callable[..., bool] | None:
+        """Cancels the call, and interrupts a plain method; None where nobody can."""
+        can = getattr(self._engine, "interrupt", None) is not None
+        return self._interrupt if can else None
+
+    def _interrupt(self, call: int, *, recursive: bool) -> bool:
+        del call
+        self._whole.cancel(interrupt=True, recursive=recursive)
+        return not self._whole.done()
+
     def label_of(self, call: int) -> str:
         """The name of the call in messages; see ResultOwner."""
         del call

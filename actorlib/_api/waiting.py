@@ -22,6 +22,7 @@ from actorlib._core.object_ref import (
     ObjectRef,
     end_wait,
     fetch_value,
+    interrupt_calls,
     release_if_unused,
     result_owner_of,
 )
@@ -336,7 +337,11 @@ async def _wait_in_thread(
     waits: list[asyncio.Future[Any]] = [loop.run_in_executor(None, blocking)]
     if request.also is not None:
         waits.append(request.also)
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        interrupt_calls(refs)
+        raise
     if waits[0].done():
         waits[0].result()  # raises if the engine's loop does not run any more
 
@@ -438,7 +443,11 @@ class CombinedRef(ObjectRef[None], ABC):
 
     def wait(self, timeout: float | None) -> None:
         """Blocks this thread until it is done."""
-        result_owner_of(self.refs[0]).wait(self, timeout)
+        try:
+            result_owner_of(self.refs[0]).wait(self, timeout)
+        except KeyboardInterrupt:
+            interrupt_calls(self.refs)
+            raise
 
     @abstractmethod
     def done(self) -> bool:

@@ -30,7 +30,7 @@ import asyncio
 import concurrent.futures
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar, cast
 
 from actorlib._core.loop_thread import OTHER_LOOP, portal_of, run_on_loop_of
 from actorlib._core.public import public
@@ -62,10 +62,11 @@ class ResultOwner(Protocol):
     """What a ref needs of whatever fills it.
 
     The owner's ``CallRouter`` and ``TaskPool``, the worker's clients, Ray's tasks and
-    ``StreamReader`` implement it, and ``QueueClient`` for the answers of a queue. Two
+    ``StreamReader`` implement it, and ``QueueClient`` for the answers of a queue. Three
     methods are optional, looked up by their name: ``label_of(call)`` returns the name
     of a call in messages; ``force_cancel(call, recursive=...)`` cancels a call and ends
-    the process that runs it.
+    the process that runs it; ``interrupt(call, recursive=...)`` cancels a call as
+    ``cancel`` does, and a plain method also where it is.
     """
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
@@ -172,6 +173,8 @@ class ObjectRef(_Future[R]):
     """What is woken as it is filled: the first wait on its own loop, or a tally."""
     _reader: object = None
     """The generator whose whole call it is; the ref keeps it alive."""
+    _cell_checks: ClassVar[tuple[Callable[[], bool], ...]] = ()
+    """Say whether the user interrupts what is running now: in a notebook alone."""
 
     @property
     def _awaited(self) -> tuple[tuple[int, ...], int]:
@@ -254,13 +257,18 @@ class ObjectRef(_Future[R]):
         return waiter, wake_waiter
 
     def cancel(
-        self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
+        self,
+        msg: Any | None = None,
+        *,
+        recursive: bool = True,
+        force: bool = False,
+        interrupt: bool = False,
     ) -> bool:
         """Cancels the call, waiting or running; False if it is done already.
 
         A running ``async def`` gets ``CancelledError`` at its await, and the ref is
         cancelled when the method has cleaned up and ended, as a task is; a running
-        plain method is not interrupted, its result is dropped.
+        plain method is not interrupted unless that is asked for, its result is dropped.
 
         Args:
             msg: As for any future. Default: None.
@@ -268,20 +276,45 @@ class ObjectRef(_Future[R]):
                 True.
             force: If True, the process of a running function is ended. A call of an
                 actor does not take it: ``kill`` ends the actor. Default: False.
+            interrupt: If True, a running plain method gets ``KeyboardInterrupt`` where
+                it is; see ``actorlib.cancel``. Default: False.
 
         Raises:
-            TypeError: ``recursive`` or ``force`` is no bool.
-            ValueError: ``force`` for what is no call of a function made here.
+            TypeError: ``recursive``, ``force`` or ``interrupt`` is no bool.
+            ValueError: ``force`` for what is no call of a function made here;
+                ``interrupt`` for a call that this program has not made itself, or with
+                ``force``.
         """
         check_bool("recursive", recursive)
         check_bool("force", force)
-        return run_on_loop_of(self, partial(self._cancel, msg, recursive, force))
+        check_bool("interrupt", interrupt)
+        stop = self._interruption(force) if interrupt else None
+        if stop is None and not force and _is_cell_interrupted():
+            stop = getattr(self._engine, "interrupt", None)
+        return run_on_loop_of(self, partial(self._cancel, msg, recursive, force, stop))
+
+    def _interruption(self, force: bool) -> Callable[..., bool | None]:  # noqa: FBT001  # the option
+        if force:
+            raise ValueError(
+                "interrupt=True and force=True exclude each other: force ends the "
+                "process that runs a function, and needs no interruption before"
+            )
+        interrupt = getattr(self._engine, "interrupt", None)
+        if interrupt is None:
+            raise ValueError(
+                "interrupt=True is for a call of an actor or a function in the program "
+                "that has started the runtime and has made the call, and not on Ray. "
+                "Elsewhere cancel(ref) stops what waits, and is_canceled() tells a "
+                "running method"
+            )
+        return cast("Callable[..., bool | None]", interrupt)
 
     def _cancel(
         self,
         msg: Any | None,
         recursive: bool,  # noqa: FBT001  # by partial() alone
         force: bool,  # noqa: FBT001  # likewise
+        interrupt: Callable[..., bool | None] | None,
     ) -> bool:
         force_cancel = getattr(self._engine, "force_cancel", None) if force else None
         if force and force_cancel is None:
@@ -295,7 +328,7 @@ class ObjectRef(_Future[R]):
             return False
         if force_cancel is not None:
             force_cancel(self.call, recursive=recursive)
-        elif self._engine.cancel(self.call, recursive=recursive):
+        elif (interrupt or self._engine.cancel)(self.call, recursive=recursive):
             return True  # it is cancelled once its code has ended
         mark_cancelled(self, msg)
         return True
@@ -314,7 +347,11 @@ class ObjectRef(_Future[R]):
             Exception: What the method raised, or ActorDiedError.
         """
         if not self.done():
-            self._engine.wait(self, timeout)
+            try:
+                self._engine.wait(self, timeout)
+            except KeyboardInterrupt:
+                interrupt_calls((self,))
+                raise
         if self.cancelled():
             raise TaskCancelledError("the call was cancelled")
         return self.result()
@@ -415,12 +452,19 @@ class BorrowedRef(ObjectRef[R]):
         return super().get(timeout)
 
     def cancel(
-        self, msg: Any | None = None, *, recursive: bool = True, force: bool = False
+        self,
+        msg: Any | None = None,
+        *,
+        recursive: bool = True,
+        force: bool = False,
+        interrupt: bool = False,
     ) -> bool:
         """Cancels the call that it is the result of, and what that has called."""
-        if not self.done() and not force:
+        if not self.done() and not force and not interrupt:
             run_on_loop_of(self, self._cancel_call)
-        return super().cancel(msg, recursive=recursive, force=force)
+        return super().cancel(
+            msg, recursive=recursive, force=force, interrupt=interrupt
+        )
 
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the result, and fetches it; see ObjectRef."""
@@ -590,8 +634,39 @@ class _ThreadFuture(concurrent.futures.Future[R]):
             self.set_result(ref.result())
 
 
+def interrupt_with_cells(is_interrupted: Callable[[], bool]) -> None:
+    """From now on, interrupts the calls that an interrupted cell of a notebook awaits.
+
+    Args:
+        is_interrupted: Whether the user has interrupted the cell that runs.
+    """
+    ObjectRef._cell_checks = (is_interrupted,)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def _is_cell_interrupted() -> bool:
+    checks = ObjectRef._cell_checks  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    return any(is_interrupted() for is_interrupted in checks)
+
+
+def interrupt_calls(refs: Iterable[asyncio.Future[Any]]) -> bool:
+    """Interrupts the calls whose refs an interrupted cell waits for; else does nothing.
+
+    Returns:
+        Whether it has.
+    """
+    if not _is_cell_interrupted():
+        return False
+    for ref in refs:
+        # What has no number is no call: the next item of a stream, for example.
+        if isinstance(ref, ObjectRef) and ref.call:
+            ref.cancel()
+    return True
+
+
 def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
     """Cancels the calls of those refs that nobody holds; after a cancelled wait."""
+    if interrupt_calls(refs):
+        return
     for ref in refs:
         if isinstance(ref, ObjectRef) and not ref.done():
             run_on_loop_of(ref, partial(result_owner_of(ref).release_if_unused, ref))

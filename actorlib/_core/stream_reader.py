@@ -20,6 +20,7 @@ import threading
 import weakref
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar
 
 from actorlib._core.flow_control import UNREAD, ReceiveWindow, bounds_of
@@ -327,6 +328,12 @@ class StreamReader:
         self._owner.cancel(self.call, recursive=recursive)
         self._end_cancelled()
 
+    @property
+    def interrupt(self) -> ForceCancel | None:
+        """Does the same, and interrupts a plain method; None where nobody can."""
+        stop: ForceCancel | None = getattr(self._owner, "interrupt", None)
+        return None if stop is None else partial(self._stop_by, stop)
+
     def allow_force(self, force_cancel: ForceCancel) -> None:
         """Lets the call be cancelled by force.
 
@@ -340,6 +347,11 @@ class StreamReader:
             self._end_cancelled()
 
         self.force_cancel = force_own
+
+    def _stop_by(self, stop: ForceCancel, call: int, *, recursive: bool) -> None:
+        del call  # its own refs have no number
+        stop(self.call, recursive=recursive)
+        self._end_cancelled()
 
     def _end_cancelled(self) -> None:
         with self._lock:
@@ -563,7 +575,9 @@ class ObjectRefGenerator(Generic[R]):
         """
         return self._reader.whole(self)
 
-    def cancel(self, *, recursive: bool = True, force: bool = False) -> bool:
+    def cancel(
+        self, *, recursive: bool = True, force: bool = False, interrupt: bool = False
+    ) -> bool:
         """Stops the method at its yield, or an ``async def`` at its await.
 
         A remote function is interrupted wherever it is. ``finally`` blocks run. What
@@ -575,15 +589,20 @@ class ObjectRefGenerator(Generic[R]):
                 True.
             force: If True, the process of a running function is ended. A call of an
                 actor does not take it: ``kill`` ends the actor. Default: False.
+            interrupt: If True, a plain method gets ``KeyboardInterrupt`` where it is;
+                see ``actorlib.cancel``. Default: False.
 
         Returns:
             False if the call is done already; its items stay.
 
         Raises:
-            TypeError: ``recursive`` or ``force`` is no bool.
-            ValueError: ``force`` for an actor.
+            TypeError: ``recursive``, ``force`` or ``interrupt`` is no bool.
+            ValueError: ``force`` for an actor; ``interrupt`` for a call that this
+                program has not made itself, or with ``force``.
         """
-        return self._reader.completed.cancel(recursive=recursive, force=force)
+        return self._reader.completed.cancel(
+            recursive=recursive, force=force, interrupt=interrupt
+        )
 
     def close(self) -> None:
         """Ends the method, unless it is detached; there are no more items to be read.

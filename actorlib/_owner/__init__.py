@@ -67,6 +67,7 @@ In reading order:
 * ``task``: describes functions, their calls and the workers that run them.
 * ``task_group``: shares out calls that ask for the same among the workers that run
   them.
+* ``read_signal``: has a worker read while the user's code runs there.
 * ``task_workers``: starts the workers of functions, sends them functions and calls, and
   ends them.
 * ``task_functions``: knows the functions that are called in a runtime, and which group

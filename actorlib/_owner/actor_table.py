@@ -37,6 +37,7 @@ from actorlib._owner.machine import WorkerStarter
 from actorlib._owner.names import ActorNames
 from actorlib._owner.objects import ObjectTable
 from actorlib._owner.placement import ActorPlacer
+from actorlib._owner.read_signal import have_actor_read
 from actorlib._owner.refcount import OWNER, RUNTIME, BorrowedReferences, RefCount
 from actorlib._owner.router import CallRouter
 from actorlib._owner.shared_memory import ObjectStore, settings_of
@@ -369,7 +370,12 @@ class ActorTable:
         options = record.options if record.is_actor else None
         ends_later = record.interface.awaits
         policy = CallPolicy(
-            self.clock, record.method, options, ends_later, cancel_children
+            self.clock,
+            record.method,
+            options,
+            ends_later,
+            cancel_children,
+            partial(have_actor_read, supervisor),
         )
         return CallRouter(
             self.references,

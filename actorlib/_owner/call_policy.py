@@ -112,6 +112,7 @@ class CallPolicy:
             later, and says when, by the method's name.
         cancel_children: Cancels what a call has made, by the number of the worker's
             session and its own.
+        have_read: Has the worker read what it was sent, though a method runs there.
 
     Attributes:
         clock: See above.
@@ -119,6 +120,7 @@ class CallPolicy:
         ends_later: See above.
         usual: How often a call is sent again that has no headers.
         cancel_children: See above.
+        have_read: See above.
     """
 
     def __init__(
@@ -128,11 +130,13 @@ class CallPolicy:
         options: ActorOptions | None,
         ends_later: Callable[[str], bool],
         cancel_children: CancelChildren,
+        have_read: Callable[[], None],
     ) -> None:
         self.clock = clock
         self.ends_later = ends_later
         self.usual = None if options is None else retries_of(options)
         self.cancel_children = cancel_children
+        self.have_read = have_read
         self.where = where
         self._options = options
 

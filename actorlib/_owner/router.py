@@ -521,15 +521,25 @@ class CallRouter:
             self._return(self._mailbox.release(number))  # it does not go again
         return True
 
+    def interrupt(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call, also where a plain method is running; see ResultOwner."""
+        number = self._mailbox.current(call)
+        sent = self._mailbox.sent.get(number)
+        if sent is None or self._policy.ends_later(sent[1]):
+            return self.cancel(call, recursive=recursive)
+        self._drop(call, recursive=recursive, interrupts=True)
+        self._policy.have_read()
+        return False
+
     def _drop_answer(self, frame: Frame) -> None:
         give_answer(None, frame, self._loans)
 
-    def _drop(self, call: int, *, recursive: bool) -> None:
+    def _drop(self, call: int, *, recursive: bool, interrupts: bool = False) -> None:
         """Forgets a call, and stops it if it was sent."""
         number = self._mailbox.current(call)
         self._timekeeper.discard(number)
         if self._mailbox.was_sent(call) and self.channel is not None:
-            self.channel.send((CANCEL, number))
+            self.channel.send((CANCEL, number, *((True,) if interrupts else ())))
             if recursive:
                 self._policy.cancel_children(self._session, number)
         self._return(self._mailbox.drop(call))

@@ -25,6 +25,10 @@ class StreamSource(Protocol):
 class CallsWithStreams(ResultOwner, StreamSource, Protocol):
     """Keeps calls whose answers may be streams."""
 
+    def interrupt(self, call: int, *, recursive: bool = True) -> object:
+        """Stops a call wherever it is; see ResultOwner."""
+        ...
+
     def label_of(self, call: int) -> str:
         """Names a call in messages; empty if it is over."""
         ...
@@ -50,6 +54,10 @@ class OwnerFeed:
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops the call; see ResultOwner."""
         self._calls.cancel(call, recursive=recursive)
+
+    def interrupt(self, call: int, *, recursive: bool = True) -> None:
+        """Stops the call wherever it is; see ResultOwner."""
+        self._calls.interrupt(call, recursive=recursive)
 
     def label_of(self, call: int) -> str:
         """Names the call in messages; see ResultOwner."""

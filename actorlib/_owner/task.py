@@ -5,12 +5,11 @@ Calls of quick functions are sent ahead, several to one worker; how many, is sai
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._owner.call_policy import Retries
-from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
+from actorlib._owner.read_signal import UNSENT_DELAY, ask_to_read
 
 if TYPE_CHECKING:
     import asyncio
@@ -351,16 +350,11 @@ class TaskWorker:
         self.is_interrupting = False
         if not self.tasks:
             return
-        channel = self.supervisor.router.channel
-        pid = self.supervisor.pid
-        if pid and pid != os.getpid() and channel is not None:
-            try:
-                os.kill(pid, INTERRUPT_SIGNAL)
-            except ProcessLookupError:
-                return
-            if channel.unsent:  # it reads when it looks; what is left comes then
-                self.is_interrupting = True
-                self._loop.call_later(0.005, self._send_signal)
+        supervisor = self.supervisor
+        channel = supervisor.router.channel
+        if channel is not None and ask_to_read(supervisor.pid, channel):
+            self.is_interrupting = True
+            self._loop.call_later(UNSENT_DELAY, self._send_signal)
 
 
 class NoReply:

@@ -317,6 +317,10 @@ class TaskPool:
         """Stops a call; see ResultOwner."""
         self._cancel(call, recursive=recursive)
 
+    def interrupt(self, call: int, *, recursive: bool = True) -> None:
+        """Does the same: a function is interrupted anyhow; see ResultOwner."""
+        self._cancel(call, recursive=recursive)
+
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
         self._cancel(call, by_force=True, recursive=recursive)

@@ -42,7 +42,8 @@ RESULT             both  id, loans, value
 RESULT_SCALAR      up    id, the value: a RESULT of a scalar, for the owner alone
 FAILURE            both  id, kind of failure, text, traceback, where, loans, exception
 CANCEL             both  id: nobody wants the answer any more; up also whether the calls
-                         that it made are not wanted either
+                         that it made are not wanted either; down also true if a plain
+                         method is to be interrupted
 CANCEL_CHILDREN    down  session, call: nobody wants what that call has asked for over
                          links; session is the caller's, or 0 if the call runs here
 WAITS              up    id, method: the actor's one thread runs that method, which

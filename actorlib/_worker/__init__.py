@@ -35,6 +35,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``async_client``: speaks to the owner from a worker with an event loop.
 * ``loop_watchdog``: says what blocks the event loop of an actor, once for each method.
 * ``concurrency_groups``: limits how many calls of a group run at once.
+* ``interrupt_signal``: has the pipe read while the user's code runs.
 * ``task_executor``: runs calls of functions, one at a time on the main thread.
 * ``generators``: keeps the streams that a worker makes, and which of them are paused.
 * ``generator_runner``: runs plain generators until they end or are too far ahead.

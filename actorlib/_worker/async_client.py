@@ -20,8 +20,10 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from actorlib._core.current_call import running
 from actorlib._core.forking import detach_loop, drop_callbacks
 from actorlib._worker.client import TOO_LATE, WAIT_REPORT_DELAY, OwnerClient
+from actorlib._worker.inbox import INTERRUPTED
 from actorlib._worker.os_process import exit_fork
 from actorlib.exceptions import GetTimeoutError
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._wire.messages import Frame
     from actorlib._worker.engine import LinkSource
+    from actorlib._worker.interrupt_signal import InterruptSignal
     from actorlib._worker.startup import Start
 
 
@@ -168,6 +171,7 @@ class AsyncOwnerClient(OwnerClient):
         is_leaving: Whether the actor ends by its own will.
         on_leave: Called on the loop when it begins to.
         is_call_cancelled: Says whether a call that runs was cancelled.
+        interrupted: The numbers of the calls whose plain methods are to be interrupted.
     """
 
     channel: AsyncChannel
@@ -180,6 +184,8 @@ class AsyncOwnerClient(OwnerClient):
         self.reader = LoopReader(loop)
         super().__init__(start, loop, pipe, self.reader)
         self.is_leaving = False
+        self.interrupted: set[int] = set()
+        self._interrupts: InterruptSignal | None = None
         self._method_thread = threading.get_ident()
         self._is_settling = False
         self._has_warned = False
@@ -433,6 +439,47 @@ class AsyncOwnerClient(OwnerClient):
             self.try_read()
         return self.is_call_cancelled(call)
 
+    def take_interrupts(self) -> None:
+        """Interrupts plain methods where they are from now on, on the loop's thread.
+
+        It is the main one of its process.
+        """
+        from actorlib._worker.interrupt_signal import InterruptSignal, is_below_method  # noqa: PLC0415  # not inline
+
+        self._interrupts = InterruptSignal(
+            lambda: running.get() is not None,
+            self._read_interrupts,
+            is_below_method,
+            retries_idle=True,
+        )
+
+    def interrupt_soon(self, call: int) -> None:
+        """Takes note that a plain method is to be interrupted, if it runs."""
+        self.interrupted.add(call)
+        # A thread of the user's may be who reads that.
+        if (
+            self._interrupts is not None
+            and threading.get_ident() != self._method_thread
+        ):
+            self._interrupts.send()
+
+    def _read_interrupts(self) -> None:
+        self.try_read()
+        self._stop_if_interrupted()
+
+    def _stop_if_interrupted(self) -> None:
+        """Stops the method that this thread runs, if it is to be interrupted.
+
+        Raises:
+            KeyboardInterrupt: It is; once for each call.
+        """
+        if not self.interrupted:
+            return
+        call = running.get()
+        if call is not None and call[0] in self.interrupted:
+            self.interrupted.discard(call[0])
+            raise KeyboardInterrupt(INTERRUPTED)
+
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once, from the loop's thread; see ResultOwner."""
         if threading.get_ident() == self.reader.thread:
@@ -482,6 +529,7 @@ class AsyncOwnerClient(OwnerClient):
             self.outgoing_links.flush()
             while not ref.done():
                 self._read_once(_left(deadline), ref)
+                self._stop_if_interrupted()
         finally:
             self._give_turn()
 
@@ -496,6 +544,7 @@ class AsyncOwnerClient(OwnerClient):
         try:
             self.watch(ref, done.set)
             while not ref.done():
+                self._stop_if_interrupted()
                 if self._try_turn():
                     try:
                         self._check_settling()

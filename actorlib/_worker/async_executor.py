@@ -236,6 +236,8 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
             instance = construct(start, client, executor.call, executor.run_to_end)
             executor.set_instance(instance)
             client.report_ready(instance)
+            if pipe_loop is loop and not start.config.is_inline:
+                client.take_interrupts()
             with shutting_down(instance, executor.run_to_end):
                 executor.run()
         finally:
@@ -594,6 +596,8 @@ class AsyncExecutor:
                 # It may come by two ways, and would end the cleaning up.
                 if frame[1] not in self._cancelled:
                     self._cancel(frame[1])
+                if len(frame) > 2 and self._plain_running:
+                    client.interrupt_soon(frame[1])
             elif kind == STOP and not self._client.is_leaving:
                 self._receive(self._client.incoming_links.close_links())
                 self._start_background(self._stop())
@@ -849,6 +853,7 @@ class AsyncExecutor:
         self._plain_running -= 1
         if not self._plain_running:
             self._plain_methods.cancelled.clear()
+            self._client.interrupted.clear()
         threads = self._threads_of_call.pop(call, None)
         if threads is not None:
             threads[0].became_idle()

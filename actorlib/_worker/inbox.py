@@ -8,6 +8,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from actorlib._core.current_call import running
 from actorlib._wire.messages import (
     CALL,
     CALL_SCALARS,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from actorlib._worker.engine import LinkSource
 
 
+INTERRUPTED = "the call was interrupted: cancel(ref, interrupt=True)"
+"""What a method is told that is interrupted."""
+
 _ROUNDS = 8
 """How often links are looked at that many callers may never leave empty."""
 
@@ -46,12 +50,14 @@ class Inbox:
     Attributes:
         calls: The calls that have not begun, and the streams to go on with.
         cancelled: The numbers of calls that were cancelled.
+        interrupted: The numbers of those whose methods are to be interrupted.
         callbacks: What destructors have put off.
         streams: The streams that this actor makes; they are woken in order with calls.
         settle: Takes an answer to something that this worker asked.
         item: Takes an item of a stream that this worker reads.
         take_link_frame: Takes a frame about links; gives the frames that follow.
         observe: Takes the middlewares that are told of calls from now on.
+        on_interrupt: Told, by whoever reads, that a method is to be interrupted.
     """
 
     settle: Callable[[Frame], None]
@@ -62,6 +68,8 @@ class Inbox:
     def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
+        self.interrupted: set[int] = set()
+        self.on_interrupt: Callable[[], None] | None = None
         self.callbacks: deque[Callable[[], object]] = deque()
         self.streams = OutgoingStreams(self.calls.append, unread)
         self._pipe = pipe
@@ -83,10 +91,13 @@ class Inbox:
         Raises:
             EOFError: The owner is gone.
             GetTimeoutError: The condition did not hold in time.
+            KeyboardInterrupt: The method that waits is interrupted.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not until():
             self._read_once(until, deadline)
+            if self.interrupted:
+                self.stop_if_interrupted()
 
     def wait(
         self,
@@ -99,13 +110,28 @@ class Inbox:
 
         Raises:
             EOFError: The owner is gone.
+            KeyboardInterrupt: The method that waits is interrupted.
         """
         self._pipe.set_read_timeout(seconds)
         end = time.monotonic() + seconds
         while not until():
-            if not self._read_once(until, None) or time.monotonic() > end:
+            has_read = self._read_once(until, None)
+            if self.interrupted:
+                self.stop_if_interrupted()
+            if not has_read or time.monotonic() > end:
                 return until()
         return True
+
+    def stop_if_interrupted(self) -> None:
+        """Stops the method that this thread runs, if it is to be interrupted.
+
+        Raises:
+            KeyboardInterrupt: It is; once for each call.
+        """
+        call = running.get()
+        if call is not None and call[0] in self.interrupted:
+            self.interrupted.discard(call[0])
+            raise KeyboardInterrupt(INTERRUPTED)
 
     def _read_once(
         self,
@@ -202,8 +228,7 @@ class Inbox:
         elif kind in (RESULT, FAILURE):
             self.settle(frame)
         elif kind == CANCEL:
-            if not self.streams.cancel(frame[1]):
-                self.cancelled.add(frame[1])
+            self._note_cancelled(frame)
         elif kind in (CALL, CALL_WITH, STOP):
             self.calls.append(frame)
         elif kind == ITEM:
@@ -218,6 +243,14 @@ class Inbox:
         else:
             for following in self.take_link_frame(frame):
                 self._sort(following)
+
+    def _note_cancelled(self, frame: Frame) -> None:
+        if not self.streams.cancel(frame[1]):
+            self.cancelled.add(frame[1])
+        if len(frame) > 2:
+            self.interrupted.add(frame[1])
+            if self.on_interrupt is not None:
+                self.on_interrupt()
 
     # Links.
 

@@ -106,6 +106,7 @@ class PlainMethods:
 
     def _run_stream(self, frame: Frame, gate: Gate | None) -> None:
         call = frame[1]
+        self._client.interrupted.discard(call)  # it is closed, if it was to be
         self._gates[call] = gate
         is_over = True
         if self._is_on_the_loop:

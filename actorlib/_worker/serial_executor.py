@@ -131,6 +131,32 @@ class SerialOwnerClient(OwnerClient):
             self.inbox.read_available()
         return call in self.inbox.cancelled
 
+    def take_interrupts(self) -> None:
+        """Interrupts methods where they are from now on, on this thread.
+
+        It is the main one of its process, and runs all of them.
+        """
+        from actorlib._worker.interrupt_signal import InterruptSignal, is_below_method  # noqa: PLC0415  # not inline
+
+        interrupts = InterruptSignal(
+            lambda: running.get() is not None,
+            self._read_interrupts,
+            is_below_method,
+            retries_idle=True,
+        )
+
+        def pass_on() -> None:
+            # A thread of the user's may be who reads that.
+            if threading.get_ident() != self._method_thread:
+                interrupts.send()
+
+        self.inbox.on_interrupt = pass_on
+
+    def _read_interrupts(self) -> None:
+        self.inbox.read_available()
+        if self.inbox.interrupted:
+            self.inbox.stop_if_interrupted()
+
     def drain_links(self) -> bool:
         """Closes the links to this actor; True if calls were left on them."""
         if "incoming_links" not in self.made_parts:
@@ -160,6 +186,8 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
     """
     client, instance = make_actor(start, pipe)
     executor = SerialExecutor(client, instance)
+    if not start.config.is_inline:
+        client.take_interrupts()
     with shutting_down(instance):
         try:
             executor.run()
@@ -259,6 +287,8 @@ class SerialExecutor:
         # Calls come in order, so a smaller number belongs to one that was answered
         # before its cancellation came.
         cancelled = self._inbox.cancelled
+        # Those that are over, and this one, which does not begin if it is among them.
+        self._inbox.interrupted.clear()
         if call < LINKED:  # others are kept no longer than their calls
             cancelled.difference_update(
                 [number for number in cancelled if number < call]
@@ -316,6 +346,7 @@ class SerialExecutor:
     def _serve_stream(self, frame: Frame) -> None:
         self.flush()
         self._client.is_call_quick = False
+        self._inbox.interrupted.discard(frame[1])  # it is closed, if it was to be
         if self._generators is None:
             self._generators = self._new_generators()
         if not self._generators.serve(frame):

@@ -4,10 +4,8 @@ Every call is answered exactly once, also one that was cancelled or returned uns
 so the owner knows at any time what is here. A function is sent once, before its first
 call.
 
-While a function runs nobody reads the pipe. To cancel a call or to have others back,
-the owner writes a frame and then sends a signal, which says no more than *read now*.
-What is to be done the frame says, and it is read where it is known which call runs: a
-signal that comes late harms nobody.
+While a function runs nobody reads the pipe: behind a frame that is to be read then the
+owner sends a signal; see ``interrupt_signal``.
 
 A call that waits, for a result or for the reader of its stream, gives its CPUs back
 meanwhile, and returns the calls behind it.
@@ -17,16 +15,15 @@ from __future__ import annotations
 
 import itertools
 import os
-import signal
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import set_engine
 from actorlib._core.object_ref import awaited_calls
-from actorlib._wire.forkserver_protocol import INTERRUPT_SIGNAL
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     BLOCKED,
@@ -49,6 +46,7 @@ from actorlib._worker.client import WAIT_REPORT_DELAY
 from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
+from actorlib._worker.interrupt_signal import InterruptSignal, NoInterrupts, is_below
 from actorlib._worker.invoke import bind_context
 from actorlib._worker.method_timing import FunctionTiming, MethodTiming
 from actorlib._worker.serial_executor import SerialOwnerClient
@@ -56,86 +54,12 @@ from actorlib._worker.startup import enter_directory
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Sequence
-    from types import CodeType, FrameType
+    from collections.abc import Callable, Generator, Sequence
 
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.observed_runs import ObservedRun
     from actorlib._worker.startup import Start
-
-
-_RETRY_DELAY = 0.001
-_PACKAGE = "actorlib."
-
-
-class InterruptSignal:
-    """Has the pipe read when the signal comes, but never amid actorlib's own work.
-
-    Args:
-        is_running: Whether the user's code is being run.
-        read_now: Reads the pipe; may raise KeyboardInterrupt.
-        outermost: The pieces of code that run the user's.
-
-    Attributes:
-        is_pending: Whether the signal has come and nobody has read since.
-    """
-
-    def __init__(
-        self,
-        is_running: Callable[[], bool],
-        read_now: Callable[[], None],
-        outermost: Collection[CodeType],
-    ) -> None:
-        self.is_pending = False
-        self._is_running = is_running
-        self._read_now = read_now
-        self._outermost = outermost
-        self._main = threading.get_ident()
-        self._pid = os.getpid()
-        signal.signal(INTERRUPT_SIGNAL, self._signalled)
-
-    def send(self) -> None:
-        """Has the main thread read the pipe; from any thread."""
-        signal.pthread_kill(self._main, INTERRUPT_SIGNAL)
-
-    def _signalled(self, _: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a fork: the pipe is its parent's
-            return
-        self.is_pending = True
-        if not self._is_running():  # the pipe is read before the next call
-            return
-        if self._is_busy(frame):
-            timer = threading.Timer(_RETRY_DELAY, self._retry)
-            timer.daemon = True
-            timer.start()
-            return
-        self.is_pending = False
-        self._read_now()
-
-    def _retry(self) -> None:
-        if self.is_pending:
-            self.send()
-
-    def _is_busy(self, frame: FrameType | None) -> bool:
-        """Whether the signal came while actorlib was at work below the user's code."""
-        while frame is not None and frame.f_code not in self._outermost:
-            if frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-                return True
-            frame = frame.f_back
-        return False
-
-
-class NoInterrupts:
-    """Stands for the signal in a worker that is a thread, which no signal reaches.
-
-    What was sent is seen when the function looks, or waits for something.
-    """
-
-    is_pending = False
-
-    def send(self) -> None:
-        """Does nothing; see InterruptSignal."""
 
 
 class InterruptibleGenerator:
@@ -432,7 +356,9 @@ class TaskExecutor:
         }
         if not is_inline:
             self._interrupts = InterruptSignal(
-                lambda: bool(self.current), self._read_now, self._outermost
+                lambda: bool(self.current),
+                self._read_now,
+                partial(is_below, self._outermost),
             )
 
     def run(self) -> None:

@@ -152,6 +152,7 @@ class ScriptRuntime:
                 raise
             home.runtime = runtime
             self._home = home
+        _runtime.watch_notebook()  # the cell that runs now is this thread's
 
     def end(self) -> None:
         """Ends the runtime and everything in it; harmless if there is none.

@@ -190,6 +190,7 @@ def cancel(
     *,
     force: bool = False,
     recursive: bool = True,
+    interrupt: bool = False,
 ) -> None:
     """Cancels a call, waiting or running; see ``actorlib.cancel``.
 
@@ -198,13 +199,16 @@ def cancel(
         force: If True, the process of a running function is ended. Default: False.
         recursive: If True, the calls that it has made are cancelled, too. Default:
             True.
+        interrupt: If True, a running plain method of an actor gets KeyboardInterrupt.
+            Default: False.
 
     Raises:
         TypeError: It is neither a ref nor a generator of refs.
-        ValueError: ``force`` for a call of an actor.
+        ValueError: ``force`` for a call of an actor; ``interrupt`` for a call that this
+            program has not made itself, or with ``force``.
     """
     SCRIPT.engine()
-    _runtime.cancel(ref, recursive=recursive, force=force)
+    _runtime.cancel(ref, recursive=recursive, force=force, interrupt=interrupt)
 
 
 @public("actorlib.blocking")

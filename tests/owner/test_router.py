@@ -91,7 +91,12 @@ class Called:
             died,
             lambda: self.idle.append(True),
             CallPolicy(
-                clock, "A", ActorOptions(**options), lambda _: False, lambda *_: None
+                clock,
+                "A",
+                ActorOptions(**options),
+                lambda _: False,
+                lambda *_: None,
+                lambda: None,
             ),
         )
         self.channel: Any = Sent()

@@ -1,0 +1,93 @@
+"""Interrupts in a notebook what the interrupted cell waits for.
+
+A kernel runs a cell that awaits as a task, which it cancels at SIGINT, and any other in
+its main thread, where SIGINT raises KeyboardInterrupt. Nobody but the handler of the
+signal knows whether a wait was cancelled by the user or by a timeout in the cell. So
+the kernel's handler is wrapped as a cell begins, which the kernel undoes at its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from actorlib._core.loop_thread import LoopPortal
+from actorlib._core.object_ref import interrupt_with_cells
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+
+class CellWatch:
+    """Knows whether the user has interrupted the cell that runs."""
+
+    def __init__(self) -> None:
+        self._was_signalled = False
+        self._previous: Callable[[int, FrameType | None], object] | None = None
+
+    def begin_cell(self, _: object = None) -> None:
+        """Listens for the signal in the cell that runs now."""
+        self._was_signalled = False
+        if threading.current_thread() is not threading.main_thread():
+            return  # no signal reaches it
+        handler = signal.getsignal(signal.SIGINT)
+        # What raises KeyboardInterrupt says so itself.
+        raises = handler is signal.default_int_handler
+        if callable(handler) and not raises and handler != self._signalled:
+            self._previous = handler
+            signal.signal(signal.SIGINT, self._signalled)
+
+    def end_cell(self, _: object = None) -> None:
+        """Forgets the signal: what is cancelled between cells nobody interrupts."""
+        self._was_signalled = False
+
+    def is_interrupted(self) -> bool:
+        """Whether what is being given up now is given up as the user says so."""
+        return self._was_signalled or isinstance(sys.exception(), KeyboardInterrupt)
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        self._was_signalled = True
+        if frame is not None and frame.f_code is LoopPortal.wait.__code__:
+            # A cell that awaits, and blocks its loop, which the kernel's handler only
+            # tells to cancel it.
+            raise KeyboardInterrupt
+        if self._previous is not None:
+            self._previous(number, frame)
+        # The kernel's own handler adds a callback as if its loop were at work, which
+        # does not wake it: with nothing else to do it would sleep on.
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop().call_soon_threadsafe(lambda: None)
+
+
+def watch_cells() -> None:
+    """Watches the cells of the notebook that this process is the kernel of, if it is.
+
+    It is called where a runtime starts, in the cell that does so; once is enough.
+    """
+    shell = _shell_of_kernel()
+    if shell is None:
+        return
+    watch: CellWatch | None = getattr(shell, _MARK, None)
+    if watch is None:
+        watch = CellWatch()
+        setattr(shell, _MARK, watch)
+        shell.events.register("pre_run_cell", watch.begin_cell)
+        shell.events.register("post_run_cell", watch.end_cell)
+        interrupt_with_cells(watch.is_interrupted)
+    watch.begin_cell()
+
+
+_MARK = "_actorlib_cell_watch"
+
+
+def _shell_of_kernel() -> Any:
+    """The shell of the kernel that this process is; None if it is none."""
+    if "ipykernel" not in sys.modules or "IPython" not in sys.modules:
+        return None
+    shell = sys.modules["IPython"].get_ipython()
+    return shell if hasattr(shell, "kernel") else None
