@@ -112,7 +112,7 @@ def _demo(add: Add) -> None:
         "--gpus",
         type=_count,
         metavar="N",
-        help="how many GPUs there are to be; what is missing is logical "
+        help="how many GPUs to use; more than there are become logical ones "
         "(default: those found, or two logical ones)",
     )
     parser.add_argument(
@@ -187,9 +187,7 @@ def _ps(add: Add) -> None:
     )
     _about_a_runtime(parser)
     _as_json(parser)
-    parser.add_argument(
-        "--all", action="store_true", help="list the actors that are dead, too"
-    )
+    parser.add_argument("--all", action="store_true", help="list dead actors, too")
     parser.set_defaults(run=_run_ps)
 
 
@@ -220,20 +218,20 @@ def _top(add: Add) -> None:
         type=_interval,
         default=1.0,
         metavar="SECONDS",
-        help="how often it is looked, 0.1 or more (default: 1); less often where a "
-        "look takes long",
+        help="seconds between two looks, 0.1 or more (default: 1); more if a look "
+        "takes long",
     )
     parser.add_argument(
         "--sort",
         choices=_SORTS,
         default="cpu",
-        help="what actors are sorted by (default: cpu)",
+        help="what to sort actors by (default: cpu)",
     )
     parser.add_argument(
         "--filter",
         default="",
         metavar="TEXT",
-        help="show the actors whose name, class, state, id, pid or device has it in it",
+        help="show actors with this in their name, class, state, id, pid or device",
     )
     parser.add_argument(
         "--once", action="store_true", help="look once, print that, and end"
@@ -308,30 +306,30 @@ def _logs(add: Add) -> None:
         "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="go on until Ctrl-C, or its end"
+        "-f", "--follow", action="store_true", help="show what comes, until Ctrl-C"
     )
     parser.add_argument(
         "-n",
         type=_count,
         default=100,
         metavar="N",
-        help="how many of the last are shown at first (default: 100)",
+        help="how many of the last lines to show at first (default: 100)",
     )
     parser.add_argument(
         "--since",
         type=_ago,
         metavar="TIME",
-        help="those of the last 10s, 5m, 2h or 1d; a number alone is seconds",
+        help="only lines of the last 10s, 5m, 2h or 1d; a number alone is seconds",
     )
     parser.add_argument(
         "--level",
         metavar="LEVEL",
-        help="records of this level or a higher one, as WARNING; nothing printed",
+        help="only log records of this level or a higher one, such as WARNING",
     )
     parser.add_argument(
         "--grep",
         metavar="REGEX",
-        help="lines in which this regular expression of Python's is found",
+        help="only lines in which this regular expression is found",
     )
     parser.set_defaults(run=_run_logs)
 
@@ -379,14 +377,14 @@ def _objects(add: Add) -> None:
         "--sort",
         choices=("size", "age"),
         default="size",
-        help="the largest first, or those that are there longest (default: size)",
+        help="show the largest first, or the oldest first (default: size)",
     )
     parser.add_argument(
         "-n",
         type=_count,
         default=50,
         metavar="N",
-        help="how many are shown, 10,000 at the most (default: 50)",
+        help="how many to show, 10,000 at the most (default: 50)",
     )
     parser.set_defaults(run=_run_objects)
 
@@ -512,22 +510,22 @@ def _trace(add: Add) -> None:
         "--output",
         default="trace.json",
         metavar="FILE",
-        help="the file that is written (default: trace.json)",
+        help="the file to write (default: trace.json)",
     )
     parser.add_argument(
         "--seconds",
         type=_interval,
         default=5.0,
         metavar="S",
-        help="how long, from 0.1 to 3600 (default: 5)",
+        help="how many seconds to record, from 0.1 to 3600 (default: 5)",
     )
     parser.add_argument(
         "--kept",
         type=_count,
         default=100_000,
         metavar="N",
-        help="how many calls, and how many runs, are kept at the most: the newest, up "
-        "to 200000 (default: 100000)",
+        help="how many of the newest calls, and of runs, to keep, up to 200000 "
+        "(default: 100000)",
     )
     parser.set_defaults(run=_run_trace)
 
@@ -592,7 +590,7 @@ def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
         "--pid",
         type=_count,
         metavar="N",
-        help="the process of the runtime that is meant, if there are several",
+        help="the process of the runtime to ask, if there are several",
     )
 
 
