@@ -9,6 +9,7 @@ be stopped with its process.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, final
 
@@ -27,7 +28,7 @@ from actorlib._api.waiting import Steps, Waiting, WaitRequest, run_async
 from actorlib._core.group_spec import check_fit
 from actorlib._core.log import warn
 from actorlib._core.validation import given_options
-from actorlib.exceptions import TaskCancelledError
+from actorlib.exceptions import ActorHandleNotFoundError, TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -129,11 +130,12 @@ class Gang(Generic[R]):
 
     def _end(self) -> None:
         """Ends all ranks at once: a call inside of a collective hears nothing else."""
+        for pin in self._let_go():
+            _kill(pin)
+
+    def _let_go(self) -> list[HandlePin]:
         members, self._members, self._refs = self._members, [], []
-        for member in members:
-            pin = pin_of(member)
-            # Soon, as this may be anywhere: a wait was given up, or thrown away.
-            pin.engine.later(partial(_kill, pin))
+        return [pin_of(member) for member in members]
 
     def steps(self) -> Steps[list[R]]:
         """Waits for all results, or for a failure that is final."""
@@ -159,12 +161,16 @@ class Gang(Generic[R]):
                 )
                 self._end()
                 self._start()
-            results = [ref.result() for ref in self._refs]
-            # They end as their handles are gone, and not by a signal.
-            self._members, self._refs = [], []
-            return results
-        finally:
+        except GeneratorExit:
+            for pin in self._let_go():  # the wait is given up, wherever that may be
+                pin.engine.later(partial(_kill, pin))
+            raise
+        except BaseException:
             self._end()
+            raise
+        results = [ref.result() for ref in self._refs]
+        self._let_go()  # they end as their handles are gone, and not by a signal
+        return results
 
     def _until_over(self) -> Steps[dict[int, BaseException]]:
         """Waits for all results, or until it is known what failed first."""
@@ -210,7 +216,8 @@ class GangWait(Waiting[list[R]]):
 
 
 def _kill(pin: HandlePin) -> None:
-    pin.engine.kill(pin.actor_id)
+    with suppress(ActorHandleNotFoundError):  # the runtime has ended meanwhile
+        pin.engine.kill(pin.actor_id)
 
 
 def _note_failures(
