@@ -110,7 +110,7 @@ WHOLE = {
 40 trials, [1-3]\d stopped early
 \d+ epochs of 1600 were run
 trial    rate  momentum  epochs      loss
-( +\d+  0\.[2-6]\d{3}      0\.\d\d +\d+ +0\.\d{6}
+( +\d+  \d\.\d{4}      0\.\d\d +\d+ +\d+\.\d{6}
 ){5}""",
     "pipeline.py": r"""
 24 arrays of 50 MB, the mean of all is 11\.5
