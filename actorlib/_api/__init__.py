@@ -29,6 +29,7 @@ In reading order:
 * ``progress``: shows how many results there are, where somebody sees it.
 * ``progress_text``: says in one line how far something is.
 * ``progress_line``: that line, below what the program prints on its terminal.
+* ``progress_cell``: that line with a bar, in the output of a notebook's cell.
 * ``notebook``: interrupts what the interrupted cell of a notebook waits for.
 * ``tracing``: a trace: what a runtime does meanwhile, drawn.
 """

@@ -69,7 +69,7 @@ def watch_cells() -> None:
 
     It is called where a runtime starts, in the cell that does so; once is enough.
     """
-    shell = _shell_of_kernel()
+    shell = shell_of_kernel()
     if shell is None:
         return
     watch: CellWatch | None = getattr(shell, _MARK, None)
@@ -85,7 +85,7 @@ def watch_cells() -> None:
 _MARK = "_actorlib_cell_watch"
 
 
-def _shell_of_kernel() -> Any:
+def shell_of_kernel() -> Any:
     """The shell of the kernel that this process is; None if it is none."""
     if "ipykernel" not in sys.modules or "IPython" not in sys.modules:
         return None

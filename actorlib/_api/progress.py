@@ -25,7 +25,10 @@ _TICK = 1.0
 
 
 class ProgressDisplay(Protocol):
-    """Shows progress where somebody sees it: ``ProgressLine`` on a terminal."""
+    """Shows progress where somebody sees it.
+
+    ``ProgressLine`` does on a terminal, ``ProgressCell`` in a notebook.
+    """
 
     def show(self, state: ProgressState) -> None:
         """Shows how far it is."""
@@ -38,7 +41,13 @@ class ProgressDisplay(Protocol):
 
 def display_here() -> ProgressDisplay | None:
     """Chooses the form of progress for this process; None where nobody looks."""
-    return ProgressLine() if is_terminal(sys.stderr) else None
+    if is_terminal(sys.stderr):
+        return ProgressLine()
+    if "ipykernel" in sys.modules:
+        from actorlib._api.progress_cell import cell_of_notebook  # noqa: PLC0415  # in a notebook
+
+        return cell_of_notebook()
+    return None
 
 
 def progress_of(asked: bool | str, total: int | None) -> Progress | None:  # noqa: FBT001  # of the one that is called

@@ -79,6 +79,8 @@ def init(address: str | None = None, **options: Any) -> Context:
             what is not said.
         ignore_reinit_error: Whether a runtime that is running already will do, with the
             options that it has. Default: False.
+        reinit: If True, a runtime that was started here is ended before this one
+            starts, for cells of a notebook that are run again. Default: False.
         logging_level: From which level actorlib logs, a number or a name of
             ``logging``. Default: None, which changes nothing.
         engine: Where actors run: ``"local"`` gives each a process of its own;
@@ -210,6 +212,8 @@ def init(address: str | None = None, **options: Any) -> Context:
     """
     engine = options.get("engine") or os.environ.get(ENGINE_VARIABLE)
     checked = checked_init({**options, "address": address}, is_on_ray=engine == "ray")
+    if checked.replaces and SCRIPT.has_started:
+        SCRIPT.end()
     if find_engine() is not None:
         if checked.ignores_second:
             return Context()
@@ -220,7 +224,8 @@ def init(address: str | None = None, **options: Any) -> Context:
         )
         raise RuntimeError(
             f"a runtime is running in this process already: {end}, or write "
-            "init(ignore_reinit_error=True) to go on with the one there is"
+            "init(ignore_reinit_error=True) to go on with the one there is; "
+            "init(reinit=True) ends one that was started here, and starts anew"
         )
     if checked.logging_level is not None:
         _log.setLevel(checked.logging_level)

@@ -47,7 +47,7 @@ _REFUSED = {
     "system_reserved_memory": "there are no system processes: give memory what is left",
     "proxy_server_url": "there is no server to be reached",
 }
-_OTHERS = frozenset({"ignore_reinit_error", "logging_level", *_REFUSED})
+_OTHERS = frozenset({"ignore_reinit_error", "logging_level", "reinit", *_REFUSED})
 
 
 class InitOptions(NamedTuple):
@@ -59,6 +59,7 @@ class InitOptions(NamedTuple):
             client of, or None.
         logging_level: From which level actorlib logs, or None.
         ignores_second: Whether a runtime that is running already will do.
+        replaces: Whether one of this script that is running already is ended first.
         ignored: The names of those that change nothing here.
     """
 
@@ -66,6 +67,7 @@ class InitOptions(NamedTuple):
     attached_to: str | None
     logging_level: int | str | None
     ignores_second: bool
+    replaces: bool
     ignored: list[str]
 
 
@@ -102,6 +104,13 @@ def checked_init(
         _refuse_options(attached_to, given)
     again = given.get("ignore_reinit_error", False)
     check_bool("ignore_reinit_error", again)
+    replaces = given.get("reinit", False)
+    check_bool("reinit", replaces)
+    if again and replaces:
+        raise InitError(
+            "init(): ignore_reinit_error=True goes on with the runtime that there is, "
+            "and reinit=True ends it: write one of the two"
+        )
     level = given.get("logging_level")
     if not isinstance(level, int | str | None):
         raise TypeError(
@@ -116,6 +125,7 @@ def checked_init(
         attached_to,
         level,
         cast("bool", again),
+        cast("bool", replaces),
         sorted(
             name
             for name, value in given.items()

@@ -69,11 +69,22 @@ def test_device_memory_when_declared_then_actors_are_given_bytes_of_it() -> None
         assert ray.get(Model.remote().share.remote()) == ([0], {"GPU": 0.25})
 
 
+def test_reinit_when_a_runtime_runs_then_it_is_ended_and_another_starts() -> None:
+    ray.init(num_cpus=1, engine="inline", reinit=True)  # none runs
+    with ray.init(num_cpus=3, engine="inline", reinit=True):
+        assert ray.cluster_resources()["CPU"] == 3
+        with pytest.raises(ValueError, match="write one of the two"):
+            ray.init(reinit=True, ignore_reinit_error=True)
+        assert ray.cluster_resources()["CPU"] == 3
+    assert not ray.is_initialized()
+
+
 @pytest.mark.parametrize(
     "given",
     [
         {"logging_level": 1.5},
         {"ignore_reinit_error": "yes"},
+        {"reinit": 1},
         {"address": 1},
     ],
 )

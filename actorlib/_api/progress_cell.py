@@ -1,0 +1,59 @@
+"""Shows progress in the output of a notebook's cell.
+
+IPython is there, and does it: no other package is needed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from actorlib._api.notebook import shell_of_kernel
+from actorlib._api.progress_text import progress_text
+from actorlib._core.tables import html_bars
+
+if TYPE_CHECKING:
+    from actorlib._api.progress_text import ProgressState
+
+
+def cell_of_notebook() -> ProgressCell | None:
+    """The form of progress in a notebook; None where this is no kernel of one."""
+    shell = shell_of_kernel()
+    return None if shell is None else ProgressCell(shell.display_pub)
+
+
+class ProgressCell:
+    """Shows one progress where the cell that begins it shows its output.
+
+    Args:
+        publisher: What IPython shows all output of the kernel by.
+    """
+
+    def __init__(self, publisher: Any) -> None:
+        self._publisher = publisher
+        self._display_id = ""
+
+    def show(self, state: ProgressState) -> None:
+        """Shows how far it is."""
+        self._put({"text/plain": progress_text(state), "text/html": html_of(state)})
+
+    def hide(self) -> None:
+        """Leaves an empty output, until it is shown again."""
+        if self._display_id:
+            self._put({"text/plain": "", "text/html": ""})
+
+    def _put(self, data: dict[str, str]) -> None:
+        is_update = bool(self._display_id)
+        self._display_id = self._display_id or uuid.uuid4().hex
+        transient = {"display_id": self._display_id}
+        self._publisher.publish(data=data, transient=transient, update=is_update)
+
+
+def html_of(state: ProgressState) -> str:
+    """Draws how far something is: a bar if it is known how much there is."""
+    if not state.total:
+        return f"<div>{escape(progress_text(state))}</div>"
+    text = progress_text(replace(state, label=""))
+    return html_bars([(state.label, state.done / state.total, text)])
