@@ -187,8 +187,18 @@ async def test_map_when_nobody_waits_any_more_then_the_gang_is_ended(
     await asyncio.gather(waiting, return_exceptions=True)
 
     assert await group.map(square, [1, 2]) == [1, 4]
-    late = stop.options(timeout=5)
+    # What they called is cancelled, too: whoever gives up a wait opens that place.
+    await asyncio.gather(gate.wait.remote("0"), gate.wait.remote("1"))
+    await everything_ended(runtime, gate)
+
+
+async def test_map_when_its_time_is_over_then_the_gang_is_ended(
+    group: PlacementGroup, runtime: Runtime
+) -> None:
+    gate, late = Gate.remote(), stop.options(timeout=5)
+
     error = await raised(group.map(late, [gate] * 2, ["wait", "return"]))
+
     assert isinstance(error, DeadlineExceededError)
     await everything_ended(runtime, gate)
 

@@ -130,12 +130,15 @@ class Gang(Generic[R]):
 
     def _end(self) -> None:
         """Ends all ranks at once: a call inside of a collective hears nothing else."""
-        for pin in self._let_go():
-            _kill(pin)
+        for rank in self._let_go():
+            _kill(*rank)
 
-    def _let_go(self) -> list[HandlePin]:
-        members, self._members, self._refs = self._members, [], []
-        return [pin_of(member) for member in members]
+    def _let_go(self) -> list[tuple[HandlePin, ObjectRef[R] | None]]:
+        """Forgets all ranks; gives the actor of each, and its call if it had one."""
+        members, self._members = map(pin_of, self._members), []
+        refs, self._refs = self._refs, []
+        # One has no call if it could not be sent.
+        return list(zip(members, [*refs, None], strict=False))
 
     def steps(self) -> Steps[list[R]]:
         """Waits for all results, or for a failure that is final."""
@@ -162,8 +165,8 @@ class Gang(Generic[R]):
                 self._end()
                 self._start()
         except GeneratorExit:
-            for pin in self._let_go():  # the wait is given up, wherever that may be
-                pin.engine.later(partial(_kill, pin))
+            for pin, ref in self._let_go():  # it is given up, wherever that may be
+                pin.engine.later(partial(_kill, pin, ref))
             raise
         except BaseException:
             self._end()
@@ -215,7 +218,9 @@ class GangWait(Waiting[list[R]]):
             self._steps.close()
 
 
-def _kill(pin: HandlePin) -> None:
+def _kill(pin: HandlePin, ref: ObjectRef[Any] | None) -> None:
+    if ref is not None:
+        ref.cancel()  # else its end would be told of as one that nobody looked at
     with suppress(ActorHandleNotFoundError):  # the runtime has ended meanwhile
         pin.engine.kill(pin.actor_id)
 
