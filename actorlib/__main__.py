@@ -175,14 +175,15 @@ def _ps(add: Add) -> None:
     parser = add(
         "ps",
         help="show the runtimes of this user, their actors, and who waits for what",
-        description="Shows the runtimes of this user that run on this machine now, and "
-        "their actors: process, state, devices and shares, bytes on these in use (as "
-        "NVML says, where devices are watched) and granted, what enforces that, CPU "
-        "time over a tenth of a second, memory (what processes share is divided among "
-        "them: pss; with very many processes counted in full: rss), calls that run and "
-        "that wait, restarts; and who waits, for what, and who has it. On a narrow "
-        "terminal the least important columns are left out. A runtime whose event loop "
-        "is blocked says since when, and where.",
+        description="Shows the runtimes of this user on this machine, and their "
+        "actors: process, state, devices and shares, device memory in use and granted, "
+        "what keeps an actor to that, CPU, memory, calls that run and that wait, "
+        "restarts; then who waits, for what, and who has it. If the event loop of a "
+        "runtime is blocked, it says since when, and where. Device memory in use "
+        "is what NVML says, if devices are watched. CPU is measured over a tenth of a "
+        "second. Memory that processes share is divided among them (pss), or counted "
+        "in full if there are very many processes (rss). On a narrow terminal the "
+        "least important columns are left out.",
         epilog="example: actorlib ps --pid 812 --json",
     )
     _about_a_runtime(parser)
@@ -201,12 +202,12 @@ def _top(add: Add) -> None:
     parser = add(
         "top",
         help="show runtimes and their actors live, with calls a second and devices",
-        description="Shows what ps does, live: with calls a second and their history "
-        "(those that go straight between two actors are not counted), and how busy "
-        "devices are, as NVML says. Keys sort (c CPU, m memory, d memory of devices, n "
-        "name, r calls a second, w waiting calls, a age, p pid; twice to turn it "
-        "round), / filters, arrows and j and k move, q leaves. At no terminal one page "
-        "is printed.",
+        description="Shows what ps does, live, with calls a second and their history, "
+        "and with how busy devices are, as NVML says. Calls that go straight between "
+        "two actors are not counted. Keys sort: c by CPU, m by memory, d by memory of "
+        "devices, n by name, r by calls a second, w by waiting calls, a by age, p by "
+        "pid; the same key again turns the order round. / filters, arrows and j and k "
+        "move, q leaves. If the output is no terminal, one page is printed.",
         epilog="examples: actorlib top --sort calls; actorlib top --json --once; "
         "actorlib top --web",
     )

@@ -27,6 +27,9 @@ MODULES = (
 )
 """The modules whose names are public."""
 
+_FEW = 3
+"""How many words an argument may choose from that stand where its value does."""
+
 _BESIDE = {"__version__", "exceptions"}
 _SHOWN = re.compile(r"^::: (actorlib[\w.]*)$|\{ #(actorlib[\w.]*) \}", re.MULTILINE)
 _WRONG: tuple[object, ...] = (
@@ -154,7 +157,7 @@ def _commands(
 
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
     rows = [
-        f"| `{_words(action)}` | {(action.help or '').replace('|', chr(92) + '|')} |"
+        f"| `{_words(action)}` | {_meaning(action)} |"
         for action in parser._actions  # noqa: SLF001  # likewise
         if not isinstance(action, argparse._HelpAction)  # noqa: SLF001  # likewise
     ]
@@ -168,11 +171,18 @@ def _command(name: str, parser: argparse.ArgumentParser) -> str:
     return f"## actorlib {name}\n\n{about}{code}\n\n{table}\n"
 
 
+def _meaning(action: argparse.Action) -> str:
+    choices = [str(choice) for choice in action.choices or ()]
+    words = f"; one of {', '.join(choices)}" if len(choices) > _FEW else ""
+    return f"{action.help or ''}{words}".replace("|", "\\|")
+
+
 def _words(action: argparse.Action) -> str:
     value = ""
     if action.nargs != 0:
-        choices = " or ".join(map(str, action.choices or ()))
-        value = str(choices or action.metavar or action.dest.upper())
+        choices = [str(choice) for choice in action.choices or ()]
+        few = " or ".join(choices) if len(choices) <= _FEW else ""
+        value = str(few or action.metavar or action.dest.upper())
     if not action.option_strings:
         return f"[{value}]" if action.nargs == "?" else value
     flags = ", ".join(action.option_strings)

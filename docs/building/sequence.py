@@ -79,7 +79,7 @@ def draw(source: str) -> str:
             canvas.box(start - column / 2 + 6, top, column - 12, height + 10, of="note")
             canvas.text(start, top + LINE, lines)
         else:
-            canvas.text((start + end) / 2, top + LINE - 4, lines, of="middle halo")
+            canvas.text((start + end) / 2, top + LINE - 6, lines, of="middle halo")
             of = "arrow aside" if step.is_aside else "arrow"
             canvas.line((start, top + height + 4), (end, top + height + 4), of=of)
     return canvas.picture("; ".join(source.splitlines()[1:]))
