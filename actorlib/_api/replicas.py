@@ -80,10 +80,10 @@ class ReplicaInfo:
         state: ``starting`` before its first readiness, ``alive``, ``unavailable`` while
             it is restarted, ``unhealthy`` while its last check has failed, ``leaving``
             when it gets no more calls and finishes those it has.
-        pending_calls: How many calls have no answer, whoever made them; None while it
-            takes none.
-        calls: How many calls it was given here.
-        failed_checks: How many checks of its health in a row have failed.
+        pending_calls: How many of its calls have no answer, whoever made them; None
+            while it takes no calls.
+        calls: How many calls this object has given to it.
+        failed_checks: How many checks of its health have failed in a row.
     """
 
     handle: ActorHandle[Any]

@@ -56,9 +56,10 @@ class RuntimeContext:
         actor_name: The actor's name, or None if it has none.
         runtime_env: The ``runtime_env`` of the actor, with what it inherited.
         class_name: The actor's class, or empty in the owner.
-        accelerator_ids: Ids of the devices it was given, by kind; every kind is there.
-        resources: What it holds, by resource name, as the user wrote it.
-        was_current_actor_reconstructed: Whether the actor was restarted after a death.
+        accelerator_ids: The ids of the devices that it has, by kind; every kind is
+            there.
+        resources: What it holds, by resource name, as it was written.
+        was_current_actor_reconstructed: True if the actor was restarted after a death.
         group: The placement group that the actor is in, or None.
         captures: Whether the actors that it makes go into that group by default.
 

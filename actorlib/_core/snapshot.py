@@ -24,35 +24,35 @@ class ActorInfo:
             ``dead``.
         pid: Its process, or 0 while there is none.
         resources: What it asked for, by resource name; memory in bytes.
-        devices: The ids of its devices with the part of each that it holds.
-        device_nbytes: The ids of its devices with the bytes of each that this part
-            stands for; None where the memory of a device is unknown.
-        mask: What its visibility variable says; None if it holds no device.
-        restarts: How often it was started anew.
+        devices: The part of each device that it holds, by the id of the device.
+        device_nbytes: The bytes of each device that this part stands for, by the id of
+            the device; None if the memory of a device is unknown.
+        mask: The value of its visibility variable; None if it holds no device.
+        restarts: How often it was restarted.
         pending_calls: How many of its calls have no answer yet.
-        made_calls: How many calls of it were sent, or wait for it to be ready, since it
-            was created; one that was sent again counts again. Those that went straight
-            from another worker are not among them. 0 on Ray.
+        made_calls: How many calls were sent to it, or wait for it to be ready, since it
+            was created. A call that was sent again counts again. Calls that came
+            straight from another worker do not count. 0 on Ray.
         death: How it ended; empty while it lives.
-        earlier_deaths: Why it was started anew each time, in a line each, oldest first;
-            the latest 10 at the most.
+        earlier_deaths: Why it was restarted, a line for each of the latest 10 times,
+            oldest first.
         name: The name by which ``get_actor`` finds it, or None.
         namespace: The namespace of that name.
-        is_detached: Whether it lives without a handle.
+        is_detached: True if it lives without a handle.
         placement_group: The id in hex of the group that it is in, or None.
-        awaits_arguments: Whether it is pending because an argument has no value yet.
+        awaits_arguments: True if it is pending because an argument has no value yet.
         device_memory: Bytes that its processes had of each device that it shares, when
             NVML was asked last, by the id of the device; empty if nobody watches.
         created_at: When it was made, in seconds since the epoch; None on Ray.
-        started_at: When it was ready for calls for the first time, in seconds since
-            the epoch; None until then. A restart does not change it.
+        started_at: When it was first ready for calls, in seconds since the epoch; None
+            until then. A restart does not change it.
         ended_at: When it was dead for good; None until then.
         repr_name: What its own ``__repr__`` calls it, or the empty string.
         share: What it holds of devices, and what keeps it to that.
-        host_memory: Bytes of the host's memory that were resident in its processes at
-            the last look, for actors that ask for ``memory``: they are looked at every
-            5 s, on Linux. Pages that processes share count for each of them. None
-            where nobody has looked.
+        host_memory: Bytes of the machine's memory that were resident in its processes
+            at the last look. On Linux, actors that ask for ``memory`` are looked at
+            every 5 s. Pages that processes share count for each of them. None if nobody
+            has looked.
     """
 
     actor_id: str
@@ -149,7 +149,7 @@ class DeviceInfo:
         model: The product name, or None if unknown.
         nbytes: Bytes of its memory, or None if unknown.
         available: The part of it that nobody holds, from 0 to 1.
-        is_logical: Whether it was declared, and not found.
+        is_logical: True if it was declared and not found.
     """
 
     device: str
@@ -184,10 +184,10 @@ class BundleInfo:
     Attributes:
         resources: What it reserves, by resource name; memory in bytes.
         available: What of that no actor inside holds.
-        devices: The ids of its devices with the part of each that it has; empty until
-            it is reserved.
-        device_nbytes: The ids of its devices with the bytes of each that this part
-            stands for; None where the memory of a device is unknown.
+        devices: The part of each device that it has, by the id of the device; empty
+            until it is reserved.
+        device_nbytes: The bytes of each device that this part stands for, by the id of
+            the device; None if the memory of a device is unknown.
         actors: The ids in hex of the actors that are inside.
     """
 
@@ -209,8 +209,8 @@ class GroupInfo:
         strategy: How its bundles lie on devices.
         state: ``PENDING``, ``CREATED``, ``INFEASIBLE`` (this machine can never reserve
             it), or ``REMOVED`` (the last processes inside are ending).
-        bundles: Its bundles.
-        is_detached: Whether it outlives whoever made it.
+        bundles: Its bundles, in order.
+        is_detached: True if it outlives whoever made it.
     """
 
     group_id: str
@@ -249,15 +249,16 @@ class CallInfo:
         actor_name: The name by which ``get_actor`` finds that actor, or None.
         name: Returns the name of the call: that of ``options(name=...)``, or
             ``Class.method``.
-        task_id: What ``get_task_id()`` says in it, in hex; empty until it was sent.
+        task_id: What ``get_task_id()`` returns in the call, in hex; empty until it was
+            sent.
         age: Seconds since it was made, or was sent again, to a tenth or so; None if
             that is unknown.
         caller: The call that made it, as ``"Front.answer of 'm1' (pid 812)"``; empty
             if that is the program's own code.
         variables: The context variables that travel with it, by name, such as the id of
             a request; see ``propagate``.
-        deadline: Seconds until its time is over; None if it has no such time, or if
-            that is unknown.
+        deadline: Seconds until its time is over; None if it has no deadline, or if that
+            is unknown.
     """
 
     actor_id: str
@@ -278,11 +279,10 @@ class AllCalls(NamedTuple):
     """The calls that have no answer, also those of which only workers know.
 
     Attributes:
-        calls: The calls: those that the program's process has seen, and behind them
-            those that went straight from one actor to another.
-        silent: The actors that were asked for theirs and did not answer in time: each
-            runs a plain method, or is stopped or stuck. What they have called straight
-            is missing.
+        calls: First the calls that the program's process has seen, then those that went
+            straight from one actor to another.
+        silent: The actors that did not answer in time, as they run a plain method, or
+            are stopped or stuck. Their straight calls to other actors are missing.
     """
 
     calls: list[CallInfo]
@@ -295,9 +295,9 @@ class ObjectStoreInfo:
     """What is known of the shared memory that large values lie in.
 
     Attributes:
-        live: Bytes of values that somebody holds, of all processes together.
-        warm: Bytes that are kept for the next values, and what pages cost besides.
-        limit: The most that all may have together; 0 where nothing is shared.
+        live: Bytes of values that somebody holds, in all processes together.
+        warm: Bytes that are kept for the next values, and what is lost to whole pages.
+        limit: The most bytes that all may have together; 0 if nothing is shared.
     """
 
     live: int = 0
@@ -335,7 +335,8 @@ class ObjectInfo:
         arguments_of: The calls that wait in the program with it among their arguments,
             or that may be sent again with it; the 10 oldest at the most.
         block: Of a ref, the id in hex of the block that its value lies in, or empty.
-        age: Seconds since the program came to know of the block; None of all else.
+        age: Seconds since the program came to know of the block; None for everything
+            else.
     """
 
     kind: Literal["block", "ref"]
@@ -357,7 +358,7 @@ class DemandInfo:
     Attributes:
         resources: What each of them asks for, by resource name; memory in bytes.
         count: How many ask for it.
-        is_infeasible: Whether this machine can never give it.
+        is_infeasible: True if this machine can never give it.
     """
 
     resources: dict[str, float]
@@ -374,11 +375,11 @@ class WorkerGroupInfo:
         resources: What each of them asks for.
         waiting: How many wait in line.
         running: How many run.
-        blocked: How many of those wait for a result, and have given their CPUs back.
+        blocked: How many of these wait for a result, and have given their CPUs back
+            meanwhile.
         pids: The processes that run them, also those that have nothing to do.
-        host_memory: Bytes of the host's memory that each of these had, with all that
-            it started, when they were looked at; None where they are not, as they
-            asked for no ``memory``.
+        host_memory: Bytes of the machine's memory that each process had at the last
+            look, with all that it started; None if they asked for no ``memory``.
     """
 
     resources: str
@@ -395,22 +396,21 @@ class Snapshot:
     """The state of a runtime at one moment.
 
     Attributes:
-        total: Everything it may grant, by resource name; memory in bytes.
-        available: What nobody holds.
+        total: How much of each resource there is, by its name; memory in bytes.
+        available: How much of that nobody holds.
         waiting: Who waits in line, in order, and for what.
-        actors: Every actor that lives or that somebody still holds, and behind them
-            the latest of the dead that nobody holds: ``init(actor_history=...)``.
+        actors: Every actor that lives or that somebody still holds, then the latest of
+            the dead that nobody holds: ``init(actor_history=...)`` says how many.
         object_store: The shared memory that large values lie in.
         groups: Every placement group.
-        demands: What those in line ask for, equal requests together.
+        demands: What those in line ask for; equal requests are counted together.
         worker_groups: Calls of functions and the processes that run them, by what
             they ask for.
         draining: Shares of devices whose worker has ended, and that nobody may have
-            before the driver has taken apart what was there: which, and who still
-            holds what.
+            before the driver has freed what was there: each with who still holds what.
         devices: Every device that may be granted, by kind and in index order; () on
             Ray.
-        name: What other processes find the runtime by; empty if it has no name.
+        name: The name by which other processes find the runtime; empty if it has none.
         clients: The programs that are attached to it.
     """
 

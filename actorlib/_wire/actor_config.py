@@ -47,7 +47,7 @@ class ActorConfig:
         cgroup: What the worker writes to join a cgroup that limits it, by the path of
             the file, in order; or None.
         runtime_env: The runtime environment that was asked for, with what it inherited.
-        resources: What it holds, by resource name, as the user wrote it.
+        resources: What it holds, by resource name, as it was written.
         accelerator_ids: Ids of the devices it was given, by kind.
         was_reconstructed: Whether the actor was restarted after a death.
         placement_group: The group that the actor is in, pickled, or None.

@@ -60,7 +60,7 @@ class ActorState(_Columns, ActorInfo):
         node_id: The machine.
         ray_namespace: Where it is found by its name.
         required_resources: What it asked for.
-        num_restarts: How often it was started anew.
+        num_restarts: How often it was restarted.
         placement_group_id: The id in hex of the group that it is in, or None.
         death_cause: None while it lives; then ``{"actor_died_error_context":
             {"error_message": ..., "pid": ..., "actor_id": ..., "class_name": ...}}``.
@@ -85,7 +85,8 @@ class TaskState(_Columns):
         method: The name of the method, or of the function.
         state: ``PENDING_ARGS_AVAIL``, ``PENDING_NODE_ASSIGNMENT``,
             ``PENDING_ACTOR_TASK_ORDERING_OR_CONCURRENCY`` or ``RUNNING``.
-        task_id: What ``get_task_id()`` says in it, in hex; empty until it was sent.
+        task_id: What ``get_task_id()`` returns in the call, in hex; empty until it was
+            sent.
         name: What it is called: by ``options(name=...)``, or class and method.
         func_or_class_name: The class and the method, or the function.
         type: ``ACTOR_TASK``, or ``NORMAL_TASK`` for a function.
