@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from actorlib import PlacementGroup, Runtime
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
-    Engine = Literal["local", "memory", "inline"]
+    Engine = Literal["local", "memory", "inline", "attached"]
 
 pytestmark = [
     pytest.mark.process,
@@ -622,7 +622,7 @@ async def test_group_when_it_is_removed_then_its_calls_fail(
     await stop.reached()
     gone = asyncio.ensure_future(removed(group))
     await asyncio.sleep(0)
-    if engine != "local":  # a thread is told, and has to end by itself
+    if engine in ("memory", "inline"):  # a thread is told, and has to end by itself
         stop.release()
     for ref in (runs, waits):
         assert type(await raised(ref)) is TaskPlacementGroupRemoved
@@ -665,10 +665,13 @@ async def test_group_when_nested_calls_wait_inside_then_none_hangs() -> None:
 # The end.
 
 
-async def test_max_calls_when_reached_then_another_worker(runtime: Runtime) -> None:
+async def test_max_calls_when_reached_then_another_worker(
+    runtime: Runtime, engine: Engine
+) -> None:
     @actorlib.remote(max_calls=1)
     def here() -> str:
         return actorlib.get_runtime_context().get_worker_id()
 
     assert len({await here.remote() for _ in range(3)}) == 3
-    assert group_of(runtime).running == 0
+    if engine != "attached":  # the owner is asked later, and may know of no group
+        assert group_of(runtime).running == 0

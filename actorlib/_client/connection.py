@@ -52,6 +52,11 @@ class Connection(NamedTuple):
     start: Start
     pid: int
 
+    def close(self) -> None:
+        """Closes it: the runtime sees that this process is gone."""
+        self.pipe.close_in_fork()
+        self.pipe.memory.close()
+
 
 def connect(name: str, patience: float = PATIENCE) -> Connection:
     """Connects to the runtime of a name.

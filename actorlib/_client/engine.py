@@ -135,13 +135,13 @@ class AttachedEngine(AsyncOwnerClient):
             ActorHandleNotFoundError: This process has detached, or is a fork.
             RuntimeLostError: The runtime has ended.
         """
+        if self._lost is not None:
+            raise self._lost
         if self._is_in_fork:
             raise ActorHandleNotFoundError(
                 f"this process is a fork of one that is attached to the "
                 f"{self._runtime}: attach here, too, by actorlib.attach()"
             )
-        if self._lost is not None:
-            raise self._lost
 
     # The verbs, as far as a client differs from a worker.
 
@@ -397,6 +397,18 @@ async def attach(name: str, namespace: str | None) -> AttachedEngine:
     Raises:
         RuntimeNotFoundError: This user has no runtime of that name.
         RuntimeUnreachableError: It does not answer, or does not let this process in.
+        CancelledError: Nobody waits any more; the connection is closed once it is made.
     """
-    connection = await asyncio.to_thread(connect, name)
+    connecting = asyncio.get_running_loop().run_in_executor(None, connect, name)
+    try:
+        connection = await asyncio.shield(connecting)
+    except asyncio.CancelledError:
+        connecting.add_done_callback(_drop)
+        raise
     return AttachedEngine(connection, name, namespace)
+
+
+def _drop(connecting: asyncio.Future[Connection]) -> None:
+    """Closes a connection that nobody waits for any more, if there is one."""
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().close()

@@ -167,7 +167,9 @@ def serve(
             groups.reserve(_new_spec(payload, groups, maker), maker)
             answer()
         elif verb == "remove":
-            reason = "an actor called remove_placement_group()"
+            asking = call.session
+            by = f"a {asking.title}" if asking.is_client else "an actor"
+            reason = f"{by} called remove_placement_group()"
             group = GroupId(opened_one(payload, bytes))
             gone = removed(groups, group, reason, asyncio.get_running_loop())
             gone.add_done_callback(lambda _: answer())
