@@ -46,6 +46,7 @@ ROOMS: dict[str, str] = {
     "observe": "_core exceptions",
     "_web": "_core _door exceptions",
     "_runtime": "_api _client _core _door _inline _owner _ray _web exceptions",
+    "mypy": "",
     # The faces.
     "": "_api _core _runtime exceptions",
     "blocking": " _api _core _runtime accelerators exceptions",

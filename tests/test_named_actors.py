@@ -76,6 +76,21 @@ async def test_nam_001_the_owner_finds_an_actor_by_its_name() -> None:
     assert await found.ping.remote() == await target.ping.remote()
 
 
+@pytest.mark.usefixtures("runtime")
+async def test_actor_when_its_class_is_asked_for_then_it_has_to_be_of_that() -> None:
+    target = named("t")
+
+    assert actorlib.get_actor("t", Target) == target
+    with pytest.raises(TypeError, match="'t' is one of the class Target, and not of"):
+        actorlib.get_actor("t", actorlib.remote(Broken))
+    with pytest.raises(TypeError, match="takes a name, and then an actor class"):
+        actorlib.get_actor("t", Broken)  # type: ignore[call-overload]
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("t", Target, namespace="other")
+    with pytest.raises(ActorNotFoundError):
+        actorlib.get_actor("t", "other")
+
+
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime", "on_both_loops")
 async def test_nam_001_other_actors_find_it_too(caller_class: Any) -> None:

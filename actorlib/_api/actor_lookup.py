@@ -5,7 +5,7 @@ Each of these answers at once, in the owner and in actors, also on an event loop
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._core.engine import current_engine
@@ -15,11 +15,22 @@ from actorlib._core.validation import check_bool, check_text
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from actorlib._api.decorators import ActorClass
     from actorlib._core.snapshot import ActorInfo, Filter
 
+T = TypeVar("T")
 
+
+@overload
+def get_actor(
+    name: str, actor_class: str | None = None, namespace: str | None = None
+) -> ActorHandle[Any]: ...
+@overload
+def get_actor(
+    name: str, actor_class: ActorClass[..., T], namespace: str | None = None
+) -> T: ...
 @public("actorlib")
-def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
+def get_actor(name: str, actor_class: object = None, namespace: object = None) -> Any:
     """Finds a living actor by its name, and returns its handle.
 
     It is found from its ``.remote()`` on, also while its constructor runs; calls then
@@ -27,11 +38,14 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
 
     Args:
         name: The name that ``.options(name=...)`` gave.
+        actor_class: The class that the actor has to be of. To a type checker the handle
+            is an instance of it, as that of ``Model.spawn()``. A text here is the
+            namespace. Default: None, for any.
         namespace: Where to look; None for the runtime's own. Default: None.
 
     Raises:
         ActorNotFoundError: No living actor has that name there. It is a ValueError.
-        TypeError: A name is no text.
+        TypeError: A name is no text, or the actor is one of another class.
         ValueError: A name is empty.
         RuntimeError: No runtime is running in this process.
 
@@ -44,10 +58,33 @@ def get_actor(name: str, namespace: str | None = None) -> ActorHandle[Any]:
         >>> await actorlib.get_actor("counter").ping.remote()
         'pong'
     """
+    if isinstance(actor_class, str):
+        actor_class, namespace = None, actor_class
+    class_name = None if actor_class is None else _name_of(actor_class)
     check_text("name", name, "'counter'")
     if namespace is not None:
         check_text("namespace", namespace, "'training'")
-    return ActorHandle(current_engine().find(name, namespace))
+    pin = current_engine().find(name, cast("str | None", namespace))
+    if class_name is not None and pin.interface.class_name != class_name:
+        raise TypeError(
+            f"the actor {name!r} is one of the class {pin.interface.class_name}, and "
+            f"not of {class_name}"
+        )
+    handle: ActorHandle[Any] = ActorHandle(pin)
+    return handle
+
+
+def _name_of(actor_class: object) -> str:
+    from actorlib._api.decorators import ActorClass, interface_and_options  # noqa: PLC0415  # whoever has one has loaded it
+
+    if not isinstance(actor_class, ActorClass):
+        raise TypeError(
+            "get_actor() takes a name, and then an actor class, as @actorlib.remote "
+            f"makes them, or a namespace, not {actor_class!r} "
+            f"({type(actor_class).__name__})"
+        )
+    known = cast("ActorClass[..., Any]", actor_class)
+    return interface_and_options(known)[0].class_name
 
 
 @public("actorlib")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.pipeline import (
@@ -31,7 +31,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, Callable
+    from collections.abc import AsyncIterable, Callable, Sequence
 
     from actorlib._api.as_completed import Results
     from actorlib._core.object_ref import ObjectRef
@@ -298,6 +298,7 @@ def _death_of(actor: ActorHandle[Any], task: PipelineTask) -> ActorError | None:
 
 A = TypeVar("A")
 V = TypeVar("V")
+R = TypeVar("R")
 
 
 @public("actorlib")
@@ -327,7 +328,7 @@ class ActorPool(Generic[A]):
         [0, 2, 4, 6]
     """
 
-    def __init__(self, actors: Iterable[ActorHandle[A]]) -> None:
+    def __init__(self, actors: Iterable[A]) -> None:
         if not isinstance(cast("object", actors), Iterable):
             raise TypeError(
                 "a pool takes a list of handles of actors, not "
@@ -342,7 +343,7 @@ class ActorPool(Generic[A]):
 
     # Values, one by one.
 
-    def submit(self, fn: Callable[[ActorHandle[A], V], Any], value: V) -> None:
+    def submit(self, fn: Callable[[A, V], Any], value: V) -> None:
         """Gives a value to an actor that is free, or to the next one that will be.
 
         Args:
@@ -398,9 +399,25 @@ class ActorPool(Generic[A]):
 
     # Values by the dozen.
 
+    @overload
     def map(
         self,
-        fn: Callable[[ActorHandle[A], V], Any],
+        fn: Callable[[A, V], ObjectRef[R]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        progress: bool | str = ...,
+    ) -> Results[R]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, V], Sequence[ObjectRef[R]]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        progress: bool | str = ...,
+    ) -> Results[list[R]]: ...
+    def map(
+        self,
+        fn: Callable[[A, V], Any],
         values: Iterable[V] | AsyncIterable[V],
         *,
         progress: bool | str = False,
@@ -427,9 +444,25 @@ class ActorPool(Generic[A]):
         """
         return self._map("map()", fn, values, progress, is_ordered=True)
 
+    @overload
     def map_unordered(
         self,
-        fn: Callable[[ActorHandle[A], V], Any],
+        fn: Callable[[A, V], ObjectRef[R]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        progress: bool | str = ...,
+    ) -> Results[R]: ...
+    @overload
+    def map_unordered(
+        self,
+        fn: Callable[[A, V], Sequence[ObjectRef[R]]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        progress: bool | str = ...,
+    ) -> Results[list[R]]: ...
+    def map_unordered(
+        self,
+        fn: Callable[[A, V], Any],
         values: Iterable[V] | AsyncIterable[V],
         *,
         progress: bool | str = False,
@@ -452,11 +485,11 @@ class ActorPool(Generic[A]):
         """Tells whether an actor is idle and no value waits for one."""
         return self._state.has_free()
 
-    def pop_idle(self) -> ActorHandle[A] | None:
+    def pop_idle(self) -> A | None:
         """Takes an idle actor out of the pool; None if all are busy."""
-        return self._state.dismiss()
+        return cast("A | None", self._state.dismiss())
 
-    def push(self, actor: ActorHandle[A]) -> None:
+    def push(self, actor: A) -> None:
         """Adds an actor, which is given a value at once if one waits.
 
         Args:
@@ -517,7 +550,7 @@ class ActorPool(Generic[A]):
     def _map(
         self,
         where: str,
-        fn: Callable[[ActorHandle[A], V], Any],
+        fn: Callable[[A, V], Any],
         values: object,
         progress: bool | str,  # noqa: FBT001  # of the one that is called
         *,

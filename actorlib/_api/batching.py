@@ -18,6 +18,8 @@ from actorlib._core.validation import check_count, check_seconds
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
+    from actorlib._api.typed_methods import TypedMethod
+
 S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,7 +32,7 @@ def batch(
     *, max_size: int = 32, wait: float = 0.005
 ) -> Callable[
     [Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]]],
-    Callable[[S, T], Coroutine[Any, Any, R]],
+    TypedMethod[S, [T], R, Coroutine[Any, Any, R]],
 ]:
     """Gathers calls of a method, so that it works on many inputs at once.
 
@@ -73,7 +75,7 @@ def batch(
 
     def decorate(
         method: Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]],
-    ) -> Callable[[S, T], Coroutine[Any, Any, R]]:
+    ) -> TypedMethod[S, [T], R, Coroutine[Any, Any, R]]:
         _check(method)
         name = _LINE.format(method.__name__)
 
@@ -87,7 +89,8 @@ def batch(
                 object.__setattr__(self, name, line)
             return cast("R", await line.add(item))
 
-        return call_one
+        # To a type checker it is a method under @method, too; it is a function.
+        return cast("TypedMethod[S, [T], R, Coroutine[Any, Any, R]]", call_one)
 
     return decorate
 

@@ -131,6 +131,32 @@ class ActorClass(Generic[P, T]):
             HandlePin(engine, engine.create(spec), self._actor_interface, name)
         )
 
+    def spawn(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Creates an actor as ``remote`` does, with a handle that type checkers know.
+
+        To a type checker the handle is an instance of the class, so it completes the
+        methods under ``@actorlib.method``, and checks their arguments and results. What
+        it returns is an ActorHandle: ``spawn(...)`` is ``typed(remote(...))``.
+
+        Args:
+            *args: For the constructor; see ``remote``.
+            **kwargs: Likewise.
+
+        Raises:
+            TypeError: As ``remote`` does, and for the same reasons all else.
+
+        Example:
+            >>> class Adder:
+            ...     @actorlib.method
+            ...     def add(self, a: int, b: int) -> int:
+            ...         return a + b
+            >>> Adders = actorlib.remote(num_cpus=1)(Adder)
+            >>> adder = Adders.spawn()
+            >>> await adder.add.remote(1, 2)
+            3
+        """
+        return cast("T", self.remote(*args, **kwargs))
+
     def _remote(
         self,
         args: Sequence[object] | None = None,
@@ -279,7 +305,7 @@ class ActorClass(Generic[P, T]):
         return getattr(self.__wrapped__, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*self._interface.methods, "options", "remote"})
+        return sorted({*self._interface.methods, "options", "remote", "spawn"})
 
     def __repr__(self) -> str:
         return f"ActorClass({self._interface.class_name})"
@@ -330,6 +356,9 @@ if TYPE_CHECKING:
         def remote(  # type: ignore[override]  # the same, more exactly
             self: _Wraps[P, T], /, *args: P.args, **kwargs: P.kwargs
         ) -> ActorHandle[T]: ...
+        def spawn(  # type: ignore[override]  # likewise
+            self: _Wraps[P, T], /, *args: P.args, **kwargs: P.kwargs
+        ) -> T: ...
         def options(self, /, **options: Unpack[ActorKeywords]) -> _TypedClass[T]: ...
 
     class _OfClasses(Protocol):

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 
     from actorlib._api.actor_handle import ActorMethod
+    from actorlib._api.replicas import Replicas
     from actorlib._core.call_options import CallKeywords
     from actorlib._core.stream_reader import ObjectRefGenerator
 
@@ -72,6 +73,7 @@ class TypedMethod(Generic[S, P, R, C]):
             self, instance: object, owner: object, /
         ) -> BoundMethod[P, R, C]: ...
         def __get__(self, instance: object, owner: object, /) -> object: ...
+        def __call__(self, instance: S, /, *args: P.args, **kwargs: P.kwargs) -> C: ...
 
 
 @public("actorlib")
@@ -208,14 +210,14 @@ def method(*given: object, **options: Any) -> object:
 
 
 @public("actorlib")
-def typed(handle: ActorHandle[T]) -> T:
+def typed(handle: ActorHandle[T] | Replicas[T]) -> T:
     """Gives a handle the methods of its class, for type checkers.
 
     ``typed(h).ping.remote(1)`` is checked against ``def ping(self, n: int) -> str``
     where ``ping`` is decorated with ``@method``. At run time it is ``handle`` itself.
 
     Args:
-        handle: A handle of an actor.
+        handle: A handle of an actor, or Replicas.
 
     Raises:
         TypeError: It is none.
@@ -231,8 +233,11 @@ def typed(handle: ActorHandle[T]) -> T:
         3
     """
     if not isinstance(cast("object", handle), ActorHandle):
-        raise TypeError(
-            f"typed() takes the handle of an actor, not {handle!r} "
-            f"({type(handle).__name__})"
-        )
+        from actorlib._api.replicas import Replicas  # noqa: PLC0415  # few have them
+
+        if not isinstance(cast("object", handle), Replicas):
+            raise TypeError(
+                f"typed() takes the handle of an actor, or Replicas, not {handle!r} "
+                f"({type(handle).__name__})"
+            )
     return cast("T", handle)

@@ -374,7 +374,7 @@ def test_actor_class_when_an_attribute_is_missing_then_attribute_error() -> None
         Model.pnig  # noqa: B018  # reading it is the test
 
 
-def test_actor_class_when_listed_then_its_methods_and_its_own_two() -> None:
+def test_actor_class_when_listed_then_its_methods_and_its_own() -> None:
     public = [name for name in dir(Model) if not name.startswith("_")]
 
     assert public == [
@@ -386,6 +386,7 @@ def test_actor_class_when_listed_then_its_methods_and_its_own_two() -> None:
         "options",
         "ping",
         "remote",
+        "spawn",
     ]
 
 

@@ -137,6 +137,14 @@ async def test_typed_when_given_a_handle_then_it_is_that(engine: FakeEngine) -> 
     assert actorlib.typed(actor) is actor
 
 
+async def test_spawn_when_called_then_it_creates_an_actor(engine: FakeEngine) -> None:
+    del engine
+
+    spawned: object = actorlib.remote(concurrency_groups=GROUPS)(Model).spawn()
+
+    assert isinstance(spawned, actorlib.ActorHandle)
+
+
 # Options of one call.
 
 

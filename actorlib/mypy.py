@@ -1,0 +1,204 @@
+"""A plugin for mypy: ``plugins = ["actorlib.mypy"]`` in its configuration.
+
+With it, mypy knows what it cannot be told by types alone:
+
+* ``@actorlib.remote`` on a class leaves the class usable in annotations, and gives it
+  ``remote``, ``options`` and ``spawn`` with the arguments of its constructor;
+* ``handle.method.remote(...)`` is checked against the method, for every handle whose
+  class is known: an unknown method and wrong arguments are errors, and the result has
+  its type. No ``@actorlib.method``, no ``typed()`` and no ``spawn`` is needed for that;
+* a call takes a ref in the place of each value.
+
+Nothing of it is loaded by a program.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from mypy.plugin import Plugin
+from mypy.plugins.common import add_attribute_to_class
+from mypy.types import (
+    AnyType,
+    CallableType,
+    Instance,
+    Parameters,
+    Type,
+    TypeOfAny,
+    UnionType,
+    get_proper_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy.plugin import AttributeContext, ClassDefContext, MethodSigContext
+    from mypy.types import FunctionLike
+
+_HANDLE: Final = "actorlib._api.actor_handle.ActorHandle"
+_REF: Final = "actorlib._core.object_ref.ObjectRef"
+_CALLS: Final = {
+    "actorlib._api.actor_handle.ActorMethod.remote",
+    "actorlib._api.decorators.ActorClass.remote",
+    "actorlib._api.decorators.ActorClass.spawn",
+    "actorlib._api.decorators._TypedClass.remote",
+    "actorlib._api.decorators._TypedClass.spawn",
+    "actorlib._api.remote_function.RemoteFunction.remote",
+    "actorlib._api.remote_function.GeneratorFunction.remote",
+    "actorlib._api.typed_methods.BoundGenerator.remote",
+    "actorlib._api.typed_methods.BoundMethod.remote",
+}
+_GENERATOR: Final = "actorlib._api.typed_methods.BoundGenerator"
+_OURS: Final = "actorlib."
+_CLASS: Final = "actorlib._api.decorators.ActorClass"
+_DECORATORS: Final = {"actorlib.remote", "actorlib._api.decorators.remote"}
+_VERBS: Final = {"remote", "options", "spawn"}
+_MARK: Final = "actorlib"
+_AWAITED: Final = {"typing.Coroutine", "typing.Awaitable"}
+_ITERATED: Final = {
+    "typing.Iterator",
+    "typing.Generator",
+    "typing.AsyncIterator",
+    "typing.AsyncGenerator",
+}
+
+
+class ActorlibPlugin(Plugin):
+    """Tells mypy of actor classes and of their handles; see the module."""
+
+    def get_class_decorator_hook_2(
+        self, fullname: str
+    ) -> Callable[[ClassDefContext], bool] | None:
+        """Gives a class under ``@actorlib.remote`` the verbs of an actor class."""
+        return _decorated if fullname in _DECORATORS else None
+
+    def get_class_attribute_hook(
+        self, fullname: str
+    ) -> Callable[[AttributeContext], Type] | None:
+        """Gives these verbs their types."""
+        owner, _, name = fullname.rpartition(".")
+        found = self.lookup_fully_qualified(owner) if name in _VERBS else None
+        metadata: dict[str, Any] = getattr(found and found.node, "metadata", {})
+        return partial(self._verb, name) if _MARK in metadata else None
+
+    def get_attribute_hook(
+        self, fullname: str
+    ) -> Callable[[AttributeContext], Type] | None:
+        """Gives the methods of a handle their types."""
+        owner, _, name = fullname.rpartition(".")
+        return partial(self._method, name) if owner == _HANDLE else None
+
+    def get_method_signature_hook(
+        self, fullname: str
+    ) -> Callable[[MethodSigContext], FunctionLike] | None:
+        """Lets calls take refs in the place of values."""
+        return self._call if fullname in _CALLS else None
+
+    def _call(self, context: MethodSigContext) -> CallableType:
+        return self._taking_refs(context.default_signature)
+
+    def _taking_refs(self, function: CallableType) -> CallableType:
+        copy: Any = function  # whose method is typed in part
+        changed: CallableType = copy.copy_modified(
+            arg_types=[
+                kind
+                if isinstance(get_proper_type(kind), AnyType)
+                else UnionType.make_union([kind, self._of(_REF, kind)])
+                for kind in function.arg_types
+            ]
+        )
+        return changed
+
+    def _verb(self, name: str, context: AttributeContext) -> Type:
+        """The type of ``Model.remote``, as ``ActorClass[..., Model]`` has it."""
+        made = context.type
+        if not isinstance(made, CallableType) or not made.is_type_obj():
+            return context.default_attr_type
+        actor_class = self._of(_CLASS, _parameters(made), made.ret_type)
+        verb = get_proper_type(_member(context, actor_class, name))
+        if isinstance(verb, CallableType) and name != "options":
+            return self._taking_refs(verb)
+        return verb
+
+    def _method(self, name: str, context: AttributeContext) -> Type:
+        """The type of ``handle.name``, as the class of the actor has it."""
+        handle, anything = context.type, get_proper_type(context.default_attr_type)
+        known = handle.args[0] if isinstance(handle, Instance) and handle.args else None
+        actor = get_proper_type(known)
+        if not isinstance(actor, Instance) or not isinstance(anything, Instance):
+            return context.default_attr_type  # nothing is known of its class
+        if name.startswith("__"):  # Ray's, which every actor has
+            return context.default_attr_type
+        member = get_proper_type(_member(context, actor, name))
+        if isinstance(member, CallableType):
+            return self._remote_method(member, anything)
+        is_ours = isinstance(member, Instance) and (
+            member.type.fullname.startswith(_OURS)  # it is under @method
+        )
+        if not is_ours and not isinstance(member, AnyType):  # which mypy has told of
+            text = f'"{actor.type.name}" has no method "{name}"'
+            context.api.fail(text, context.context)
+            return AnyType(TypeOfAny.from_error)
+        return member
+
+    def _remote_method(self, function: CallableType, method: Instance) -> Instance:
+        """What calls a function in an actor and returns its result.
+
+        Args:
+            function: The bound method of the class.
+            method: A method of a handle that takes and gives anything.
+        """
+        result = get_proper_type(function.ret_type)
+        kind = result.type.fullname if isinstance(result, Instance) else ""
+        parameters = _parameters(function)
+        if isinstance(result, Instance) and kind in _ITERATED:
+            return self._of(_GENERATOR, parameters, result.args[0], result)
+        if isinstance(result, Instance) and kind in _AWAITED:
+            return Instance(method.type, [parameters, result.args[-1]])
+        return Instance(method.type, [parameters, function.ret_type])
+
+    def _of(self, fullname: str, *arguments: Type) -> Instance:
+        """A generic class of ours with its arguments."""
+        found = self.lookup_fully_qualified(fullname)
+        info: Any = None if found is None else found.node
+        return Instance(info, list(arguments))
+
+
+def plugin(version: str) -> type[Plugin]:
+    """Gives mypy the plugin; called by mypy.
+
+    Args:
+        version: That of mypy.
+    """
+    del version
+    return ActorlibPlugin
+
+
+def _decorated(context: ClassDefContext) -> bool:
+    info = context.cls.info
+    info.metadata[_MARK] = {}
+    for name in _VERBS - info.names.keys():
+        anything = AnyType(TypeOfAny.special_form)
+        add_attribute_to_class(
+            context.api, context.cls, name, anything, is_classvar=True
+        )
+    return True
+
+
+def _parameters(function: CallableType) -> Parameters:
+    return Parameters(
+        function.arg_types,
+        function.arg_kinds,
+        function.arg_names,
+        variables=function.variables,
+    )
+
+
+def _member(context: AttributeContext, owner: Instance, name: str) -> Type:
+    """The type of an attribute; an error tells of one that is missing."""
+    checker: Any = context.api
+    found: Type = checker.expr_checker.analyze_external_member_access(
+        name, owner, context.context
+    )
+    return found
