@@ -113,6 +113,9 @@ class Plain:
             self.seen.append(word)
             raise
 
+    def say(self, word):
+        print(word)
+
     def get_seen(self):
         seen, self.seen = self.seen, []
         return seen
@@ -137,6 +140,15 @@ async def test_cell_when_it_awaits_and_is_interrupted_then_the_method_is_too(
         assert cell.error in ("CancelledError", "KeyboardInterrupt")
         seen = await kernel.run("await plain.get_seen.remote()")
         assert seen == Cell("", f"['{word}']", "")
+
+    # Equal lines of two actors would be held back for seconds, into a later cell.
+    assert (await kernel.run("other = await Plain.remote()")).error == ""
+    for number in range(5):
+        cell = await kernel.run(
+            f"for one in (plain, other): await one.say.remote('number {number}')"
+        )
+        shown = [line for line in cell.text.splitlines() if f"number {number}" in line]
+        assert len(shown) == 2
 
     # What a timeout gives up runs on: nobody has interrupted the cell.
     late = await kernel.run(

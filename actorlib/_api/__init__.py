@@ -30,6 +30,6 @@ In reading order:
 * ``progress_text``: says in one line how far something is.
 * ``progress_line``: that line, below what the program prints on its terminal.
 * ``progress_cell``: that line with a bar, in the output of a notebook's cell.
-* ``notebook``: interrupts what the interrupted cell of a notebook waits for.
+* ``notebook``: interrupts what an interrupted cell waits for; ends its output.
 * ``tracing``: a trace: what a runtime does meanwhile, drawn.
 """

@@ -1,4 +1,4 @@
-"""Interrupts in a notebook what the interrupted cell waits for.
+"""Interrupts what an interrupted cell waits for, and shows output where it belongs.
 
 A kernel runs a cell that awaits as a task, which it cancels at SIGINT, and any other in
 its main thread, where SIGINT raises KeyboardInterrupt. Nobody but the handler of the
@@ -15,7 +15,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.loop_thread import LoopPortal
+from actorlib._core.engine import find_engine
+from actorlib._core.loop_thread import LoopPortal, portal_of
 from actorlib._core.object_ref import interrupt_with_cells
 
 if TYPE_CHECKING:
@@ -43,8 +44,19 @@ class CellWatch:
             signal.signal(signal.SIGINT, self._signalled)
 
     def end_cell(self, _: object = None) -> None:
-        """Forgets the signal: what is cancelled between cells nobody interrupts."""
+        """Forgets the signal: what is cancelled between cells nobody interrupts.
+
+        What actors have printed for this cell is shown before the next one begins.
+        """
         self._was_signalled = False
+        engine: Any = find_engine()
+        show_output = getattr(engine, "show_output", None)
+        if show_output is None:
+            return
+        home = portal_of(engine.loop)
+        if home is not None:
+            with contextlib.suppress(RuntimeError):  # its loop has ended
+                home.call(show_output)
 
     def is_interrupted(self) -> bool:
         """Whether what is being given up now is given up as the user says so."""

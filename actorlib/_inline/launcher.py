@@ -77,6 +77,9 @@ class InlineLauncher:
         for worker in self._workers:
             worker.close_in_fork()
 
+    def show_output(self) -> None:
+        """Does nothing: it is the program's own; see Launcher."""
+
     def abandon(self) -> Callable[[], None]:
         """Has every thread end by itself, as its pipe does; see Launcher."""
         self.close_in_fork()

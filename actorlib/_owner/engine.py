@@ -349,6 +349,10 @@ class LocalEngine(ABC):
         """Whether it refuses everything by now; see RuntimeEngine."""
         return self._is_closed
 
+    def show_output(self) -> None:
+        """Shows all that workers have printed by now; on the loop."""
+        self.machine.show_output()
+
     def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_in_fork = self._is_closed = self._refuses = True

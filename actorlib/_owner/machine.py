@@ -383,6 +383,10 @@ class LocalNode:
             return self._host.memory() * 3 // 10
         return bytes_of("object_store_memory", options.object_store_memory)
 
+    def show_output(self) -> None:
+        """Shows all that workers have printed by now; see Launcher."""
+        self._launcher.show_output()
+
     def close_in_fork(self) -> None:
         """Forgets in a fork what was launched and claimed: it is the parent's."""
         self._claims.release()

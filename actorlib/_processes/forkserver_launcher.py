@@ -285,6 +285,12 @@ class TemplateLauncher:
             worker.close_in_fork()
         self._workers.clear()
 
+    def show_output(self) -> None:
+        """Shows all that workers have printed by now; see Launcher."""
+        for worker in self._workers.values():
+            worker.read_output()
+        self._printer.flush()
+
     def abandon(self) -> Callable[[], None]:
         """Ends the template where the loop is closed; see Launcher."""
         process = self._process
@@ -551,6 +557,12 @@ class TemplateWorker:
         self._outputs.append(OutputPipe("stderr", printer, self._keep))
         ends = [output.write_end for output in self._outputs]
         return [self._child_sock.fileno(), *ends]
+
+    def read_output(self) -> None:
+        """Shows what it has printed by now."""
+        if self.pid:
+            for output in self._outputs:
+                output.read_all()
 
     def close_child_ends(self) -> None:
         """Closes what is on its way to the child."""

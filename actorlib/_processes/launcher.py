@@ -121,6 +121,10 @@ class Launcher(Protocol):
         """
         ...
 
+    def show_output(self) -> None:
+        """Shows all that workers have printed by now, also what was held back."""
+        ...
+
     def close_in_fork(self) -> None:
         """In a fork of this process: closes its copies of what the parent launched."""
         ...

@@ -83,7 +83,7 @@ class OutputPipe:
     def rename(self, label: str) -> None:
         """Shows lines behind another name; what was printed before has the old one."""
         if label != self.label:
-            self._read_all()
+            self.read_all()
             self.label = label
 
     def show(self, text: str) -> None:
@@ -106,7 +106,7 @@ class OutputPipe:
         """Shows what is there and closes; does not wait for a lasting writer."""
         if self._read_end < 0:
             return
-        self._read_all()
+        self.read_all()
         if self._partial:
             self._show([self._partial])
         if self._loop is not None:
@@ -122,7 +122,7 @@ class OutputPipe:
             self._read_end = -1
         self.close_write_end()
 
-    def _read_all(self) -> None:
+    def read_all(self) -> None:
         """Shows what is there; does not wait for a lasting writer."""
         for _ in range(_MOST_READS):  # more than the kernel keeps for a pipe
             if self._read_end < 0 or not self._read():
@@ -412,6 +412,11 @@ class LogPrinter:
             if not lines:
                 self._set_timer()
         self._write(stream, "".join(map(self._style.format, lines)))
+
+    def flush(self) -> None:
+        """Shows what was held back; what comes later is compared with nothing."""
+        if self._deduplicator is not None:
+            self._show_counts(self._deduplicator.flush())
 
     def close(self) -> None:
         """Shows what was held back; what comes later is shown as it comes."""

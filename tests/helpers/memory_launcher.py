@@ -208,6 +208,9 @@ class MemoryLauncher:
         for worker in self.workers:
             worker.close_in_fork()
 
+    def show_output(self) -> None:
+        """Does nothing: it is the program's own; see Launcher."""
+
     def abandon(self) -> Callable[[], None]:
         """Ends them all; see Launcher."""
         for worker in self.workers:
