@@ -838,7 +838,7 @@ async def test_err_013_a_ref_that_failed_says_of_which_call_it_was_an_argument(
         assert error.__notes__ == [f"its ref was {where}"]
     assert not hasattr(await raised(ref), "__notes__")
     told = await caller.run.remote(call_with_failed, echo, failing)
-    assert told == ["its ref was argument key= of both"]
+    assert told == ["its ref was argument key= of Echo.both"]
 
 
 async def test_err_013_inside_an_actor_too(caller: Any) -> None:
