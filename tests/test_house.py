@@ -52,10 +52,11 @@ ROOMS: dict[str, str] = {
     "blocking": " _api _core _runtime accelerators exceptions",
     "_cli": " _api _core _door _runtime _enforcement _web accelerators exceptions",
     "__main__": " _cli _core exceptions",
+    "_pytest_plugin": " _core _runtime accelerators blocking exceptions",
 }
 """The rooms that each room may import, ground floor first; ``""`` is ``actorlib``."""
 
-IMPORT_ACTORLIB = {"blocking", "_cli", "__main__"}
+IMPORT_ACTORLIB = {"blocking", "_cli", "__main__", "_pytest_plugin"}
 """The rooms that may import ``actorlib`` itself, as users do."""
 
 PURE = [

@@ -9,6 +9,7 @@ all families have in common, in reading order:
 * ``masks``: reads visibility variables as the vendors' own software does.
 * ``types``: what models are called, for ``accelerator_type``.
 * ``discovery``: lists all families, and asks them side by side what they have.
+* ``fake_devices``: makes devices up, for programs that are tried without hardware.
 * ``inventory``: draws up what a runtime may grant; turns a lease into an environment,
   and into the ids that the user is told.
 * ``claims``, ``held_names``: tell other programs which devices this one has, and who

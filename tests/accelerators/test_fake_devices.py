@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+from helpers.host import RecordedHost
+
+from actorlib.accelerators import discover, families, inventory, types
+from actorlib.accelerators.fake_devices import MODELS, VARIABLE, made_up
+from actorlib.accelerators.types import matcher, of_nvidia
+
+WORDS = sorted(
+    value for name in types.__all__ if isinstance(value := getattr(types, name), str)
+)
+
+
+def found(said: str) -> dict[str, list[str | None]]:
+    """The types of the devices by family."""
+    return {
+        detection.family: [device.type for device in detection.devices]
+        for detection in made_up(said, families())
+        if detection.devices
+    }
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_word_when_it_is_one_of_the_names_of_types_then_such_a_device(
+    word: str,
+) -> None:
+    [[device]] = [d.devices for d in made_up(word, families()) if d.devices]
+
+    assert matcher(word)(device)
+
+
+@pytest.mark.parametrize("family", families(), ids=lambda family: family.family)
+def test_family_when_named_or_its_kind_then_its_devices_are_granted(
+    family: object,
+) -> None:
+    from actorlib.accelerators import Accelerator  # noqa: PLC0415
+
+    assert isinstance(family, Accelerator)
+    count = 1 if family.family == "apple" else 2
+
+    by_name = inventory(made_up(f"{count}x{family.family}", families()), {})
+    by_kind = inventory(made_up(f"1x{family.kind.name}", families()), {})
+
+    assert [d.family for d in by_name.devices[family.kind.name]] == [
+        family.family
+    ] * count
+    assert len(by_kind.devices[family.kind.name]) == 1
+    assert sum(map(len, by_name.devices.values())) == count
+
+
+def test_words_when_several_then_each_family_has_its_own() -> None:
+    assert found("2xH100, A100-80G, 4x tpu-v5e,MI300X") == {
+        "nvidia": ["H100", "H100", "A100"],
+        "tpu": ["TPU-V5LITEPOD"] * 4,
+        "amd": ["AMD-Instinct-MI300X-OAM"],
+    }
+
+
+def test_words_when_none_then_no_device_and_each_says_why() -> None:
+    detections = made_up("none", families())
+
+    assert all(not one.devices and VARIABLE in one.reason for one in detections)
+
+
+def test_models_of_nvidia_when_named_as_the_driver_does_then_of_their_type() -> None:
+    nvidia = [model for model in MODELS if model.family == "nvidia"]
+
+    assert [of_nvidia(model.name) for model in nvidia] == [m.type for m in nvidia]
+
+
+def test_size_when_in_the_word_then_of_the_memory_too() -> None:
+    [[device]] = [d.devices for d in made_up("A100-80G", families()) if d.devices]
+
+    assert device.memory == 80 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("2xH1000", "'H1000' is no device"),
+        ("A100-13G", "A100-80G"),
+        ("H100x2", "is no device"),
+        ("0xH100", "1 to 1024 devices, not 0"),
+        ("2000xH100", "not 2000"),
+        ("2xH100,", "'2xH100, 1xL4'"),
+        ("2", "'2' is not"),
+        ("2xM2-Max", "a Mac has one GPU"),
+    ],
+)
+def test_words_when_they_mean_nothing_then_refused(said: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told.replace("(", r"\(")):
+        made_up(said, families())
+
+
+def test_discovery_when_the_variable_is_set_then_masks_hide_nothing() -> None:
+    environ = {VARIABLE: "2xH100", "CUDA_VISIBLE_DEVICES": ""}
+
+    detections = discover(RecordedHost(environ=environ))
+
+    assert [len(d.devices) for d in detections if d.devices] == [2]
+
+
+def test_discovery_when_the_variable_is_wrong_then_it_is_named() -> None:
+    with pytest.raises(ValueError, match=f"{VARIABLE}='3xNothing': 'Nothing'"):
+        discover(RecordedHost(environ={VARIABLE: "3xNothing"}))
