@@ -45,8 +45,8 @@ class Plain:
 
     def sleep(self) -> str:
         """Waits in C code, and catches what ends that."""
-        self._bell.ring.remote()
-        try:
+        try:  # first: it may be interrupted as soon as it rings
+            self._bell.ring.remote()
             time.sleep(LONG)
         except KeyboardInterrupt:
             self._seen.append("asleep")
@@ -54,8 +54,8 @@ class Plain:
 
     def ask(self) -> None:
         """Waits for another actor."""
-        self._bell.ring.remote()
         try:
+            self._bell.ring.remote()
             actorlib.get(self._bell.never.remote())
         except BaseException as error:
             self._seen.append(type(error).__name__)
