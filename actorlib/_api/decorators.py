@@ -83,7 +83,7 @@ class ActorClass(Generic[P, T]):
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[ActorClass[P, T]]
         if origin is None:
-            functools.update_wrapper(self, cls, updated=())
+            functools.update_wrapper(cast("Any", self), cls, updated=())
             again = functools.partial(ActorClass, cls, options, interface)
             self._source = CurrentSource(cls, self, again, is_kept_if_mutable=False)
         else:
@@ -310,13 +310,15 @@ class ActorClass(Generic[P, T]):
     def __repr__(self) -> str:
         return f"ActorClass({self._interface.class_name})"
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Refuses: an instance would look like an actor and be none."""
-        name = self._interface.class_name
-        raise TypeError(
-            f"an actor class cannot be instantiated directly: write {name}.remote(...) "
-            f"instead of {name}(...)"
-        )
+    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            """Refuses: an instance would look like an actor and be none."""
+            name = self._interface.class_name
+            raise TypeError(
+                "an actor class cannot be instantiated directly: write "
+                f"{name}.remote(...) instead of {name}(...)"
+            )
 
     def __mro_entries__(self, _: object) -> NoReturn:
         name = self._interface.class_name

@@ -71,7 +71,7 @@ class RemoteFunction(Generic[P, R]):
         options: FunctionOptions,
         origin: RemoteFunction[P, R] | None = None,
     ) -> None:
-        functools.update_wrapper(self, function, updated=())
+        functools.update_wrapper(cast("Any", self), function, updated=())
         self.__wrapped__ = function
         self._options = options
         self._origin = origin or self
@@ -407,13 +407,16 @@ class RemoteFunction(Generic[P, R]):
             )
         return label, options
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Refuses: what looks like a local call would hide that it is a remote one."""
-        name = self._method.name
-        raise TypeError(
-            f"a remote function cannot be called directly: write {name}.remote(...) "
-            f"instead of {name}(...), or {name}.__wrapped__(...) to run it here"
-        )
+    if not TYPE_CHECKING:  # type checkers refuse it by themselves
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            """Refuses: what looks like a local call would hide a remote one."""
+            name = self._method.name
+            raise TypeError(
+                "a remote function cannot be called directly: write "
+                f"{name}.remote(...) instead of {name}(...), or "
+                f"{name}.__wrapped__(...) to run it here"
+            )
 
     def __repr__(self) -> str:
         return f"RemoteFunction({self._method.name})"

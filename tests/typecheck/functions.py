@@ -116,6 +116,8 @@ async def reject() -> None:
     Bare.remote("1")  # rejected
     Common.remote("1")  # rejected
     Actors.remote("1")  # rejected
+    add(1)  # rejected
+    actorlib.map_unordered(add, ["1"])  # rejected
     add.map(["1"])  # rejected
     add.map([1], ["2"])  # rejected
     add.map([1], [2], [3])  # rejected

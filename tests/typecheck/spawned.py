@@ -72,3 +72,4 @@ async def reject() -> None:
     adder.double.remote("1")  # rejected
     actorlib.get_actor("a", Adders).add.remote("1")  # rejected
     actorlib.typed(Replicas(Adders, 2)).add.remote("1")  # rejected
+    Adders(1)  # rejected

@@ -28,6 +28,7 @@ PYRIGHT_SAYS = {
     'adder.double.remote("1")': f'{WRONG}of type "int" in function "remote"',
     'actorlib.get_actor("a", Adders).add.remote("1")': NUMBER,
     'actorlib.typed(Replicas(Adders, 2)).add.remote("1")': NUMBER,
+    "Adders(1)": 'Object of type "_TypedClass[Adder]" is not callable',
 }
 """What pyright says of wrong lines of spawned.py."""
 
