@@ -294,7 +294,7 @@ async def test_act_011_dir_lists_methods_and_no_internals() -> None:
     own = ["add", "double", "limit", "make"]
     assert [name for name in dir(counter) if not name.startswith("_")] == own
     public = [name for name in dir(Counter) if not name.startswith("_")]
-    assert public == sorted([*own, "options", "remote"])
+    assert public == sorted([*own, "options", "remote", "spawn"])
     for name in dir(counter):
         assert not name.startswith("_Actor")
 
