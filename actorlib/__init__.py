@@ -182,7 +182,7 @@ _LATE = {
 }
 """Where each name is loaded from when somebody asks for it."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __compiled__: bool
 
 if _os.environ.get("ACTORLIB_PURE", "0") not in {"", "0"}:

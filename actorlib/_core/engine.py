@@ -110,8 +110,9 @@ class HandlePin:
         return Label(self.interface.class_name, self.name)
 
     def __del__(self) -> None:
-        # While the interpreter shuts down, the engine may be cleared already.
-        with suppress(AttributeError):
+        # While the interpreter shuts down, the engine may be cleared already, and names
+        # of modules may stand for None.
+        with suppress(AttributeError, TypeError):
             self.engine.release(self.actor_id)
 
 
