@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,16 +16,20 @@ from actorlib._door.named_sockets import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture(params=["abstract", "folder"])
-def sockets(request: pytest.FixtureRequest, tmp_path: Path) -> NamedSockets:
+def sockets(request: pytest.FixtureRequest) -> Iterator[NamedSockets]:
     if request.param == "folder":
-        return FolderSockets(str(tmp_path / "own"))
+        # The path of a socket has a hundred letters at the most, which pytest's passes.
+        with TemporaryDirectory(prefix="a") as folder:
+            yield FolderSockets(f"{folder}/own")
+        return
     if sys.platform != "linux":
         pytest.skip("abstract addresses are Linux's")
-    return AbstractSockets()
+    yield AbstractSockets()
 
 
 @pytest.fixture
