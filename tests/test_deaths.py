@@ -593,6 +593,7 @@ def family(template: int) -> set[int]:
         return set(map(int, told.read().split()))
 
 
+@pytest.mark.thorough
 async def test_template_when_its_successors_die_too_then_a_later_one_serves(
     module: Path, tmp_path: Path
 ) -> None:
@@ -657,6 +658,7 @@ async def test_actors_when_the_template_dies_while_they_start_are_made_anew(
         assert not any(info.restarts for info in runtime.snapshot().actors)
 
 
+@pytest.mark.thorough
 async def test_kill_when_the_template_is_stopped_then_it_needs_none(
     own_runtime: Runtime,
 ) -> None:

@@ -381,6 +381,7 @@ def write_endless_preload(folder: Path, bell: Bell) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.thorough
 def test_owner_when_it_ends_while_a_preload_is_imported_leaves_nothing(
     number: int, bell: Bell, tmp_path: Path
 ) -> None:
@@ -523,6 +524,7 @@ async def test_shutdown_when_many_actors_are_being_started_leaves_nothing(
     assert all(r is None or isinstance(r, ActorDiedError) for r in results)
 
 
+@pytest.mark.thorough
 async def test_shutdown_when_the_template_is_stopped_still_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -188,6 +188,7 @@ async def test_values_between_workers_are_equal_and_come_by_refs_too() -> None:
     assert np.array_equal(await me.call.remote(me, "run", squared, MIB), squared(MIB))
 
 
+@pytest.mark.thorough
 async def test_errors_with_large_arrays_arrive() -> None:
     echo = Echo.remote()
     with pytest.raises(ValueError, match=r"array") as caught:
@@ -220,6 +221,7 @@ def own_blocks(_: object = None) -> int:
 # One copy in, none out.
 
 
+@pytest.mark.thorough
 async def test_blocks_are_free_when_the_last_view_is_gone() -> None:
     echo, keeper = Echo.remote(), Keeper.remote()
     array = np.ones(MIB)
@@ -294,6 +296,7 @@ class Pair:
         pass
 
 
+@pytest.mark.thorough
 async def test_blocks_of_calls_that_never_ran_are_free() -> None:
     array = np.ones(MIB)
     before = in_blocks()
@@ -376,6 +379,7 @@ class Dying:
 
 
 @LINUX
+@pytest.mark.thorough
 async def test_readers_and_makers_that_are_killed_leave_nothing(
     runtime: Runtime,
 ) -> None:

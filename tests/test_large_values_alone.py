@@ -86,6 +86,7 @@ async def test_memory_is_used_again_and_again() -> None:
         assert store.used == store.live + store.warm
 
 
+@pytest.mark.thorough
 async def test_store_when_values_are_held_then_told_from_what_is_kept_warm() -> None:
     async with running(object_store_memory=2 << 30) as runtime:
         keeper, array = Keeper.remote(), np.ones(MIB)
@@ -161,6 +162,7 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
         assert {session.sharing._fd_socket for session in sessions} == {None}
 
 
+@pytest.mark.thorough
 async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -189,6 +191,7 @@ async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
 
 
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
+@pytest.mark.thorough
 async def test_values_in_constructors_and_views_that_outlive_the_runtime(
     start_method: Any,
 ) -> None:

@@ -106,10 +106,12 @@ async def _threads(preload: Sequence[str] | None) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 async def test_threads_when_numpy_is_shared_then_they_are_those_of_an_import() -> None:
     assert await _threads(None) == await _threads(())
 
 
+@pytest.mark.thorough
 async def test_workers_when_they_compute_at_once_then_all_are_right() -> None:
     async with actorlib.init():
         expected = [await Computer.remote().compute.remote(n) for n in range(1, 5)]

@@ -287,6 +287,7 @@ async def test_fault_when_the_log_names_one_then_all_restart_and_it_counts_for_o
 @pytest.mark.parametrize(
     "moods", [{}, pytest.param({"exits": True}, marks=pytest.mark.thorough)]
 )
+@pytest.mark.thorough
 async def test_fault_when_nobody_is_named_then_it_counts_for_nobody(
     machine: Make, moods: dict[str, bool]
 ) -> None:

@@ -289,6 +289,7 @@ FORKS = """
 """
 
 
+@pytest.mark.thorough
 def test_child_when_it_is_no_actor_then_it_is_told_what_to_do(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(FORKS), encoding="utf-8")

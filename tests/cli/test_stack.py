@@ -142,6 +142,7 @@ class TestWorker:
     pytestmark = on_linux
 
     @pytest.mark.parametrize("method", ["template", "spawn"])
+    @pytest.mark.thorough
     def test_stack_when_threads_are_stuck_in_c_then_where_each_of_them_is(
         self, tmp_path: Path, bell: Bell, method: str
     ) -> None:

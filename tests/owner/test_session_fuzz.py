@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from actorlib._owner.engine import LocalEngine
     from actorlib._wire.worker_messages import FieldType
 
-_CASES = max(200, settings().max_examples)
+_CASES = max(100, settings().max_examples)
 
 
 @actorlib.remote
