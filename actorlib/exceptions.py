@@ -48,6 +48,7 @@ __all__ = [
     "RuntimeNotStartedError",
     "RuntimeUnreachableError",
     "SerializationError",
+    "SuspendError",
     "TaskCancelledError",
     "TaskError",
     "TaskPlacementGroupRemoved",
@@ -250,6 +251,10 @@ class ActorError(ActorlibError):
     def __init__(self, message: str, *, actor_id: str = "") -> None:
         super().__init__(message)
         self.actor_id = actor_id
+
+
+class SuspendError(ActorlibError, RuntimeError):
+    """An actor cannot be suspended, or resumed; it is as it was before."""
 
 
 class ActorHandleNotFoundError(ActorlibError, ValueError):

@@ -211,8 +211,8 @@ async def everything_ended(runtime: Runtime, gate: ActorHandle[Any]) -> None:
     """Waits for the ends of all ranks, and of the gate that some waited at."""
     await asyncio.gather(gate.open.remote("0"), gate.open.remote("1"))
     await actorlib.kill(gate)
-    for actor in living(runtime):
-        await end_of(actor.actor_id)
+    # All at once: who has ended meanwhile is forgotten.
+    await asyncio.gather(*(end_of(actor.actor_id) for actor in living(runtime)))
 
 
 async def test_map_when_the_group_is_removed_then_it_says_so(runtime: Runtime) -> None:

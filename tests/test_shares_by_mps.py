@@ -22,7 +22,12 @@ from helpers.mps import ask
 from helpers.owners import PATHS, Watched
 
 import actorlib
-from actorlib.exceptions import ActorDiedError, ActorError, ActorUnschedulableError
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorError,
+    ActorUnschedulableError,
+    SuspendError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +89,8 @@ async def test_half_when_held_then_the_actor_is_a_client_with_that_limit(
         assert environ["CUDA_VISIBLE_DEVICES"] == UUID
         assert await actor.run.remote(ask, "idle") == 0
         assert actor.share.enforced_by == "mps"
+        with pytest.raises(SuspendError, match="under MPS what it has on its GPU"):
+            actor.suspend()
         assert "each process of the actor by itself" in (
             actor.share.not_stronger_because
         )

@@ -32,7 +32,7 @@ from actorlib._core.interface import BUILT_IN, TERMINATE
 from actorlib._core.object_ref import ObjectRef, watch
 from actorlib._core.public import public
 from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._core.validation import check_count, closest_names
+from actorlib._core.validation import check_count, check_seconds, closest_names
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
@@ -442,6 +442,8 @@ def _loaded_method(
 
 
 T = TypeVar("T")
+_VERBS = ("suspend", "resume")
+"""What a handle does with its actor, unless the class has a method of that name."""
 
 
 @public("actorlib")
@@ -473,6 +475,10 @@ class ActorHandle(Generic[T]):
 
     def __init__(self, pin: HandlePin) -> None:
         object.__setattr__(self, "_ActorHandle__pin", pin)
+        methods = pin.interface.methods
+        for name in _VERBS:
+            if name in methods:  # what is in here is found before the verb
+                self.__dict__[name] = method_of(pin, methods[name])
 
     if not TYPE_CHECKING:  # type checkers refuse it by themselves
 
@@ -500,10 +506,10 @@ class ActorHandle(Generic[T]):
         """Tells which devices the actor holds, how much, and what keeps it to that.
 
         Empty (and false) for an actor that asked for no device, that waits in line or
-        for its restart, or that is dead. It is known in the program that started the
-        runtime, on the local and on the inline engine. If the class has a method of
-        this name, that is what is found here: write ``typed(handle).share`` then, for a
-        type checker.
+        for its restart, that is suspended, or that is dead. It is known in the program
+        that started the runtime, on the local and on the inline engine. If the class
+        has a method of this name, that is what is found here: write
+        ``typed(handle).share`` then, for a type checker.
 
         Raises:
             RuntimeError: This is an actor's code, or the engine is Ray's.
@@ -521,6 +527,85 @@ class ActorHandle(Generic[T]):
             made = self.__dict__.get("share") or self.__getattr__("share")
             return cast("ActorShare", made)
         return pin.engine.share(pin.actor_id)
+
+    def suspend(self, *, timeout: float | None = None) -> asyncio.Future[None]:
+        """Takes the actor off its GPU, and gives its share back, until it is resumed.
+
+        Its process lives on. Calls under way end first, while new ones wait. Then
+        NVIDIA's driver copies what the process has on its GPU to the host's memory, so
+        that much of that has to be free, and all that the actor holds is given back,
+        CPUs and memory too. Others may have it until ``resume``.
+
+        The local engine does it on Linux, for an actor of one NVIDIA GPU, or a part of
+        one, whose driver is 570 or newer. What cannot be is refused with the reason.
+        Calls that other actors make over links are not held back: they begin, and wait
+        where they use the GPU. An actor that is ended while it is suspended is ended at
+        once. If the class has a method of this name, that is what is found here: write
+        ``ActorHandle.suspend(handle)`` then.
+
+        Args:
+            timeout: How many seconds its calls under way may take, 0 or more. Then
+                nothing has changed. Default: None, for any time.
+
+        Returns:
+            Awaited, it is done when the share is given back; at once if it was before.
+            The blocking face waits by ``get()``.
+
+        Raises:
+            SuspendError: The actor is not ready, holds no GPU, or another that cannot
+                be given back so, has calls under way for too long, is being resumed, or
+                the driver refuses. It goes on as before.
+            ActorDiedError: It has ended.
+            UnsupportedOptionError: This is an actor's code, a client's, or the engine
+                is Ray's.
+
+        Example:
+            >>> @actorlib.remote(num_gpus=1)
+            ... class Model:
+            ...     def ask(self, question):
+            ...         return question.upper()
+            >>> model = await Model.remote()
+            >>> try:
+            ...     await model.suspend()
+            ...     await model.resume()  # waits until the GPU is free again
+            ... except actorlib.exceptions.SuspendError:
+            ...     print("there is no driver here that can do it")
+            there is no driver here that can do it
+        """
+        if timeout is not None:
+            check_seconds("timeout", timeout)
+        pin = self.__pin
+        return pin.engine.suspend(pin.actor_id, timeout)
+
+    def resume(self) -> asyncio.Future[None]:
+        """Puts the actor back on its GPU as soon as its share is free.
+
+        It gets in line like any other, for the very device that it was on, and what it
+        was asked meanwhile goes on when the driver has put everything back. Whoever
+        stops waiting for this leaves the actor in line; ``suspend`` takes it out again.
+        A method of the class by this name is found before this; see ``suspend``.
+
+        Returns:
+            Awaited, it is done when the actor takes calls; at once if it does.
+
+        Raises:
+            SuspendError: It is being suspended, or was suspended again before its turn;
+                or the driver has no room on the GPU, or fails: then the actor stays
+                suspended.
+            ActorUnschedulableError: Its share can never be had again, as its placement
+                group was removed.
+            ActorDiedError: It has ended.
+            UnsupportedOptionError: See ``suspend``.
+
+        Example:
+            >>> @actorlib.remote
+            ... class Model:
+            ...     pass
+            >>> model = await Model.remote()
+            >>> await model.resume()  # it was never suspended
+        """
+        pin = self.__pin
+        return pin.engine.resume(pin.actor_id)
 
     def __await__(self) -> Generator[Any, None, ActorHandle[T]]:
         """Waits until the actor is ready for calls.

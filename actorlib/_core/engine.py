@@ -275,6 +275,28 @@ class Engine(Protocol):
         """
         ...
 
+    def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
+        """Takes an actor off its GPU and gives its share back; done when that is so.
+
+        Args:
+            actor: Its id.
+            patience: Seconds that its calls under way may take; None for any.
+
+        Raises:
+            SuspendError: It cannot be.
+            UnsupportedOptionError: This engine cannot.
+        """
+        ...
+
+    def resume(self, actor: ActorId) -> asyncio.Future[None]:
+        """Puts an actor back that was suspended; done when it takes calls.
+
+        Raises:
+            SuspendError: It is being suspended.
+            UnsupportedOptionError: This engine cannot.
+        """
+        ...
+
     def retain(self, actor: CountedId) -> None:
         """Counts a reference of this process's, which keeps the actor alive."""
         ...

@@ -20,8 +20,8 @@ class ActorInfo:
     Attributes:
         actor_id: Its id in hex.
         class_name: The name of its class.
-        state: ``pending``, ``starting``, ``alive``, ``restarting``, ``draining`` or
-            ``dead``.
+        state: ``pending``, ``starting``, ``alive``, ``suspended``, ``restarting``,
+            ``draining`` or ``dead``.
         pid: Its process, or 0 while there is none.
         resources: What it asked for, by resource name; memory in bytes.
         devices: The part of each device that it holds, by the id of the device.
@@ -548,7 +548,15 @@ def _counts(states: Counter[str]) -> str:
 Filter: TypeAlias = tuple[str, str, object]
 """A condition: a column of a row, ``"="`` or ``"!="``, a value."""
 
-STATES = ("pending", "starting", "alive", "restarting", "draining", "dead")
+STATES = (
+    "pending",
+    "starting",
+    "alive",
+    "suspended",
+    "restarting",
+    "draining",
+    "dead",
+)
 RAYS_STATES = ("dependencies_unready", "pending_creation")
 """Words of Ray's that no actor's state is, and that a filter understands."""
 

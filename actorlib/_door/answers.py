@@ -63,7 +63,7 @@ LONGEST_TRACE: Final = 3600.0
 Options = dict[str, Any]
 Row = dict[str, Any]
 
-_WAITING = ("pending", "restarting")
+_WAITING = ("pending", "restarting", "suspended")
 _PLAIN = (str, bool, float, type(None))
 
 

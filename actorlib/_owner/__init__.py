@@ -19,6 +19,8 @@ In reading order:
 * ``actor_record``: the actors of one runtime and the states they may be in.
 * ``placement``: what each actor asks for, its wait in line, its lease, given back.
 * ``supervisor``: keeps one actor from its creation until it is dead for good.
+* ``suspension``: suspends an actor, whose process lives on without its share, and
+  resumes it.
 * ``teardown``: the steps of an end, each of them done whatever the others raise; and
   the cleanup of what was kept for a worker that is gone.
 * ``gangs``: actors that are ranks: who meets whom, and how they end together.

@@ -32,6 +32,9 @@ class ActorState(enum.Enum):
     """Its process is being started, and its constructor runs."""
     ALIVE = "alive"
     """It is ready for calls."""
+    SUSPENDED = "suspended"
+    """Its process lives on, and its share is given back: what it had on its GPU is in
+    the host's memory. It is resumed when somebody says so."""
     RESTARTING = "restarting"
     """It died and will be started anew; it may have kept its share, or wait for one."""
     DRAINING = "draining"
@@ -49,7 +52,12 @@ _MOVES: dict[ActorState, frozenset[ActorState]] = {
     ActorState.STARTING: frozenset(
         {ActorState.ALIVE, ActorState.RESTARTING, ActorState.DRAINING}
     ),
-    ActorState.ALIVE: frozenset({ActorState.RESTARTING, ActorState.DRAINING}),
+    ActorState.ALIVE: frozenset(
+        {ActorState.SUSPENDED, ActorState.RESTARTING, ActorState.DRAINING}
+    ),
+    ActorState.SUSPENDED: frozenset(
+        {ActorState.ALIVE, ActorState.RESTARTING, ActorState.DRAINING}
+    ),
     ActorState.RESTARTING: frozenset({ActorState.STARTING, ActorState.DEAD}),
     ActorState.DRAINING: frozenset({ActorState.DEAD}),
     ActorState.DEAD: frozenset(),
@@ -203,7 +211,10 @@ class Registry:
         """
         for record in self._records.values():
             is_placed = record.state not in (ActorState.PENDING, ActorState.DEAD)
-            may_be_either = record.state is ActorState.RESTARTING
+            may_be_either = record.state in (
+                ActorState.RESTARTING,
+                ActorState.SUSPENDED,
+            )
             if is_placed != (record.lease is not None) and not may_be_either:
                 raise AssertionError(f"{record!r} has lease {record.lease!r}")
             if (record.exit is not None) != (record.state is ActorState.DEAD):

@@ -377,7 +377,11 @@ def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:
     if session is None or not session.channel.is_open:
         return None
     # Before it is alive, START may be still to come, in front of which nothing goes.
-    has_begun = supervisor.record.state in (ActorState.ALIVE, ActorState.DRAINING)
+    has_begun = supervisor.record.state in (
+        ActorState.ALIVE,
+        ActorState.SUSPENDED,
+        ActorState.DRAINING,
+    )
     return session if has_begun else None
 
 

@@ -325,6 +325,14 @@ class LocalEngine(ABC):
         supervisor.kill("it was killed")
         return asyncio.shield(supervisor.ended)
 
+    def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
+        """Takes an actor off its GPU and gives its share back; see Engine."""
+        return self._supervisor_of(actor).suspend(patience)
+
+    def resume(self, actor: ActorId) -> asyncio.Future[None]:
+        """Puts an actor back that was suspended; see Engine."""
+        return self._supervisor_of(actor).resume()
+
     def retain(self, actor: CountedId) -> None:
         """Counts a holder in this process; see Engine."""
         self._references.retain(actor, OWNER)

@@ -184,13 +184,13 @@ class Inspector:
             supervisor.placement.pending is not None and supervisor.placement.is_awaited
         ):
             reason = self._why_pending(supervisor)
-            return reason if is_pending else f"{state}: {reason}"
+            return reason if is_pending else f"{state}{supervisor.suspension}: {reason}"
         if record.exit is not None:
             dead = f"{record.title} is dead: {record.exit}"
             earlier = supervisor.restarts.earlier_deaths
             return "\n  - ".join((f"{dead}\n{_EARLIER}", *earlier)) if earlier else dead
-        if record.state is ActorState.RESTARTING:
-            return state
+        if record.state in (ActorState.RESTARTING, ActorState.SUSPENDED):
+            return f"{state}{supervisor.suspension}"
         held = ", ".join(
             map(describe_share, record.lease.shares if record.lease else ())
         )
@@ -199,7 +199,7 @@ class Inspector:
             for share in self.share(supervisor).devices
             if share.units < 1
         )
-        return f"{state} on {held or 'no device'}{hold}"
+        return f"{state} on {held or 'no device'}{supervisor.suspension}{hold}"
 
     def _why_pending(self, supervisor: ActorSupervisor) -> str:
         """Says why an actor in line waits, or that it does no more."""

@@ -19,7 +19,7 @@ from actorlib._core.log import warn
 from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
-from actorlib._enforcement.enforcement import Enforcement
+from actorlib._enforcement.enforcement import INLINE, Enforcement
 from actorlib._enforcement.tiers import CGROUP, OFF
 from actorlib._owner.exit_reason import is_out_of_memory
 from actorlib._owner.teardown import Cleanup, Phase
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
+    from actorlib._enforcement.checkpoints import Checkpoints
     from actorlib._enforcement.memory_watch import MemoryWatch
     from actorlib._enforcement.resident_watch import ResidentWatch
     from actorlib._owner.actor_logs import ActorLogs
@@ -102,6 +103,7 @@ class LocalNode:
         self._oom_kills = _oom_kills(host)
         self._next_look = 0.0
         self._resident: ResidentWatch | None = None
+        self._checkpoints: Checkpoints | None = None
         self._is_closed = False
 
     @classmethod
@@ -337,6 +339,38 @@ class LocalNode:
 
             made[THREADS] = str(options.mps_thread_percentage)
         return made
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Has the driver save and restore the processes of workers."""
+        if self._checkpoints is None:
+            from actorlib._enforcement.checkpoints import Checkpoints  # noqa: PLC0415  # few ask for it
+
+            self._checkpoints = Checkpoints(self._host.environ)
+        return self._checkpoints
+
+    def suspension_fault(self, lease: Lease, options: ActorOptions) -> str:
+        """Says why a worker's work cannot be taken off what it holds.
+
+        Args:
+            lease: What it holds.
+            options: What is asked.
+
+        Returns:
+            Empty if it can, as far as is known before the driver is asked.
+        """
+        if self.is_shared:
+            return INLINE
+        if options.torch:
+            return (
+                "it is a rank of torch.distributed, and the other ranks would wait for "
+                "it"
+            )
+        if self.enforcement.mps_share(lease, options) is not None:
+            return "under MPS what it has on its GPU is kept by the server of all"
+        from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # few ask for it
+
+        return lease_fault(lease, self._host.system)
 
     def accelerator_ids(
         self, lease: Lease, options: ActorOptions
@@ -576,6 +610,26 @@ class WorkerStarter:
         if not lease.shares:
             return None
         return self._node.limit_devices(session.number, process, lease, record.options)
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Saves and restores the processes of workers."""
+        return self._node.checkpoints
+
+    def suspension_fault(self, record: ActorRecord, lease: Lease) -> str:
+        """Says why an actor cannot be suspended; empty if it can, as far as is known.
+
+        Args:
+            record: The actor.
+            lease: What it holds.
+        """
+        return self._node.suspension_fault(lease, record.options)
+
+    def entered(self, record: ActorRecord) -> None:
+        """Takes a worker in whose work is put back on the devices of its lease."""
+        process, lease = record.process, record.lease
+        if process is not None and lease is not None and not process.exited.done():
+            self._node.enforcement.entered(process, record.label, lease, record.options)
 
     def close_session(self, session: WorkerSession) -> None:
         """Has everything let go that was kept for a worker."""

@@ -1,8 +1,9 @@
 """Decides which calls of one actor go to its worker, and which go again when it dies.
 
 The calls wait for the actor to be ready, all of them, or are sent and not answered, all
-of them. What becomes of a call when the actor dies follows from that, and from how
-often it may be sent again: only a call that may is kept after it was sent.
+of them; but while new ones are held back, those wait beside what was sent. What becomes
+of a call when the actor dies follows from that, and from how often it may be sent
+again: only a call that may is kept after it was sent.
 """
 
 from __future__ import annotations
@@ -44,8 +45,10 @@ class Mailbox(Generic[R]):
     Attributes:
         calls: The calls without an answer, also those that wait for arguments.
         sent: The posted ones if they are on their way, which none is as long as the
-            actor is not ready: an answer that comes then is to nothing.
-        waiting: The frames of those that wait for the actor to be ready.
+            actor is not ready: an answer that comes then is to nothing. Those that are
+            held back are among them.
+        waiting: The frames of those that wait for the actor to be ready, or are held
+            back.
         kept: The calls that may be sent again, by the number that they have now.
         has_dropped: Whether any was forgotten that was sent: it may run all the same.
     """
@@ -59,11 +62,12 @@ class Mailbox(Generic[R]):
         self.has_dropped = False
         self._is_open = False
         self._is_away = False
+        self._is_held = False
         self._renumbered: dict[int, int] = {}
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "away" if self._is_away else "closed"
-        return f"<Mailbox {state}, {len(self.waiting)} waiting, {len(self.sent)} sent>"
+        return f"<Mailbox {state}, {len(self.waiting)} waiting, {self.under_way} sent>"
 
     def __len__(self) -> int:
         """How many calls wait for the actor or for its answer."""
@@ -92,7 +96,7 @@ class Mailbox(Generic[R]):
         if retries is not None:
             left = retries.one_less if self._is_away else retries
             self.kept[number] = Kept(number, frame, left)
-        if self._is_open:
+        if self._is_open and not self._is_held:
             return number, frame
         self.waiting[number] = frame
         return number, None
@@ -102,9 +106,26 @@ class Mailbox(Generic[R]):
         self._is_open = True
         self._is_away = False
         self.sent = self.calls.posted
+        return self._taken()
+
+    def hold(self) -> None:
+        """Holds back what is posted from now on; what was sent goes on."""
+        self._is_held = True
+
+    def let_go(self) -> list[Frame]:
+        """Holds nothing back any more: the frames that go now, in order."""
+        self._is_held = False
+        return self._taken() if self._is_open else []
+
+    def _taken(self) -> list[Frame]:
         frames = list(self.waiting.values())
         self.waiting = {}
         return frames
+
+    @property
+    def under_way(self) -> int:
+        """How many calls were sent and have no answer."""
+        return len(self.sent) - len(self.waiting) if self._is_open else 0
 
     def settle(self, number: int) -> R | None:
         """An answer came: whom it is for, or None if nobody wants it any more."""
@@ -113,23 +134,31 @@ class Mailbox(Generic[R]):
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""
         number = self.current(number)
-        if number in self.sent:
+        waits = self.waiting.pop(number, None)
+        if waits is None and number in self.sent:
             self.has_dropped = True
         self.calls.drop(number)
-        waits = self.waiting.pop(number, None)
         frame = self.release(number)
         return frame if waits is None else waits
 
     def was_sent(self, number: int) -> bool:
         """Whether a call is on its way and has no answer."""
-        return self.current(number) in self.sent
+        number = self.current(number)
+        return number in self.sent and number not in self.waiting
 
     def unanswered(self) -> list[UnderWay]:
         """All calls without an answer, and where each is."""
         since = self.calls.since
-        state: CallState = "sent" if self._is_open else "pending_actor"
+        there: CallState = "sent" if self._is_open else "pending_actor"
         posted = [
-            UnderWay(number, method, state, target, headers, since(number))
+            UnderWay(
+                number,
+                method,
+                "pending_actor" if number in self.waiting else there,
+                target,
+                headers,
+                since(number),
+            )
             for number, (target, method, headers) in self.calls.posted.items()
         ]
         return posted + self.calls.deferred_under_way()
@@ -193,6 +222,8 @@ class Mailbox(Generic[R]):
         frames: list[Frame] = []
         again: dict[int, Frame] = {}
         for number in list(self.sent):
+            if number in self.waiting:  # it was held back
+                continue
             kept = self.kept.get(number)
             if kept is not None and kept.retries.times:
                 self.kept[number] = kept._replace(retries=kept.retries.one_less)
@@ -206,7 +237,7 @@ class Mailbox(Generic[R]):
                 frames.append(frame)
         self.waiting = again | self.waiting
         self.sent = {}
-        self._is_open = False
+        self._is_open = self._is_held = False
         self._is_away = True
         return lost, frames
 
@@ -216,10 +247,10 @@ class Mailbox(Generic[R]):
         Returns:
             Who will get no answer, and the frames that are still here, sent or not.
         """
-        frames = [k.frame for number, k in self.kept.items() if number in self.sent]
+        frames = [k.frame for number, k in self.kept.items() if self.was_sent(number)]
         frames += self.waiting.values()
         self.sent, self.waiting, self.kept, self._renumbered = {}, {}, {}, {}
-        self._is_open = self._is_away = False
+        self._is_open = self._is_away = self._is_held = False
         return self.calls.clear(), frames
 
     def check(self) -> None:
@@ -229,7 +260,7 @@ class Mailbox(Generic[R]):
             AssertionError: An invariant is broken.
         """
         self.calls.check()
-        if self._is_open and self.waiting:
+        if self._is_open and self.waiting and not self._is_held:
             raise AssertionError(f"{self!r}: calls wait although the actor is ready")
         posted = self.calls.posted
         if not self._is_open and self.sent:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._scheduler.catalogue import Demand
     from actorlib._scheduler.scheduler import Scheduler
-    from actorlib.accelerators.base import Lease
+    from actorlib.accelerators.base import Device, Lease
 
 
 @final
@@ -48,12 +48,14 @@ class ActorPlacement:
         pending: The lease that it waits for or was granted, once it is in line.
         waits_for_neighbours: Whether it is not in line yet, as an actor that it has
             to be near to, or apart from, has no place.
+        returns_to: The devices that it goes back to, while it is suspended; else None.
     """
 
     def __init__(self, record: ActorRecord, placer: ActorPlacer) -> None:
         self.record = record
         self.pending: asyncio.Future[Lease] | None = None
         self.waits_for_neighbours = False
+        self.returns_to: frozenset[Device] | None = None
         self._placer = placer
         self._scheduler = placer.scheduler
         self._settled = Notifier(placer.scheduler.loop)
@@ -70,11 +72,12 @@ class ActorPlacement:
     @property
     def is_awaited(self) -> bool:
         """Whether the actor has no lease, and may get one."""
-        has_process = self.record.state not in (
+        may_get_one = self.record.state in (
             ActorState.PENDING,
             ActorState.RESTARTING,
+            ActorState.SUSPENDED,
         )
-        return not has_process and self.lease is None
+        return may_get_one and self.lease is None
 
     def settled(self) -> asyncio.Future[None]:
         """Gives what is done when the actor has a lease, or never will have one."""
@@ -154,6 +157,34 @@ class ActorPlacement:
             self._scheduler.release(lease)
         elif pending is not None:
             self._scheduler.leave(pending)
+
+    def set_aside(self) -> None:
+        """Gives the lease back, as the worker's work was taken off its devices."""
+        lease, gpus, process = self.record.lease, self._placer.gpus, self.record.process
+        if lease is None:
+            return
+        self.returns_to = frozenset(share.device for share in lease.shares)
+        if gpus is not None and process is not None:
+            gpus.left(process)  # nobody gets it before the driver has let go
+        self.give_back()
+
+    def granted_again(self) -> asyncio.Future[Lease]:
+        """Gets in line for the devices that it was on before it was set aside.
+
+        Returns:
+            The lease, now or later; it fails with ActorUnschedulableError if that can
+            never be.
+        """
+        self.pending = self._placer.acquire(self)
+        return self.pending
+
+    def devices_in_words(self) -> str:
+        """Names the devices that it holds, or goes back to: ``GPU 0``."""
+        lease = self.record.lease
+        there = self.returns_to or ()
+        if lease is not None:
+            there = [share.device for share in lease.shares]
+        return ", ".join(f"{device.kind} {device.id}" for device in there)
 
     def give_up(self) -> None:
         """Tells those who wait for it to have a lease that it never will."""
@@ -241,7 +272,7 @@ class ActorPlacer:
         for neighbour in self._named(options):
             wishers = self._wishers.setdefault(neighbour.record.id, {})
             wishers[record.id] = placement
-        pending = scheduler.acquire(request)
+        pending = scheduler.acquire(_returning(request, placement))
         if record.is_actor and not pending.done():
             group = options.group and options.group.id
             kind = record.called.class_name, str(request.resources), group
@@ -250,7 +281,7 @@ class ActorPlacer:
 
     def explain(self, placement: ActorPlacement) -> str:
         """Says why an actor in line waits."""
-        request = self._requests[placement.record.id]
+        request = _returning(self._requests[placement.record.id], placement)
         return self.scheduler.explain(request, placement.pending)
 
     def survey(self, label: str, options: ActorOptions) -> str:
@@ -277,7 +308,7 @@ class ActorPlacer:
             pending.set_exception(error)
             return
         self._requests[record.id] = request
-        self.scheduler.change_constraints(pending, request)
+        self.scheduler.change_constraints(pending, _returning(request, placement))
 
     def _settle(self, record: ActorRecord) -> LeaseRequest:
         """Settles what an actor asks for as things are now; it is kept.
@@ -351,6 +382,14 @@ class ActorPlacer:
         named = (*options.near_to, *options.apart)
         found = (self._placements.get(ActorId(actor)) for actor in named)
         return [placement for placement in found if placement is not None]
+
+
+def _returning(request: LeaseRequest, placement: ActorPlacement) -> LeaseRequest:
+    """The request of an actor, for the devices that it goes back to, if it does."""
+    if placement.returns_to is None:
+        return request
+    only = replace(request.constraints, only=placement.returns_to)
+    return request._replace(constraints=only)
 
 
 def fitted(

@@ -7,6 +7,6 @@ cdef class CallRouter:
     cdef public object channel, _usual_channel
     cdef public dict _timed
     cdef public Table _calls
-    cdef public bint _is_closed, _is_draining
+    cdef public bint _is_closed, _is_draining, _is_held
     cpdef call(self, object ref, object method, object payload, object headers)
     cpdef settle_scalar(self, object number, object value)

@@ -115,6 +115,7 @@ class CallRouter:
         self._session = OWNER
         self._is_closed = False
         self._is_draining = False
+        self._is_held = False
 
     @property
     def calls(self) -> CallTable[ResponseTarget, str]:
@@ -148,7 +149,7 @@ class CallRouter:
     @property
     def load(self) -> int | None:
         """The same; None while the actor takes no calls."""
-        return None if self.channel is None else len(self._calls)
+        return None if self.channel is None or self._is_held else len(self._calls)
 
     @property
     def made(self) -> int:
@@ -180,7 +181,12 @@ class CallRouter:
 
     def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
         """The methods that may have run when its process ended; None if unknown."""
-        sent = [method for _, method, _ in self._mailbox.sent.values()]
+        mailbox = self._mailbox
+        sent = [
+            call[1]
+            for number, call in mailbox.sent.items()
+            if number not in mailbox.waiting
+        ]
         refused = self.channel.refused if self.channel is not None else 0
         # A function's call has its number before it, which nobody else knows.
         arrived = sent[: max(0, len(sent) - refused)]
@@ -296,10 +302,34 @@ class CallRouter:
         if self._retries is None and not self._is_closed:
             self._usual_channel = channel
         self._session = session
-        for frame in self._mailbox.opened():
+        self._send_all(channel, self._mailbox.opened())
+
+    def _send_all(self, channel: AsyncChannel, frames: list[Frame]) -> None:
+        for frame in frames:
             channel.send(frame)
             if frame[3]:
                 self._lend(frame)
+
+    def hold(self) -> None:
+        """Keeps new calls here until they are let go; what was sent goes on."""
+        self._is_held = True
+        self._usual_channel = None
+        self._mailbox.hold()
+
+    def let_go(self) -> None:
+        """Sends what was kept, and keeps nothing any more."""
+        self._is_held = False
+        channel, frames = self.channel, self._mailbox.let_go()
+        if channel is None:
+            return
+        if self._retries is None and not self._is_closed:
+            self._usual_channel = channel
+        self._send_all(channel, frames)
+
+    @property
+    def sent(self) -> int:
+        """How many calls went to the actor, by way of the owner, without an answer."""
+        return self._mailbox.under_way
 
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
@@ -327,7 +357,7 @@ class CallRouter:
             give_answer(target, frame, self._loans)
         mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
         calls = self._calls
-        if not (calls.posted or calls.deferred):
+        if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
     def settle_scalar(self, number: int, value: object) -> None:
@@ -342,11 +372,11 @@ class CallRouter:
             target.set_result(value)
         sent.pop(number, None)
         calls = self._calls
-        if not (calls.posted or calls.deferred):
+        if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
     def _tell_idle(self) -> None:
-        if self.is_idle:
+        if self._is_held or self.is_idle:
             self._idle()
 
     def fail(self, call: int) -> None:
@@ -370,6 +400,7 @@ class CallRouter:
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
         self.channel = self._usual_channel = None
+        self._is_held = False
         tear_down(
             self,
             lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
@@ -380,6 +411,7 @@ class CallRouter:
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
         self._is_closed = True
+        self._is_held = False
         self.channel = self._usual_channel = None
         tear_down(
             self,
@@ -510,6 +542,7 @@ class CallRouter:
             target is None
             or self.channel is None
             or not self._policy.ends_later(method)
+            or not self._mailbox.was_sent(number)
         ):
             self._drop(call, recursive=recursive)
             return False
@@ -525,7 +558,11 @@ class CallRouter:
         """Stops a call, also where a plain method is running; see ResultOwner."""
         number = self._mailbox.current(call)
         sent = self._mailbox.sent.get(number)
-        if sent is None or self._policy.ends_later(sent[1]):
+        if (
+            sent is None
+            or self._policy.ends_later(sent[1])
+            or not self._mailbox.was_sent(number)
+        ):
             return self.cancel(call, recursive=recursive)
         self._drop(call, recursive=recursive, interrupts=True)
         self._policy.have_read()

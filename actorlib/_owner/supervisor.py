@@ -37,6 +37,7 @@ from actorlib.exceptions import (
     ActorUnschedulableError,
     EnforcementRefused,
     Exit,
+    SuspendError,
     TemplateError,
 )
 
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
     from actorlib._owner.placement import ActorPlacement
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.router import CallRouter
+    from actorlib._owner.suspension import Suspension
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib.accelerators.base import Lease
 
 
 V = TypeVar("V")
+_WITH_PROCESS = (ActorState.STARTING, ActorState.ALIVE, ActorState.SUSPENDED)
 _LOST = Exit(cause="lost", reason="actorlib failed; its log says where")
 _log = logging.getLogger("actorlib")
 
@@ -117,6 +120,7 @@ class ActorSupervisor:
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
         self._due_arguments: asyncio.Future[EncodedArguments] | None = None
+        self._suspension: Suspension | None = None
 
     def start(
         self,
@@ -184,6 +188,72 @@ class ActorSupervisor:
     def pid(self) -> int:
         """Its process id; 0 while there is none."""
         return self._process.pid if self._process is not None else 0
+
+    # Off its GPU, and back.
+
+    def suspend(self, patience: float | None) -> asyncio.Future[None]:
+        """Takes it off its GPU, and gives its share back; see Suspension.
+
+        Args:
+            patience: Seconds that its calls under way may take; None for any.
+
+        Raises:
+            SuspendError: It cannot be.
+        """
+        record, suspension = self.record, self._suspension
+        if record.state is ActorState.DEAD:
+            raise self.died()
+        if record.state not in (ActorState.ALIVE, ActorState.SUSPENDED):
+            raise SuspendError(
+                f"{record.title} is {record.state.value}: it is suspended when it is "
+                "ready, so await its handle first"
+            )
+        if self._ends_for:
+            raise SuspendError(f"{record.title} is about to end: {self._ends_for}")
+        if record.lease is not None and (
+            why := self._starter.suspension_fault(record, record.lease)
+        ):
+            raise SuspendError(f"{record.title} cannot be suspended: {why}")
+        if suspension is None:
+            from actorlib._owner.suspension import Suspension  # noqa: PLC0415  # few ask
+
+            suspension = self._suspension = Suspension(
+                self._loop,
+                record,
+                self.router,
+                self.placement,
+                self._starter.checkpoints,
+                on_share=lambda: self._starter.entered(record),
+                on_move=self._end_if_left,
+                on_lost=self.interrupt,
+            )
+        return suspension.suspend(patience)
+
+    def resume(self) -> asyncio.Future[None]:
+        """Puts it back on its GPU once it has its share; see Suspension.
+
+        Raises:
+            SuspendError: It is being suspended.
+        """
+        if self.record.state is ActorState.DEAD:
+            raise self.died()
+        if self._suspension is None:
+            done: asyncio.Future[None] = self._loop.create_future()
+            done.set_result(None)
+            return done
+        return self._suspension.resume()
+
+    def _end_if_left(self) -> None:
+        """Ends it if it is to end, and nobody will resume it."""
+        suspension = self._suspension
+        if self._ends_for and suspension is not None and not suspension.may_go_on:
+            self.stop(f"{self._ends_for}, and it was suspended")
+        self.idle()
+
+    @property
+    def suspension(self) -> str:
+        """Says where it is between its GPU and the host's memory; may be empty."""
+        return "" if self._suspension is None else self._suspension.in_words()
 
     # Endings.
 
@@ -253,6 +323,8 @@ class ActorSupervisor:
     def stop(self, reason: str, graces: int = 1) -> None:
         """Ends the actor behind what it was sent; it is killed if it stays on."""
         self._end_reason = self._end_reason or reason
+        if self._suspension is not None:
+            self._suspension.give_up("it is about to end")
         state = self.record.state
         if state is ActorState.ALIVE and self.session is not None:
             self.record.move(ActorState.DRAINING)
@@ -273,7 +345,9 @@ class ActorSupervisor:
     def end_when_idle(self, reason: str) -> None:
         """Ends the actor as soon as everything it was sent is done."""
         self._ends_for = self._ends_for or reason
-        self.idle()
+        if self._suspension is not None:
+            self._suspension.give_up("it is about to end")
+        self._end_if_left()
 
     def revive(self) -> None:
         """Lets it go on, as somebody holds it again before it was idle."""
@@ -282,6 +356,8 @@ class ActorSupervisor:
 
     def idle(self) -> None:
         """Ends it if it is to end when nothing is left to be done; see CallRouter."""
+        if self._suspension is not None:
+            self._suspension.note_idle()
         if self._ends_for and not self._end_reason and self.router.is_over():
             self.stop(self._ends_for)
 
@@ -413,6 +489,8 @@ class ActorSupervisor:
         self._interrupted = ""
         self.record.move(ActorState.RESTARTING)
         self._report(f"restarts ({self.restarts.in_words(self._now())})", how)
+        if self._suspension is not None:
+            self._suspension.over(self.unavailable)
         if self.restarts.has_lived:  # else no call has left: they wait as before
             self.router.interrupted()
         self._session_over.notify()
@@ -503,6 +581,7 @@ class ActorSupervisor:
             self.record,
             self._take_due_arguments,
             lambda: self._record_end(how),
+            self._end_suspension,
             self.placement.give_up,
             self.router.over,
             lambda: self._ready.notify(self.died),
@@ -513,6 +592,10 @@ class ActorSupervisor:
             lambda: self._on_dead(self),
             lambda: self._report(f"is dead{self.restarts.given_up}", how),
         )
+
+    def _end_suspension(self) -> None:
+        if self._suspension is not None:
+            self._suspension.over(self.died)
 
     def _take_due_arguments(self) -> None:
         due = self._due_arguments
@@ -534,7 +617,7 @@ class ActorSupervisor:
         record = self.record
         record.exit = how
         record.ended_at = time.time()
-        if record.state in (ActorState.STARTING, ActorState.ALIVE):
+        if record.state in _WITH_PROCESS:
             record.move(ActorState.DRAINING)
         record.move(ActorState.DEAD)
 

@@ -225,6 +225,16 @@ class CrossingEngine(LocalEngine):
         kill = partial(super().kill, restart=restart)
         return kill(actor) if self._is_on_loop() else self._ref_of(actor, kill)
 
+    def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
+        """Takes an actor off its GPU and gives its share back; see Engine."""
+        suspend = partial(super().suspend, patience=patience)
+        return suspend(actor) if self._is_on_loop() else self._ref_of(actor, suspend)
+
+    def resume(self, actor: ActorId) -> asyncio.Future[None]:
+        """Puts an actor back that was suspended; see Engine."""
+        resume = super().resume
+        return resume(actor) if self._is_on_loop() else self._ref_of(actor, resume)
+
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
         return self._across(super().snapshot)

@@ -67,6 +67,12 @@ _UNTOLD = (
 )
 
 
+_NEVER_SUSPENDED = (
+    "Ray's actors cannot be suspended: it has nothing like that. The local engine does "
+    "it where NVIDIA's driver can"
+)
+
+
 class HostClasses:
     """Makes Ray's actor classes, each exported to the cluster once.
 
@@ -398,6 +404,16 @@ class RayEngine:
         """Refuses: Ray does not tell; see Engine."""
         del actors
         raise UnsupportedOptionError(_UNTOLD)
+
+    def suspend(self, actor: ActorId, patience: float | None) -> NoReturn:
+        """Refuses: Ray has nothing like it; see Engine."""
+        del actor, patience
+        raise UnsupportedOptionError(_NEVER_SUSPENDED)
+
+    def resume(self, actor: ActorId) -> NoReturn:
+        """Refuses likewise; see Engine."""
+        del actor
+        raise UnsupportedOptionError(_NEVER_SUSPENDED)
 
     def dead(self, actor: ActorId) -> NoReturn:
         """Refuses: Ray does not tell; see Engine."""

@@ -49,6 +49,7 @@ from actorlib._wire.messages import (
 from actorlib._wire.serialization import decode_call
 from actorlib._worker.os_process import exit_fork
 from actorlib._worker.refcount import LocalRefCount
+from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     import asyncio
@@ -112,6 +113,10 @@ else:
 _OWNERS = (
     "Replicas are for the program that started the runtime: make them there, and send "
     "handles of actors as arguments"
+)
+_SUSPENDED_THERE = (
+    "actors are suspended and resumed by the program that started the runtime: do it "
+    "there"
 )
 
 
@@ -437,6 +442,16 @@ class OwnerClient(ABC):
         """Refuses: the owner knows; see Engine."""
         del actors
         raise RuntimeError(_OWNERS)
+
+    def suspend(self, actor: ActorId, patience: float | None) -> NoReturn:
+        """Refuses: the owner's program decides that; see Engine."""
+        del actor, patience
+        raise UnsupportedOptionError(_SUSPENDED_THERE)
+
+    def resume(self, actor: ActorId) -> NoReturn:
+        """Refuses likewise; see Engine."""
+        del actor
+        raise UnsupportedOptionError(_SUSPENDED_THERE)
 
     def dead(self, actor: ActorId) -> NoReturn:
         """Refuses: the owner knows; see Engine."""

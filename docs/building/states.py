@@ -15,6 +15,8 @@ from docs.building.svg import LINE, Canvas, wrapped
 
 _BOX_WIDTH, _BOX_HEIGHT = 96, 34
 _WIDTH, _ROW = 680, 130
+_STEP = 250
+"""The least distance of two columns: texts are written between them."""
 _SIDE = 8
 _APART = 7
 """Half of the distance of two arrows between the same states."""
@@ -48,7 +50,8 @@ def draw(source: str) -> str:
     """Draws the lines of a block."""
     places, arrows = read(source)
     columns = 1 + max(x for x, _ in places.values())
-    step = (_WIDTH - 2 * _SIDE - _BOX_WIDTH) / max(columns - 1, 1)
+    room = _WIDTH - 2 * _SIDE - _BOX_WIDTH
+    step = max(room / max(columns - 1, 1), _STEP)
     centres = {
         name: (_SIDE + _BOX_WIDTH / 2 + x * step, _SIDE + 40 + y * _ROW)
         for name, (x, y) in places.items()
@@ -76,7 +79,7 @@ def _arrow(canvas: Canvas, start: Point, end: Point, text: str, shift: float) ->
     x, y = (from_here[0] + to_there[0]) / 2, (from_here[1] + to_there[1]) / 2
     if abs(dy) < 1:
         lines = wrapped(text, abs(dx) - _BOX_WIDTH - 8)
-        below = dx < 0
+        below = (dx < 0) is not bool(shift)  # of two, each is on its line's side
         canvas.text(x, y + (18 if below else 4 - LINE * len(lines) - 2 + 8), lines)
     elif abs(dx) < 1:
         right = dy < 0 or not shift

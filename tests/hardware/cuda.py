@@ -53,6 +53,14 @@ class Context:
         self._call("cuCtxSynchronize")
         return int(address.value)
 
+    def read(self, address: int, nbytes: int) -> bytes:
+        """Copies memory of the device to the host."""
+        found = ctypes.create_string_buffer(nbytes)
+        self._call(
+            "cuMemcpyDtoH_v2", found, ctypes.c_uint64(address), ctypes.c_size_t(nbytes)
+        )
+        return found.raw
+
     def free(self, address: int) -> None:
         """Frees what was allocated."""
         self._call("cuMemFree_v2", ctypes.c_uint64(address))

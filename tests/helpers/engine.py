@@ -18,7 +18,7 @@ from actorlib._core.shares import ActorShare
 from actorlib._core.stream_reader import StreamReader
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.arguments import reduce_ref
-from actorlib.exceptions import ActorNotFoundError
+from actorlib.exceptions import ActorNotFoundError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -232,6 +232,15 @@ class FakeEngine:
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Writes down that it was killed."""
         self.ended.append((actor, "restart" if restart else "kill"))
+        return self._done()
+
+    def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
+        """Refuses: there is no GPU."""
+        raise UnsupportedOptionError(f"{actor.hex()} cannot be suspended: {patience}")
+
+    def resume(self, actor: ActorId) -> asyncio.Future[None]:
+        """Nothing: none is suspended."""
+        del actor
         return self._done()
 
     def retain(self, actor: CountedId) -> None:

@@ -76,6 +76,37 @@ def test_opened_when_calls_wait_then_their_frames_in_order(
     assert repr(mailbox) == "<Mailbox open, 0 waiting, 3 sent>"
 
 
+def test_hold_when_calls_are_sent_then_they_go_on_and_new_ones_wait(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    sent = post(mailbox, "me")
+    mailbox.hold()
+    held = post(mailbox, "you", "later")
+
+    assert repr(mailbox) == "<Mailbox open, 1 waiting, 1 sent>"
+    assert (mailbox.was_sent(sent), mailbox.was_sent(held)) == (True, False)
+    states = [(call.number, call.state) for call in mailbox.unanswered()]
+    assert states == [(sent, "sent"), (held, "pending_actor")]
+    assert mailbox.settle(sent) == "me"
+    assert mailbox.under_way == 0
+    assert [frame[2] for frame in mailbox.let_go()] == ["later"]
+    assert mailbox.settle(held) == "you"
+
+
+def test_interrupted_when_calls_are_held_then_they_wait_on(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    post(mailbox, "me")
+    mailbox.hold()
+    post(mailbox, "you", "later")
+
+    assert mailbox.interrupted() == (["me"], [])
+    assert [frame[2] for frame in mailbox.opened()] == ["later"]
+    assert mailbox.post("me", "now", None, b"")[1] is not None
+
+
 # Answers.
 
 
@@ -509,6 +540,8 @@ class MailboxMachine(RuleBasedStateMachine):
         self.mailbox: Mailbox[int] = Mailbox()
         self.is_open = False
         self.is_away = False
+        self.is_held = False
+        self.is_mixed = False
         self.waiting: list[int] = []
         self.sent: list[int] = []
         self.now: dict[int, int] = {}
@@ -541,17 +574,33 @@ class MailboxMachine(RuleBasedStateMachine):
         self.now[number] = number
         if times:
             self.left[number] = times - 1 if self.is_away and times > 0 else times
-        assert (frame is not None) == self.is_open
-        (self.sent if self.is_open else self.waiting).append(number)
+        goes = self.is_open and not self.is_held
+        assert (frame is not None) == goes
+        (self.sent if goes else self.waiting).append(number)
 
     @rule()
     def open(self) -> None:
         frames = self.mailbox.opened()
         assert self.went(frames) == self.waiting
-        assert [frame[1] for frame in frames] == sorted(frame[1] for frame in frames)
+        numbers = [frame[1] for frame in frames]
+        assert numbers == sorted(numbers) or self.is_mixed
         self.is_open, self.is_away = True, False
         self.sent += self.waiting
         self.waiting = []
+
+    @precondition(lambda self: self.is_open)
+    @rule()
+    def hold(self) -> None:
+        self.mailbox.hold()
+        self.is_held = True
+
+    @precondition(lambda self: self.is_held)
+    @rule()
+    def let_go(self) -> None:
+        assert self.went(self.mailbox.let_go()) == self.waiting
+        self.sent += self.waiting
+        self.waiting = []
+        self.is_held = False
 
     @precondition(lambda self: self.sent)
     @rule(data=st.data())
@@ -596,6 +645,7 @@ class MailboxMachine(RuleBasedStateMachine):
         frame = self.mailbox.again(self.now[number])
         assert (frame is not None) == bool(self.left.get(number))
         if frame is not None:
+            self.is_mixed |= self.is_held
             assert frame[1] > max(self.now.values())
             self.now[number] = frame[1]
             self.left[number] -= self.left[number] > 0
@@ -613,7 +663,7 @@ class MailboxMachine(RuleBasedStateMachine):
             self.left[number] -= self.left[number] > 0
         self.over += lost
         self.sent, self.waiting = [], again + self.waiting
-        self.is_open, self.is_away = False, True
+        self.is_open, self.is_away, self.is_held = False, True, False
 
     @rule()
     def close(self) -> None:
@@ -623,11 +673,13 @@ class MailboxMachine(RuleBasedStateMachine):
         assert sorted(self.went(frames)) == sorted(self.kept(self.sent) + self.waiting)
         self.over += left
         self.sent, self.waiting, self.is_open, self.is_away = [], [], False, False
+        self.is_held = False
 
     @invariant()
     def every_call_is_in_one_place(self) -> None:
         self.mailbox.check()
         assert len(self.mailbox) == len(self.waiting) + len(self.sent)
+        assert self.mailbox.under_way == len(self.sent)
         was_sent = [n for n in self.wanted if self.mailbox.was_sent(n)]
         assert was_sent == sorted(self.sent)
         may_go_again = any(self.left.get(number) for number in self.sent)

@@ -55,7 +55,8 @@ class ActorState(_Columns, ActorInfo):
 
     Attributes:
         state: ``DEPENDENCIES_UNREADY``, ``PENDING_CREATION``, ``ALIVE`` (also while it
-            finishes what it was sent), ``RESTARTING`` or ``DEAD``.
+            finishes what it was sent, and while it is suspended), ``RESTARTING`` or
+            ``DEAD``.
         job_id: The runtime, in hex.
         node_id: The machine.
         ray_namespace: Where it is found by its name.
@@ -110,7 +111,11 @@ class TaskState(_Columns):
     node_id: str
 
 
-_RAYS_ACTOR_STATES = {"starting": "PENDING_CREATION", "draining": "ALIVE"}
+_RAYS_ACTOR_STATES = {
+    "starting": "PENDING_CREATION",
+    "suspended": "ALIVE",
+    "draining": "ALIVE",
+}
 _ACTOR_STATES = (
     "dependencies_unready",
     "pending_creation",
