@@ -679,6 +679,9 @@ async def test_suspend_when_it_cannot_be_then_refused_with_the_reason(
     with pytest.raises(TypeError, match="timeout takes a number of seconds"):
         first.suspend(timeout="1")
     await plain.resume()
+    waiting = second.resume()  # until it is ready
+    assert not waiting.done()
+    waiting.cancel()
     await actorlib.kill(plain)
     with pytest.raises(ActorDiedError):
         await plain.suspend()

@@ -544,8 +544,10 @@ class ActorHandle(Generic[T]):
         ``ActorHandle.suspend(handle)`` then.
 
         Args:
-            timeout: How many seconds its calls under way may take, 0 or more. Then
-                nothing has changed. Default: None, for any time.
+            timeout: How many seconds its calls under way may take, 0 or more, and
+                behind them what they have left to be done on the GPU. Then nothing has
+                changed. Default: None, for any time; what is left on the GPU has a
+                minute.
 
         Returns:
             Awaited, it is done when the share is given back; at once if it was before.

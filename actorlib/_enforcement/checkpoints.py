@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _PROGRAM = Path(__file__).with_name("cuda_checkpoint.py")
 LIMIT = 600.0
 """Seconds that the driver may take to copy what a GPU has in memory, one way."""
+_SUBMITTED, _LEAST = 60.0, 1.0
+"""Seconds that what was submitted to a GPU may take to end, if nobody has said so; and
+the least of what is said."""
 _SOON = 1.0
 """Seconds that a process takes to end once it is killed, unless the driver holds it."""
 
@@ -95,13 +98,14 @@ class Checkpoints:
 
         Args:
             pid: The process.
-            patience: Seconds that what it has submitted may take to end; None for any.
+            patience: Seconds that what it has submitted may take to end, at least one;
+                None for a minute.
 
         Raises:
             CheckpointError: It is not done.
         """
-        milliseconds = 0 if patience is None else max(1, round(patience * 1000))
-        await self._ask("save", pid, milliseconds)
+        seconds = _SUBMITTED if patience is None else max(_LEAST, patience)
+        await self._ask("save", pid, round(min(seconds, self._limit) * 1000))
 
     async def restore(self, pid: int) -> None:
         """Puts it back.

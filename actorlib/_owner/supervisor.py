@@ -232,15 +232,15 @@ class ActorSupervisor:
     def resume(self) -> asyncio.Future[None]:
         """Puts it back on its GPU once it has its share; see Suspension.
 
+        Returns:
+            Done when it takes calls.
+
         Raises:
             SuspendError: It is being suspended.
         """
-        if self.record.state is ActorState.DEAD:
-            raise self.died()
-        if self._suspension is None:
-            done: asyncio.Future[None] = self._loop.create_future()
-            done.set_result(None)
-            return done
+        is_there = self.record.state in (ActorState.ALIVE, ActorState.SUSPENDED)
+        if self._suspension is None or not is_there:
+            return self.ready()
         return self._suspension.resume()
 
     def _end_if_left(self) -> None:

@@ -202,7 +202,8 @@ if verb == "restore":
 if pid == 9:
     os.kill(os.getpid(), signal.SIGKILL)
 words = {1: "done", 2: "refused it cannot", 3: "broken it is lost", 4: "Traceback"}
-sys.stdout.write(words[pid] if milliseconds in (0, 1, 2500) else str(milliseconds))
+known = (1000, 2500, 60000)
+sys.stdout.write(words[pid] if milliseconds in known else str(milliseconds))
 """
 
 

@@ -24,3 +24,5 @@ async def use() -> None:
     Echo.remote(1)  # rejected
     assert_type(handle.share.nbytes, int | None)
     assert_type(handle.share.devices[0].enforced_by, str)
+    assert_type(await handle.suspend(timeout=1), None)
+    assert_type(await handle.resume(), None)
