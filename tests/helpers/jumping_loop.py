@@ -41,7 +41,8 @@ _FIRST_LOOK = 0.0005
 _LAST_LOOK = 0.008
 _real = time.monotonic
 _skipped = 0.0
-_loops: weakref.WeakSet[JumpingLoop] = weakref.WeakSet()
+_loops: dict[int, weakref.ref[JumpingLoop]] = {}
+"""By id: threads make loops while others look at all, which a WeakSet does not bear."""
 _left_alone: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 """Threads that may wait for ever: their worker is dead."""
 
@@ -75,7 +76,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
         super().__init__(selector)
         selector.loop = weakref.ref(self)
         self.rests_until: float | None = None
-        _loops.add(self)
+        _loops[id(self)] = weakref.ref(self)
         time.monotonic = now
 
     def time(self) -> float:
@@ -85,8 +86,8 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     def close(self) -> None:
         """Closes it; see asyncio."""
         super().close()
-        _loops.discard(self)
-        if not any(loop.is_of_test for loop in _loops):
+        _loops.pop(id(self), None)
+        if not any(loop.is_of_test for loop in _living_loops()):
             time.monotonic = _real
 
     @property
@@ -132,7 +133,8 @@ class JumpingLoop(asyncio.SelectorEventLoop):
             look = min(2 * look, _LAST_LOOK)
 
     def _next_due(self, due: float | None) -> float | None:
-        dues = [due, *(loop.rests_until for loop in list(_loops) if loop is not self)]
+        others = (loop for loop in _living_loops() if loop is not self)
+        dues = [due, *(loop.rests_until for loop in others)]
         return min((when for when in dues if when is not None), default=None)
 
     def _due_if_all_rest(self, due: float | None) -> float | None:
@@ -196,6 +198,11 @@ class _RestingSelector(selectors.DefaultSelector):
             return loop.rest(super().select, due)
         finally:
             loop.rests_until = None
+
+
+def _living_loops() -> list[JumpingLoop]:
+    found = (ref() for ref in list(_loops.values()))
+    return [loop for loop in found if loop is not None]
 
 
 def _has_children(task: str) -> bool:
@@ -272,6 +279,6 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
 def _jump_to(when: float) -> None:
     global _skipped  # noqa: PLW0603  # the clock
     _skipped += max(0.0, when - now())
-    for loop in list(_loops):
+    for loop in _living_loops():
         if not loop.is_of_test:  # it sleeps by the clock as it was
             loop.wake()
