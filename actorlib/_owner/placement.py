@@ -181,7 +181,7 @@ class ActorPlacement:
     def devices_in_words(self) -> str:
         """Names the devices that it holds, or goes back to: ``GPU 0``."""
         lease = self.record.lease
-        there = self.returns_to or ()
+        there: Iterable[Device] = self.returns_to or ()
         if lease is not None:
             there = [share.device for share in lease.shares]
         return ", ".join(f"{device.kind} {device.id}" for device in there)
