@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.actors import LIMIT
 from helpers.calls import raised
 from helpers.gpus import Model
 from helpers.mps import make_driver
@@ -20,6 +24,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.process
 
+ASKING = """
+import asyncio, os
+from actorlib._enforcement.checkpoints import Checkpoints
+asyncio.run(Checkpoints(os.environ).save(os.getpid(), None))
+"""
 CHECKPOINTED, RUNNING, FAILED = "2", "0", "3"
 
 
@@ -86,3 +95,18 @@ async def test_suspend_when_the_driver_does_not_know_it_then_the_actor_goes_on(
         assert isinstance(error, SuspendError)
         assert "error 801 (operation not supported)" in str(error)
         assert await model.pid.remote() > 0
+
+
+def test_owner_when_it_is_killed_then_who_asks_the_driver_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_driver(tmp_path, monkeypatch)
+    os.mkfifo(tmp_path / "hangs")
+    monkeypatch.setenv("FAKE_CUDA_HANGS", str(tmp_path / "hangs"))
+    with subprocess.Popen([sys.executable, "-c", ASKING]) as owner:
+        asking = os.pidfd_open(int((tmp_path / "hangs").read_text()))
+        owner.kill()
+    try:
+        assert select.select([asking], [], [], LIMIT)[0] == [asking]
+    finally:
+        os.close(asking)

@@ -7,9 +7,9 @@ process that use CUDA meanwhile wait there. The milliseconds limit the wait for 
 submitted; 0 is for none.
 
 It writes ``done``; or ``refused REASON``, and the process is as it was; or ``broken
-REASON``, and nothing can be known of it. It runs
-apart from the owner, as each call takes as long as the driver likes, and as CUDA would
-be initialised there, for good. It imports nothing of actorlib, so that it is quick.
+REASON``, and nothing can be known of it. It runs apart from the owner, as each call
+takes as long as the driver likes, and as CUDA would be initialised there, for good; and
+it ends with the owner. It imports nothing of actorlib, so that it is quick.
 
 Names and numbers are those of ``cuda.h``; the functions are there since CUDA 12.8:
 https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CHECKPOINT.html
@@ -18,10 +18,12 @@ https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CHECKPOINT.html
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 from typing import Any
 
 _RUNNING, _LOCKED, _CHECKPOINTED = 0, 1, 2  # of CUprocessState
+_PR_SET_PDEATHSIG = 1
 _DONE = "done"
 _STATES = {
     _RUNNING: "running",
@@ -180,5 +182,13 @@ def main(verb: str, pid: int, milliseconds: int) -> str:
     return save(driver, milliseconds) if verb == "save" else restore(driver)
 
 
+def end_with_parent() -> None:
+    """Has the kernel end this process with the thread that has started it."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 if __name__ == "__main__":
+    end_with_parent()
     sys.stdout.write(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))

@@ -34,6 +34,12 @@ int cuInit(unsigned flags) {
     const char *pipe = getenv("CUDA_MPS_PIPE_DIRECTORY");
     int code;
     (void)flags;
+    if (getenv("FAKE_CUDA_HANGS")) {
+        FILE *fifo = fopen(getenv("FAKE_CUDA_HANGS"), "w");
+        fprintf(fifo, "%d", (int)getpid());
+        fclose(fifo);
+        pause();
+    }
     if (sock >= 0 || !pipe || getenv("FAKE_CUDA_DEAF")) return 0;
     snprintf(address.sun_path, sizeof address.sun_path, "%s/control", pipe);
     sock = socket(AF_UNIX, SOCK_STREAM, 0);
