@@ -19,7 +19,11 @@ from actorlib._core.engine import current_engine
 from actorlib._core.public import public
 from actorlib._core.validation import check_count, checked_duration
 from actorlib._core.value import dataclass
-from actorlib.exceptions import ActorDiedError, ActorUnavailableError
+from actorlib.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    RuntimeDrainingError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -539,6 +543,8 @@ class Replicas(Generic[T]):
         method = getattr(replica.handle, self._health)
         try:
             await method.options(timeout=self._timeout).remote()
+        except RuntimeDrainingError:
+            return  # it was not asked: that says nothing of it
         except Exception:  # noqa: BLE001  # whatever it is, it is not well
             replica.failed_checks += 1
         else:

@@ -25,6 +25,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from actorlib import Runtime
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
@@ -270,6 +271,16 @@ async def test_health_when_one_is_not_well_then_passed_over_and_restarted() -> N
         await until(lambda: actorlib.list_actors()[0].restarts)
         await until(lambda: states(models) == ["alive", "alive"])
         assert len({await models.me.remote() for _ in range(4)}) == 2
+
+
+async def test_health_when_the_runtime_drains_then_calls_are_finished(
+    own_runtime: Runtime,
+) -> None:
+    async with Replicas(Model, 2, health="check", health_interval=0.1) as models:
+        ref = models.pause.remote()
+        assert await own_runtime.drain() == []
+        assert await ref
+        assert states(models) == ["alive", "alive"]
 
 
 # Their end.
