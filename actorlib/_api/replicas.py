@@ -328,7 +328,7 @@ class Replicas(Generic[T]):
             self._args = self._args if args is None else tuple(args)
             self._kwargs = self._kwargs if kwargs is None else dict(kwargs)
             try:
-                for old in list(self._replicas):
+                for old in [each for each in self._replicas if not each.leaves]:
                     await self._succeed(old, surge=surge)
             except BaseException:
                 self._class, self._args, self._kwargs = before
@@ -463,6 +463,7 @@ class Replicas(Generic[T]):
             await self._made_ready()
 
     async def _made_ready(self) -> None:
+        self._check_open()  # again: they may have been closed meanwhile
         new = self._make()
         try:
             await asyncio.shield(new.ready)

@@ -57,8 +57,8 @@ class Model:
         await self.gate.wait()
         return await self.me()
 
-    async def pause(self) -> str:
-        await asyncio.sleep(10)
+    async def pause(self, seconds: float = 10) -> str:
+        await asyncio.sleep(seconds)
         return await self.me()
 
     async def let_go(self) -> None:
@@ -257,6 +257,34 @@ async def test_replace_when_a_new_one_cannot_be_made_then_the_old_stay(
         assert {await models.hello.remote() for _ in range(4)} == {"first"}
         await models.scale(3)
         assert await models.hello.remote() == "first"
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_replace_when_one_leaves_then_it_has_no_successor() -> None:
+    async with Replicas(Model, 2) as models:
+        held = [models.pause.remote() for _ in range(2)]
+        scaling = asyncio.create_task(models.scale(1))
+        await until(lambda: "leaving" in states(models))
+        await models.replace()
+        assert [each for each in states(models) if each != "leaving"] == ["alive"]
+        await asyncio.gather(scaling, *held)
+
+
+@pytest.mark.parametrize("surge", [True, False])
+@pytest.mark.usefixtures("runtime")
+async def test_replace_when_closed_meanwhile_then_nobody_is_made(
+    *, surge: bool
+) -> None:
+    models = await Replicas(Model, 2)
+    first, second = [each.handle for each in models.stats()]
+    held = [first.pause.remote(1), second.pause.remote(10)]
+    replacing = asyncio.create_task(models.replace(surge=surge))
+    await until(lambda: "leaving" in states(models))
+    await models.aclose()
+
+    with pytest.raises(RuntimeError, match="were closed"):
+        await replacing
+    assert (models.stats(), len(await asyncio.gather(*held))) == ([], 2)
 
 
 @pytest.mark.usefixtures("runtime")
