@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._api.actor_handle import no_such_method, pin_of
 from actorlib._api.decorators import ActorClass, interface_and_options
-from actorlib._core.engine import current_engine
+from actorlib._core.engine import current_engine, find_engine
 from actorlib._core.public import public
 from actorlib._core.validation import check_count, checked_duration
 from actorlib._core.value import dataclass
@@ -243,8 +243,8 @@ class Replicas(Generic[T]):
 
     def _nobody(self) -> BaseException:
         what = f"{self!r} has nobody who takes calls"
-        if self._is_closed:
-            return RuntimeError(f"{what}: it was closed")
+        if self._over:
+            return RuntimeError(f"{what}: {self._over}")
         if not self._wanted:
             return RuntimeError(f"{what}: it was scaled to 0")
         death = self._last_death
@@ -418,7 +418,7 @@ class Replicas(Generic[T]):
     def _succeed_all(self) -> None:
         """Makes those that are missing, when it is time."""
         self._timer = None
-        if self._is_closed or self._changing.locked():
+        if self._over or self._changing.locked():
             return  # whoever changes them plans anew behind that
         try:
             self._grow(self._wanted)
@@ -504,9 +504,19 @@ class Replicas(Generic[T]):
     async def _all_ready(self, replicas: Sequence[_Replica]) -> None:
         await _all_done([asyncio.shield(each.ready) for each in replicas])
 
-    def _check_open(self) -> None:
+    @property
+    def _over(self) -> str:
+        """Says why there are no replicas any more; empty if there are."""
         if self._is_closed:
-            raise RuntimeError("these replicas were closed: make others")
+            return "it was closed"
+        # Another one may run by now, and its actors are not to be made by this.
+        if find_engine() is not self._engine:
+            return "its runtime was shut down"
+        return ""
+
+    def _check_open(self) -> None:
+        if self._over:
+            raise RuntimeError(f"{self!r} can be changed no more: {self._over}")
 
     def _check_successor(self, actor_class: ActorClass[..., Any]) -> None:
         _check_class(actor_class)

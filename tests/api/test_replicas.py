@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import end_of
+from helpers.actors import end_of, running
 from helpers.calls import raised
 
 import actorlib
@@ -282,7 +282,7 @@ async def test_replace_when_closed_meanwhile_then_nobody_is_made(
     await until(lambda: "leaving" in states(models))
     await models.aclose()
 
-    with pytest.raises(RuntimeError, match="were closed"):
+    with pytest.raises(RuntimeError, match="it was closed"):
         await replacing
     assert (models.stats(), len(await asyncio.gather(*held))) == ([], 2)
 
@@ -332,11 +332,24 @@ async def test_replicas_when_closed_then_refused_by_name() -> None:
     assert models.stats() == []
     with pytest.raises(RuntimeError, match="it was closed"):
         models.hello.remote()
-    with pytest.raises(RuntimeError, match="were closed"):
+    with pytest.raises(RuntimeError, match="changed no more: it was closed"):
         await models.scale(1)
     empty = Replicas(Model, 0)
     with pytest.raises(RuntimeError, match="scaled to 0"):
         empty.hello.remote()
+
+
+async def test_replicas_when_their_runtime_is_over_then_none_in_the_next() -> None:
+    async with running(num_cpus=4):
+        models = await Replicas(Model, 2)
+    async with running(num_cpus=4):
+        await asyncio.sleep(1)
+        assert actorlib.list_actors() == []
+        with pytest.raises(RuntimeError, match="its runtime was shut down"):
+            models.hello.remote()
+        with pytest.raises(RuntimeError, match="its runtime was shut down"):
+            await models.scale(3)
+        await models.aclose()
 
 
 # What makes no sense.
