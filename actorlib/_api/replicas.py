@@ -22,6 +22,7 @@ from actorlib._core.value import dataclass
 from actorlib.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
+    Exit,
     RuntimeDrainingError,
 )
 
@@ -251,7 +252,13 @@ class Replicas(Generic[T]):
         if isinstance(death, ActorDiedError):
             why = f"{what}. The last that died: {death}"
             return ActorUnavailableError(why, exit=death.exit, actor_id=death.actor_id)
-        return RuntimeError(f"{what}. The last could not be made: {death}")
+        if death is not None:
+            return RuntimeError(f"{what}. The last could not be made: {death}")
+        here = [each for each in self._replicas if not each.leaves]
+        is_ill = any(each.failed_checks for each in here)
+        why = f"{self._health}() fails" if is_ill else "the next is being made"
+        how = Exit(cause="restarted", reason=why)
+        return ActorUnavailableError(f"{what}: {why}", exit=how)
 
     # How many there are, and which.
 
@@ -435,7 +442,7 @@ class Replicas(Generic[T]):
             self._timer = loop.call_later(pause, _grow_again, this)
 
     def _was_ready(self) -> None:
-        self._failures = 0
+        self._failures, self._last_death = 0, None
 
     def _has_ended(self, actor: ActorId) -> None:
         gone = next((each for each in self._replicas if each.id == actor), None)

@@ -301,6 +301,23 @@ async def test_health_when_one_is_not_well_then_passed_over_and_restarted() -> N
         assert len({await models.me.remote() for _ in range(4)}) == 2
 
 
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_nobody_takes_them_for_now_then_said_why() -> None:
+    async with Replicas(Model, 1, health="check", health_interval=0.1) as models:
+        await models.fall_ill.remote()
+        await until(lambda: "unhealthy" in states(models))
+        with pytest.raises(ActorUnavailableError, match=r"check\(\) fails"):
+            models.hello.remote()
+
+    async with Replicas(Model, 1) as models:
+        held = models.pause.remote(1)
+        replacing = asyncio.create_task(models.replace(surge=False))
+        await until(lambda: states(models) == ["leaving"])
+        with pytest.raises(ActorUnavailableError, match="the next is being made"):
+            models.hello.remote()
+        await asyncio.gather(held, replacing)
+
+
 async def test_health_when_the_runtime_drains_then_calls_are_finished(
     own_runtime: Runtime,
 ) -> None:
