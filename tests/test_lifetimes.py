@@ -869,6 +869,19 @@ async def all_refused(old: Any) -> None:
             raise AssertionError
 
 
+async def test_an_actor_made_while_the_runtime_ends_is_refused() -> None:
+    async with running(grace=1) as runtime:
+        gate = await Gate.remote()
+        waits = gate.wait.remote()
+        ending = asyncio.create_task(runtime.shutdown())
+        await asyncio.sleep(0)
+        assert actorlib.is_initialized()
+        with pytest.raises(RuntimeError, match="this runtime was shut down"):
+            Echo.remote()
+        await ending
+        assert isinstance(await raised(waits), ActorDiedError)
+
+
 async def test_handles_dropped_after_the_end_of_their_runtime_are_no_trouble() -> None:
     async with running():
         old = [Counter.remote() for _ in range(3)]

@@ -124,8 +124,7 @@ class LocalEngine(ABC):
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Creates an actor; see Engine."""
-        self._check_thread()
-        self._check_not_draining()
+        self._check_taking()
         if self._heritage:
             spec = self._heritage.given_to(spec)
         if self.machine.is_shared:
