@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import socket
 
     from starlette.types import ASGIApp
+    from uvicorn.protocols.http.h11_impl import RequestResponseCycle
 
 _LOG = logging.getLogger("uvicorn.error")
 _ERRORS = logging.getLogger("actorlib.page")
@@ -34,8 +35,9 @@ _PATIENCE = 1
 class _GuardedProtocol(H11Protocol):
     """Serves one connection, which anybody on the machine may have opened.
 
-    What makes no sense is not logged, and who says nothing, or comes when there are
-    many already, is sent away: the descriptors of the program are not theirs.
+    What makes no sense is not logged, and who says nothing, does not end what they say,
+    or comes when there are many already, is sent away: the descriptors of the program
+    are not theirs.
     """
 
     def __init__(self, *args: Any, **named: Any) -> None:
@@ -52,6 +54,22 @@ class _GuardedProtocol(H11Protocol):
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
+
+    def data_received(self, data: bytes) -> None:
+        """Reads a piece of a request, which has to be whole as soon as if it were none.
+
+        By itself uvicorn waits for the rest of one for ever.
+        """
+        timer = self.timeout_keep_alive_task
+        end = None if timer is None else timer.when()
+        super().data_received(data)
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        is_answering = cycle is not None and not cycle.response_complete
+        if end is None or is_answering or self.timeout_keep_alive_task is not None:
+            return
+        self.timeout_keep_alive_task = self.loop.call_at(
+            end, self.timeout_keep_alive_handler
+        )
 
 
 @final

@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import threading
+from contextlib import suppress
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
@@ -158,6 +159,31 @@ async def test_stranger_when_he_sends_nonsense_or_much_then_the_next_is_served(
 
     assert served == 200
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize("refused", [b"", b"POST / HTTP/1.1\r\nContent-Length: 9"])
+async def test_stranger_when_he_does_not_end_what_he_says_then_he_is_sent_away(
+    monkeypatch: pytest.MonkeyPatch, refused: bytes
+) -> None:
+    monkeypatch.setattr("actorlib._web.uvicorn_server._SILENCE", 0.1)
+    async with actorlib.init(engine="inline", dashboard="127.0.0.1:0") as runtime:
+        port = urlsplit(runtime.dashboard or "").port or 0
+        with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as sock:
+            is_gone = await asyncio.to_thread(sent_away, sock, refused)
+
+    assert is_gone
+
+
+def sent_away(sock: socket.socket, refused: bytes) -> bool:
+    """Whether one is sent away who begins to say something, and does not go on."""
+    with suppress(ConnectionError):  # he is already
+        if refused:
+            sock.sendall(refused + b"\r\nHost: localhost\r\n\r\n")
+            assert sock.recv(64).startswith(b"HTTP/1.1 401")
+        sock.sendall(b"G")
+        while sock.recv(4096):
+            pass
+    return True
 
 
 def told(place: tuple[str, int], said: bytes) -> bytes:
