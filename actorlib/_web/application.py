@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from starlette.applications import Starlette
-from starlette.responses import HTMLResponse, JSONResponse, StreamingResponse
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 
 from actorlib._web.guard import Guard
@@ -32,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ASGIApp
 
     from actorlib._web.guard import Admission
@@ -134,14 +138,17 @@ class Application:
 
 async def _answered(way: Callable[[str], dict[str, Any]], actor: str) -> Response:
     try:
-        return JSONResponse(await asyncio.to_thread(way, actor))
+        found = await asyncio.to_thread(way, actor)
     except RuntimeNotFoundError as error:
         status, said = 404, str(error)
     except RuntimeUnreachableError as error:
         status, said = 503, str(error)
     except ValueError as error:
         status, said = 409, str(error)
-    return JSONResponse({"error": said}, status_code=status)
+    else:
+        # Starlette's own way refuses names that are no UTF-8, as those of files may be.
+        return Response(in_json(found), media_type="application/json")
+    return Response(in_json({"error": said}), status, media_type="application/json")
 
 
 async def _json_of(request: Request) -> dict[str, Any] | None:

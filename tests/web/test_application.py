@@ -212,6 +212,13 @@ def test_calls_when_of_one_actor_then_those_of_others_are_left_out() -> None:
     assert all_of_them["left_out"] == 3 + MOST_CALLS + 10
 
 
+def test_calls_when_texts_are_no_utf_8_then_they_are_told_all_the_same() -> None:
+    calls = [{**call(1), "actor_name": "\udcff", "variables": {"path": "a\ud800"}}]
+    client = Client(Told(calls={"calls": calls, "left_out": 0}))
+
+    assert client.get("/actors/owner/calls").json()["calls"] == calls
+
+
 @pytest.mark.parametrize(
     ("query", "after", "newest"), [("", 0, True), ("&after=17", 17, False)]
 )
