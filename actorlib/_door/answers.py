@@ -7,6 +7,7 @@ plain values of what was seen, in the thread of the door.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 from collections import Counter
@@ -64,7 +65,8 @@ Options = dict[str, Any]
 Row = dict[str, Any]
 
 _WAITING = ("pending", "restarting", "suspended")
-_PLAIN = (str, bool, float, type(None))
+_LEAST, _MOST = -(2**63), 2**64 - 1
+"""The bounds of the integers that a message holds."""
 
 
 class Asked(NamedTuple):
@@ -192,10 +194,17 @@ def _call(call: CallInfo) -> Row:
 
 def _plain(variables: Mapping[str, object]) -> Row:
     """Context variables as they are, or the kinds of those that have no plain form."""
-    return {
-        name: value if isinstance(value, _PLAIN) else f"<{type(value).__qualname__}>"
-        for name, value in variables.items()
-    }
+    return {name: _plain_value(value) for name, value in variables.items()}
+
+
+def _plain_value(value: object) -> str | float | None:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)  # JSON has no word for it
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int) and _LEAST <= value <= _MOST:
+        return value
+    return f"<{type(value).__qualname__}>"
 
 
 def _objects(engine: RuntimeEngine, _: int, options: Options) -> Asked:

@@ -1,0 +1,56 @@
+"""What is made of what was seen, before it is sent."""
+
+from __future__ import annotations
+
+import json
+from enum import IntEnum
+from typing import Any
+
+import pytest
+
+from actorlib._core.snapshot import AllCalls, CallInfo
+from actorlib._door.answers import ANSWERS
+from actorlib._door.protocol import OK, answer_frame, read_answer
+
+
+class Lane(IntEnum):
+    """What a program may say of a request."""
+
+    FAST = 2
+
+
+def told_of(variables: dict[str, object]) -> Any:
+    """What is told of the variables of a call, at the other end."""
+    info = CallInfo(
+        actor_id="", class_name="", method="f", state="running", variables=variables
+    )
+    no_engine: Any = None
+    made = ANSWERS["calls"](no_engine, 0, {}).finish(AllCalls([info]))
+    return read_answer(answer_frame(OK, made)[4:]).value["calls"][0]["variables"]
+
+
+@pytest.mark.parametrize(
+    "value", ["r1", 42, Lane.FAST, -(2**63), 2**64 - 1, True, None, 0.5, "a\udcff"]
+)
+def test_variable_when_it_is_plain_then_it_is_told_as_it_is(value: object) -> None:
+    assert told_of({"request": value}) == {"request": value}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (2**64, "<int>"),
+        (-(10**40), "<int>"),
+        (float("nan"), "nan"),
+        (float("-inf"), "-inf"),
+        ([1], "<list>"),
+        (b"x", "<bytes>"),
+    ],
+)
+def test_variable_when_json_has_no_word_for_it_then_it_is_named(
+    value: object, expected: str
+) -> None:
+    told = told_of({"request": value})
+
+    assert told == {"request": expected}
+    json.dumps(told, allow_nan=False)
