@@ -56,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
-        sys.stderr.write(f"actorlib: error: {error}\n")
+        from actorlib._cli.pages import printable  # noqa: PLC0415  # few go wrong
+
+        sys.stderr.write(printable(f"actorlib: error: {error}\n"))
         return next(
             (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1
         )
@@ -298,7 +300,8 @@ def _logs(add: Add) -> None:
         "the records that they have logged, the oldest first. The runtime keeps the "
         "last 1,000 of each actor in memory (1 MiB at the most, and 64 MiB in all), "
         "also of dead ones while they are listed, and tells them while its event loop "
-        "is blocked, too. --json writes one document, with -f one for each line.",
+        "is blocked, too. What would steer the terminal is shown by its escapes, but "
+        "for colours. --json writes one document, with -f one for each line.",
         epilog="examples: actorlib logs m1 -f; actorlib logs --since 5m --level ERROR",
     )
     _about_a_runtime(parser)

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.choosing import find_actor
-from actorlib._cli.pages import console, table
+from actorlib._cli.pages import console, printable, table
 from actorlib._door.client import ask_loop, the_runtime
 
 if TYPE_CHECKING:
@@ -115,6 +115,7 @@ def described(told: Mapping[str, Any], actor: str | None = None) -> Calls:
 
 def draw(found: Calls) -> RenderableType:
     """Puts the calls on a page for people."""
+    found = printable(found)
     notes = [
         Text(
             f"{name} does not say which calls it has made straight to other actors: "

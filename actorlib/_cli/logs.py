@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
 
 from actorlib._cli.choosing import find_actor
 from actorlib._cli.documents import write_document, write_text
+from actorlib._cli.pages import escaped
 from actorlib._core.log import checked_level
 from actorlib._door import processes
 from actorlib._door.client import ask, the_runtime
@@ -32,6 +33,11 @@ _PATIENCE = 2.0
 _PAUSE = 0.3
 """Seconds between two questions for what is new."""
 _SHORTEST = 4
+_STEERING = re.compile(
+    r"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
+)
+"""What does more at a terminal than to colour a line or to begin it again."""
+_COLOURLESS = "\x1b[0m"
 _LABELS = {"stdout": "out", "stderr": "err"}
 
 
@@ -261,11 +267,21 @@ def _write(lines: Sequence[Line], *, as_json: bool) -> None:
 
 
 def text_of(lines: Iterable[Line]) -> Iterator[str]:
-    """Makes text of lines for people, with line ends.
+    r"""Makes text of lines for people, with line ends.
+
+    Colours stay, within their line. What else would steer a terminal is shown by its
+    escapes, ``\x1b`` for example: lines have in them what actors were sent by anybody.
 
     Args:
         lines: The lines.
     """
+    for line in _lines_of(lines):
+        shown = _STEERING.sub(escaped, line)
+        ending = _COLOURLESS if "\x1b" in shown else ""
+        yield f"{shown}{ending}\n"
+
+
+def _lines_of(lines: Iterable[Line]) -> Iterator[str]:
     for line in lines:
         when = time.strftime("%H:%M:%S", time.localtime(line["time"]))
         parts = int(line["time"] % 1 * 1000)
@@ -277,6 +293,6 @@ def text_of(lines: Iterable[Line]) -> Iterator[str]:
         )
         of = f"{line['logger']}: " if is_record else ""
         head = f"{when}.{parts:03} {line['label']} [{line['pid']}] {said:<7} {of}"
-        yield f"{head}{line['text']}\n"
+        yield f"{head}{line['text']}"
         for below in line["traceback"].splitlines():
-            yield f"    {below}\n"
+            yield f"    {below}"

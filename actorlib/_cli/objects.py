@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from rich.console import Group
 from rich.text import Text
 
-from actorlib._cli.pages import console, in_bytes, in_time, table
+from actorlib._cli.pages import console, in_bytes, in_time, printable, table
 from actorlib._door.client import ask_loop, the_runtime
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def described(told: Mapping[str, Any]) -> Objects:
 
 def draw(found: Objects) -> RenderableType:
     """Puts what is kept on a page for people."""
+    found = printable(found)
     store = found["object_store"]
     totals = (
         f"Shared memory: {in_bytes(store['live'])} of values, "

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from actorlib._cli.choosing import find_actor, title_of
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, printable
 from actorlib._door.client import ask_loop, the_runtime
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
@@ -43,7 +43,7 @@ def explain(word: str, *, as_json: bool, pid: int | None = None) -> int:
     if as_json:
         out.out(json.dumps({"id": row["actor_id"], "explanation": said}, indent=2))
     else:
-        out.print(said)
+        out.print(printable(said))
     return 0
 
 
@@ -85,7 +85,7 @@ def kill(
     if as_json:
         out.out(json.dumps({"id": row["actor_id"], "pid": row["pid"]}, indent=2))
     else:
-        out.print(f"{title} was killed.")
+        out.print(printable(f"{title} was killed."))
     return 0
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -16,6 +17,9 @@ _WIDE = 200
 _MANY = 100
 """Of more rows rich takes longer to make a table than all else that a command does."""
 _SHORTEST = 6
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line ends
+
+T = TypeVar("T")
 
 
 def console() -> Console:
@@ -27,6 +31,30 @@ def console() -> Console:
     return Console(
         markup=False, emoji=False, highlight=False, width=None if is_seen else _WIDE
     )
+
+
+def printable(told: T) -> T:
+    r"""Shows what would steer a terminal by its escapes, ``\x1b`` for example.
+
+    Names, reasons and errors have in them what programs were sent from anywhere.
+
+    Args:
+        told: A text, or a document, whose keys stay as they are.
+    """
+    value: Any = told
+    if isinstance(value, str):
+        value = _CONTROLS.sub(escaped, value)
+    elif isinstance(value, dict):
+        rows = cast("dict[object, object]", value)
+        value = {key: printable(each) for key, each in rows.items()}
+    elif isinstance(value, list):
+        value = [*map(printable, cast("list[object]", value))]
+    return value
+
+
+def escaped(found: re.Match[str]) -> str:
+    """Writes a control character that was found as its escape."""
+    return f"\\x{ord(found[0]):02x}"
 
 
 def width_of(out: Console) -> int | None:

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.actor_columns import NOTHING, actor_columns
-from actorlib._cli.pages import table
+from actorlib._cli.pages import printable, table
 from actorlib._cli.runtime_words import heading, stuck_text
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ def draw(listing: Listing, width: int | None = None) -> RenderableType:
         listing: What is shown.
         width: How many columns of text there are; None for as many as it takes.
     """
-    return Group(
-        *(part for found in listing["runtimes"] for part in _runtime(found, width))
-    )
+    runtimes = printable(listing["runtimes"])
+    return Group(*(part for found in runtimes for part in _runtime(found, width)))
 
 
 def _runtime(found: RuntimeFound, width: int | None) -> Iterable[RenderableType]:

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from actorlib._cli.choosing import find_actor, title_of
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, printable
 from actorlib._door.client import ask, ask_loop, named_process, the_runtime
 from actorlib._door.protocol import BLOCKED
 from actorlib._door.worker_stacks import worker_tasks, worker_threads
@@ -141,6 +141,7 @@ def text_of(found: Stacks, *, has_all: bool = False) -> str:
         found: The stacks.
         has_all: Whether the frames of actorlib and of Python are shown, too.
     """
+    found = printable(found)
     lines = [found["title"]]
     for thread in found["threads"]:
         number = "" if thread["number"] is None else f" ({thread['number']})"

@@ -21,7 +21,7 @@ from actorlib._cli.listing import (
     fill_cpu,
     measure_memory,
 )
-from actorlib._cli.pages import console, width_of
+from actorlib._cli.pages import console, printable, width_of
 from actorlib._cli.terminal import ENDING, Terminal
 from actorlib._cli.top_figures import (
     History,
@@ -147,7 +147,8 @@ class Looker:
         """Gives what is shown of a look."""
         pids = [found["pid"] for found in look.listing["runtimes"]]
         history = {pid: self.history.of(pid) for pid in pids}
-        return View(look.listing, look.rates, history, look.meters, [*self.remarks])
+        listing = printable(look.listing)
+        return View(listing, look.rates, history, look.meters, [*self.remarks])
 
     def _remark_on(self, runtimes: list[RuntimeFound]) -> None:
         there = {

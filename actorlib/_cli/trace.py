@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TypedDict
 
-from actorlib._cli.pages import console
+from actorlib._cli.pages import console, printable
 from actorlib._core.trace_events import document, from_plain
 from actorlib._door.client import ask_loop, the_runtime
 
@@ -89,6 +89,7 @@ def show(
 
 def in_words(found: Traced) -> list[str]:
     """Says what was recorded, for people."""
+    found = printable(found)
     lines = [
         f"{found['seconds']:.1f} s of pid {found['pid']} are in {found['path']}: "
         f"{found['calls']} calls, {found['runs']} runs. Open it in "

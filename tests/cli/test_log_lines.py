@@ -50,6 +50,26 @@ def test_text_when_a_line_was_printed_then_whose_and_where() -> None:
     assert text.endswith(":01.250 Model 'm1' [812] err     loading\n")
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "\x1b[31mred\x1b[0m\x1b[0m"),
+        ("\x1b[1;38:5:9mred", "\x1b[1;38:5:9mred\x1b[0m"),
+        ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
+        ("\x1b[2J\x1b[H\x1b[3", r"\x1b[2J\x1b[H\x1b[3"),
+        ("\x9b31m\x7f\x08", r"\x9b31m\x7f\x08"),
+        (" 9%\r10%\tof é名", " 9%\r10%\tof é名"),
+    ],
+)
+def test_text_when_it_would_steer_a_terminal_then_colours_alone_do(
+    said: str, shown: str
+) -> None:
+    printed, below = text_of([line(text=said, traceback="\x1b[2Jat")])
+
+    assert printed.endswith(f"[812] err     {shown}\n")
+    assert below == "    \\x1b[2Jat\n"
+
+
 def test_text_when_a_record_has_a_traceback_then_it_stands_below() -> None:
     head, *below = text_of([RECORD])
 

@@ -51,6 +51,17 @@ def test_page_when_an_actor_lives_then_a_row_tells_of_it() -> None:
     ]
 
 
+def test_page_when_texts_would_steer_a_terminal_then_it_shows_their_escapes() -> None:
+    seen = actor(label="M\x1b[31mm1", why="waits\x1b[2J\nfor x", death="by\x9bx")
+    many = [actor(id=f"{number:032x}", label="M\x07") for number in range(200)]
+    page = text(listing(seen, *many))
+
+    for shown in (r"M\x1b[31mm1", "waits\\x1b[2J\nfor x", r"by\x9bx", r"M\x07"):
+        assert shown in page
+    assert page.replace("\n", "").isprintable()
+    assert seen["label"] == "M\x1b[31mm1"
+
+
 def test_page_when_there_are_many_actors_then_each_has_one_line_at_any_width() -> None:
     many = [actor(id=f"{number:032x}", pid=number) for number in range(1, 301)]
 

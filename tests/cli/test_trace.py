@@ -71,6 +71,13 @@ def test_file_when_its_folder_is_missing_then_said_at_once(
     assert "no such folder" in capsys.readouterr().err
 
 
+def test_error_when_it_would_steer_a_terminal_then_its_escapes_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "-o", str(tmp_path / "\x1b[2J" / "out.json")]) == 1
+    assert r"\x1b[2J" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.process
 @pytest.mark.slow
