@@ -49,7 +49,7 @@ def printable(told: T) -> T:
         value = {key: printable(each) for key, each in rows.items()}
     elif isinstance(value, list):
         value = [*map(printable, cast("list[object]", value))]
-    return value
+    return cast("T", value)
 
 
 def escaped(found: re.Match[str]) -> str:
