@@ -55,9 +55,12 @@ def show(
         RuntimeUnreachableError: It does not answer, or ended meanwhile.
         OSError: The file cannot be written.
     """
-    folder = Path(path).absolute().parent
-    if not os.access(folder, os.W_OK):  # said now, and not when the time is over
-        raise PermissionError(f"{path} cannot be written: {folder} is no such folder")
+    place = Path(path).absolute()
+    if not os.access(place.parent, os.W_OK):  # said now, and not when the time is over
+        why = f"{place.parent} is no such folder"
+        raise PermissionError(f"{path} cannot be written: {why}")
+    if place.is_dir() or (place.exists() and not os.access(place, os.W_OK)):
+        raise PermissionError(f"{path} cannot be written: it is no such file")
     address = the_runtime(pid)
     told = ask_loop(
         address,

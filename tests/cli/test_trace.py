@@ -71,6 +71,13 @@ def test_file_when_its_folder_is_missing_then_said_at_once(
     assert "no such folder" in capsys.readouterr().err
 
 
+def test_file_when_it_is_a_folder_then_said_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", "-o", str(tmp_path)]) == 1
+    assert "it is no such file" in capsys.readouterr().err
+
+
 def test_error_when_it_would_steer_a_terminal_then_its_escapes_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
