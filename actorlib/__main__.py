@@ -7,8 +7,10 @@ and a file in ``_cli``, which is imported when it is run.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from actorlib import __version__
@@ -50,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: Help or the version was asked for (0), the words make no command
             (2), or nobody reads the output any more (1).
     """
+    _ready_streams()
     asked = _parser().parse_args(argv)
     try:
         code: int = asked.run(asked)
@@ -63,6 +66,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             (code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1
         )
     return code
+
+
+def _ready_streams() -> None:
+    """Has the standard streams take any text, also where there are none (``>&-``)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  # it stays
+        stream: object = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _parser() -> RecordedParser:

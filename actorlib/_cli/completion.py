@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from actorlib._cli.completion_scripts import SCRIPTS
+from actorlib._cli.documents import write_text
 from actorlib._cli.recorded_parser import ACTORS, PIDS
 from actorlib._door.client import ask, find_runtimes
 from actorlib._door.protocol import OK
@@ -35,11 +35,11 @@ def show(what: str, parser: Command) -> int:
         The exit code, 0: that there is nobody to be named is no error.
     """
     if what in SCRIPTS:
-        sys.stdout.write(SCRIPTS[what](parser))
+        write_text(SCRIPTS[what](parser))
         return 0
     with suppress(ActorlibError, ValueError, OSError):
         words = _pids() if what == PIDS else _actors()
-        sys.stdout.write("".join(f"{word}\n" for word in words))
+        write_text("".join(f"{word}\n" for word in words))
     return 0
 
 

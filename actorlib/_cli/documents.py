@@ -34,4 +34,5 @@ def write_text(text: str) -> None:
         # What is left in the buffer would be complained of once more at the exit.
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())
+        os.close(devnull)
         raise SystemExit(1) from None
