@@ -226,10 +226,10 @@ async def test_record_when_nobody_handles_it_then_warnings_are_lines_of_the_acto
 
 
 async def test_record_when_a_filter_of_the_programs_raises_then_the_actor_lives(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(_: object) -> bool:
-        raise ValueError
+        raise ValueError("what the filter raises")
 
     logger = logging.getLogger("app.made")
     logger.addFilter(refuse)
@@ -239,6 +239,9 @@ async def test_record_when_a_filter_of_the_programs_raises_then_the_actor_lives(
     finally:
         logger.removeFilter(refuse)
     assert "warned" not in caplog.text
+    said = capsys.readouterr().err
+    assert said.startswith("--- Logging error ---")
+    assert "ValueError: what the filter raises" in said
 
 
 async def test_record_when_it_is_an_event_of_structlog_then_its_formatter_has_it(

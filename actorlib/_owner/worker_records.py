@@ -141,7 +141,7 @@ class WorkerRecords:
         else:
             values["msg"] = message
         # The context of this callback is that of whoever made the actor.
-        with suppress(Exception):  # a filter of the user's may raise
+        with suppress(Exception):  # standard error may be closed
             Context().run(_hand_over, logger, values, record)
 
     def _logger_of(self, name: str) -> logging.Logger:
@@ -161,6 +161,16 @@ def _hand_over(
     logger: logging.Logger, values: dict[str, Any], actor: ActorRecord
 ) -> None:
     made = logging.makeLogRecord(values)
+    try:
+        _handle(logger, made, actor)
+    except Exception:  # noqa: BLE001  # a filter or a handler of the user's may raise
+        # Said as handlers do that have met an error, or not: logging.raiseExceptions.
+        logging.Handler().handleError(made)
+
+
+def _handle(
+    logger: logging.Logger, made: logging.LogRecord, actor: ActorRecord
+) -> None:
     if logger.hasHandlers():
         logger.handle(made)
         return
