@@ -33,7 +33,7 @@ def huge():
         return int(re.search(r"AnonHugePages: +([0-9]+)", memory.read())[1]) * 1024
 
 small = collapse_heap()
-blocks = [bytes([n % 251]) * 400 for n in range(150_000)]
+blocks = [bytes([n % 251]) * 400 for n in range(400_000)]
 number = collapse_heap()
 assert all(block == bytes([n % 251]) * 400 for n, block in enumerate(blocks))
 print(small, number, number * SIZE <= huge())
