@@ -38,6 +38,10 @@ _PAUSE = 0.05
 _BUSY = 2.0
 """Seconds in which a door that sends us away is tried again."""
 _PIECE = 256 * 1024
+_NO_DESCRIPTOR = (
+    "it has as many files and sockets open as it may (ulimit -n), and none is left for "
+    "an answer"
+)
 
 
 def find_runtimes(pid: int | None = None) -> list[Address]:
@@ -266,6 +270,8 @@ def _why_silent(pid: int, who: str) -> str:
         return (
             f"{who} is stopped (SIGSTOP, or a debugger): kill -CONT {pid} lets it go on"
         )
+    if processes.is_out_of_descriptors(pid):
+        return f"{who} does not answer: {_NO_DESCRIPTOR}"
     return (
         f"{who} does not answer: something in it, a call of a library written in C for "
         "example, lets no other thread run Python"
@@ -273,6 +279,8 @@ def _why_silent(pid: int, who: str) -> str:
 
 
 def _why_gone(pid: int, who: str) -> str:
+    if processes.is_out_of_descriptors(pid):
+        return f"{who} did not answer: {_NO_DESCRIPTOR}"
     if processes.exists(pid):
         return (
             f"{who} did not answer: its runtime has just ended, or too many ask at once"

@@ -110,10 +110,15 @@ class Door:
             if not self._is_closed:
                 time.sleep(_PAUSE)
             return
-        if self._is_closed:
+        try:
+            if not self._is_closed:
+                self._serve(knocking)
+        except (OSError, ImportError):
+            # Descriptors are short, also for what serving imports; the next one may
+            # have more luck.
+            time.sleep(_PAUSE)
+        finally:
             knocking.close()
-        else:
-            self._serve(knocking)
 
     def _serve(self, knocking: socket.socket) -> None:
         if self._service is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from contextlib import suppress
@@ -84,6 +85,18 @@ def shortened(words: str) -> str:
     """Makes one short line of the words that a program was started with."""
     line = " ".join(words.replace("\0", " ").split())
     return f"{line[: _SHOWN - 1]}…" if len(line) > _SHOWN else line
+
+
+def is_out_of_descriptors(pid: int) -> bool:
+    """Whether a process has as many descriptors as it may; not if nobody says."""
+    told = _read(f"/proc/{pid}/limits") or b""
+    limit = re.search(rb"^Max open files +(\d+)", told, re.MULTILINE)
+    if limit is None:
+        return False
+    with suppress(OSError):
+        # A thread that waits in accept has one that is not listed.
+        return len(os.listdir(f"/proc/{pid}/fd")) >= int(limit[1]) - 1  # noqa: PTH208  # names
+    return False
 
 
 def exists(pid: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -224,6 +225,17 @@ def test_program_when_stopped_then_said_so(tmp_path: Path) -> None:
         owner.signal(signal.SIGCONT)
         owner.go_on()
         assert owner.end() == 0
+
+
+def test_program_when_it_has_no_descriptor_left_then_said_so() -> None:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as cat:
+        nowhere = Address(os.geteuid(), cat.pid, "\0actorlib-nobody-listens")
+        with pytest.raises(RuntimeUnreachableError, match=r"not answer: (?!it has as)"):
+            ask(nowhere, "status", patience=0, grace=0.1)
+        limit = resource.prlimit(cat.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(cat.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
+        with pytest.raises(RuntimeUnreachableError, match="as many files"):
+            ask(nowhere, "status", patience=0, grace=0.1)
 
 
 def test_program_when_it_has_ended_since_it_was_found_then_said_so(

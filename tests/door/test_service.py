@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -471,6 +472,26 @@ def act(sock: socket.socket, move: Any) -> None:
 
 
 # What takes a while.
+
+
+def test_door_when_descriptors_are_short_for_once_then_the_next_is_answered(
+    household: Household, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    door: Any = Door(household.engine)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr("actorlib._door.service.Service", short)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+                sock.settimeout(LIMIT)
+                sock.connect(door._place)
+                assert sock.recv(1) == b""
+        answer = ask(Address(os.geteuid(), os.getpid(), door._place), "status")
+        assert answer.outcome == OK
+    finally:
+        door.close()
 
 
 async def test_future_when_nobody_waits_any_more_then_it_is_cancelled() -> None:
