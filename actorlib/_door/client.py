@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from actorlib._door import processes
-from actorlib._door.addresses import Address, doors, peer_uid
+from actorlib._door.addresses import Address, doors, peer_pid, peer_uid
 from actorlib._door.protocol import (
     BLOCKED,
     MOST_ANSWERED,
@@ -90,12 +90,29 @@ def the_runtime(pid: int | None) -> Address:
         RuntimeUnreachableError: It is another user's.
     """
     found = find_runtimes(pid)
+    if len(found) > 1:
+        # Anybody may take a name, and containers that share a network count alike.
+        found = [address for address in found if _is_itself(address)] or found
     if len(found) == 1:
         return found[0]
     named = ", ".join(named_process(address.pid) for address in found)
     raise RuntimeNotFoundError(
         f"{len(found)} runtimes could be meant: {named}. Say which one by --pid"
     )
+
+
+def _is_itself(address: Address) -> bool:
+    """Whether it is not another process that listens where a runtime would."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setblocking(False)  # noqa: FBT003  # the socket API
+        try:
+            sock.connect(address.place)
+        except BlockingIOError:  # so many knock that it has no room
+            return True
+        except OSError:
+            return False
+        uid = peer_uid(sock)
+        return uid is None or (uid, peer_pid(sock)) == (address.uid, address.pid)
 
 
 def ask(

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.owners import Owner, Watched
 
-from actorlib._door.addresses import AbstractDoors, Address, FolderDoors, doors
-from actorlib._door.client import ask, find_runtimes
+from actorlib._door.addresses import (
+    AbstractDoors,
+    Address,
+    FolderDoors,
+    doors,
+    listening,
+)
+from actorlib._door.client import ask, find_runtimes, the_runtime
 from actorlib._door.protocol import BLOCKED, OK, question_frame
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
@@ -66,6 +72,9 @@ def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> N
 
         (address,) = find_runtimes(owner.pid)
         answer = ask(address, "status", patience=10)
+        with listening(f"\0actorlib-door-{os.geteuid()}/{owner.pid}-00posing"):
+            assert len(find_runtimes(owner.pid)) == 2
+            assert the_runtime(owner.pid) == address
         owner.go_on()
         assert owner.end() == 0
 
