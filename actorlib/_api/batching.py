@@ -180,10 +180,14 @@ class _Line:
     async def _run(self, batch: list[_Waiting]) -> None:
         try:
             _answer(batch, await self._results([item for item, _ in batch]))
-        except Exception as error:  # noqa: BLE001  # the user's code
-            for _, answer in batch:
-                if not answer.done():
-                    answer.set_exception(error)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            waiting = [answer for _, answer in batch if not answer.done()]
+            for answer in waiting:  # what ends an actor does so in its calls
+                answer.set_exception(error)
+            if not (waiting or isinstance(error, Exception)):
+                raise
         finally:
             for _, answer in batch:
                 answer.cancel()  # those that have none by now

@@ -9,6 +9,7 @@ import pytest
 from helpers.calls import raised
 
 import actorlib
+from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +118,25 @@ async def test_batch_when_called_from_elsewhere_then_calls_are_gathered() -> Non
     assert [await refs[0], await refs[2], await refs[3]] == [2, 6, 8]
     assert isinstance(await raised(refs[1]), ValueError)
     assert await model.seen.remote() == [[1, -2, 3, 4]]
+
+
+@actorlib.remote
+class Leaving:
+    """Ends itself."""
+
+    @actorlib.batch(max_size=2)
+    def leave(self, codes: list[int]) -> list[int]:
+        raise SystemExit(codes[0])
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_batch_when_it_ends_the_actor_then_each_caller_is_told() -> None:
+    leaving = Leaving.remote()
+    for ref in [leaving.leave.remote(7) for _ in range(2)]:
+        error = await raised(ref)
+        assert isinstance(error, ActorDiedError)
+        assert error.exit.code == 7
 
 
 def no_list(self: object) -> None: ...
