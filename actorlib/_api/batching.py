@@ -152,8 +152,8 @@ class _Line:
         try:
             return await waiting.answer
         except asyncio.CancelledError:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
+            # By identity: what compares items may fail, as arrays do.
+            self._waiting = [each for each in self._waiting if each is not waiting]
             raise
 
     def _come_due(self) -> None:

@@ -93,6 +93,30 @@ async def test_batch_when_one_runs_then_what_comes_is_the_next() -> None:
     assert model.batches == [[0], [2, 3, 4, 5], [6]]
 
 
+class Incomparable:
+    """Refuses to be compared, as arrays do."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+
+async def test_batch_when_an_item_cannot_be_compared_then_its_call_can_be_left() -> (
+    None
+):
+    model = Model()
+    given: list[Any] = [Incomparable() for _ in range(3)]
+    calls = [asyncio.create_task(model.slow(item)) for item in given]
+    await asyncio.sleep(0)
+    calls[1].cancel()
+    await model.let_go()
+
+    assert [await calls[0], await calls[2]] == [given[0], given[2]]
+    assert calls[1].cancelled()
+    assert [item for batch in model.batches for item in batch] == [given[0], given[2]]
+
+
 async def test_batch_when_all_of_it_fails_then_every_caller_is_told() -> None:
     model = Model()
 
