@@ -77,7 +77,8 @@ def batch(
         method: Callable[[S, list[T]], Awaitable[Sequence[R]] | Sequence[R]],
     ) -> TypedMethod[S, [T], R, Coroutine[Any, Any, R]]:
         _check(method)
-        name = _LINE.format(method.__name__)
+        # A method that overrides another one may call it, so each has its own line.
+        name = _LINE.format(f"{method.__module__}.{method.__qualname__}")
 
         @functools.wraps(method)
         async def call_one(self: S, item: T) -> R:

@@ -117,6 +117,22 @@ async def test_batch_when_an_item_cannot_be_compared_then_its_call_can_be_left()
     assert [item for batch in model.batches for item in batch] == [given[0], given[2]]
 
 
+class Careful(Model):
+    """Overrides a method, and calls what it overrides."""
+
+    @actorlib.batch(max_size=4, wait=0)
+    async def plain(self, items: list[int]) -> list[int]:
+        below = super().plain
+        return await asyncio.gather(*(below(n + 1) for n in items))
+
+
+async def test_batch_when_it_overrides_one_then_it_may_call_that() -> None:
+    model = Careful()
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(model.plain(1), model.plain(2)) == [2, 3]
+    assert model.batches == [[2, 3]]
+
+
 async def test_batch_when_all_of_it_fails_then_every_caller_is_told() -> None:
     model = Model()
 
