@@ -41,6 +41,8 @@ _ASKING = 5.0
 """Seconds that the question may take to come."""
 _MOST = 64
 """How many may be about to ask."""
+_AT_ONCE = 16
+"""How many are let in at one turn of the loop: anybody on the machine may come."""
 _PAUSE = 0.1
 """Seconds after which it looks again where descriptors are short."""
 
@@ -131,7 +133,7 @@ class Reception:
 
     def _let_in(self) -> None:
         loop = cast("AbstractEventLoop", self._loop)
-        while True:
+        for _ in range(_AT_ONCE):  # whoever is left is let in at the next turn
             try:
                 caller, _ = self._listener.accept()
             except BlockingIOError:

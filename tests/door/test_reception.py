@@ -138,6 +138,31 @@ async def test_caller_when_it_talks_nonsense_or_leaves_then_others_are_served(
     assert answer.outcome == OK
 
 
+class Crowd:
+    """A socket that listens, before which there is always one more."""
+
+    def __init__(self) -> None:
+        self.accepted = 0
+
+    def accept(self) -> tuple[socket.socket, str]:
+        self.accepted += 1
+        assert self.accepted < 1000, "the loop does nothing else any more"
+        here, there = socket.socketpair()
+        there.close()
+        return here, ""
+
+
+async def test_callers_when_they_never_cease_then_the_loop_has_its_turns(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reception: Any = hall.reception
+    with monkeypatch.context() as patched:
+        patched.setattr(reception, "_listener", Crowd())
+        reception._let_in()
+
+    assert (await hall.asked(question_frame(ATTACH, SAID))).outcome == OK
+
+
 async def test_name_when_it_is_taken_then_the_process_is_named(hall: Hall) -> None:
     with pytest.raises(RuntimeAlreadyExistsError, match=f"pid {os.getpid()}"):
         Reception(hall.name)
