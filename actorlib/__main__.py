@@ -634,6 +634,8 @@ def _port(text: str) -> int:
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    if int(text) > sys.maxsize:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than there can be")
     return int(text)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import actorlib
+from actorlib.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60.0
@@ -46,6 +47,17 @@ def is_there(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@pytest.mark.parametrize("words", ["logs -n", "objects -n", "trace --kept"])
+def test_number_when_it_is_beyond_any_then_it_is_refused(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([*words.split(), "9" * 30])
+
+    assert left.value.code == 2
+    assert "is more than there can be" in capsys.readouterr().err
 
 
 @pytest.mark.slow
