@@ -410,6 +410,10 @@ class ObjectRef(_Future[R]):
             """Refuses likewise."""
             raise _not_awaited("len(ref)")
 
+        def __iter__(self) -> NoReturn:
+            """Refuses likewise; a future that is done would seem to be empty."""
+            raise _not_awaited("iter(ref)")
+
         def __int__(self) -> NoReturn:
             """Refuses likewise."""
             raise _not_awaited("int(ref)")

@@ -661,6 +661,7 @@ AS_IF_IT_WERE_THE_VALUE: dict[str, Callable[[Any], Any]] = {
     "ref['key']": lambda ref: ref["key"],
     "bool(ref)": bool,
     "len(ref)": len,
+    "iter(ref)": list,
     "int(ref)": int,
     "float(ref)": float,
 }
@@ -686,6 +687,14 @@ async def test_ref_when_an_operator_is_used_then_it_says_await(
 ) -> None:
     with pytest.raises(TypeError, match="await ref"):
         use(engine.new_ref())
+
+
+async def test_ref_when_done_then_it_is_no_empty_list(engine: FakeEngine) -> None:
+    ref: Any = engine.new_ref()
+    ref.set_result([1, 2])
+
+    with pytest.raises(TypeError, match="await ref"):
+        list(ref)
 
 
 async def test_refs_when_compared_then_each_equals_itself(engine: FakeEngine) -> None:
