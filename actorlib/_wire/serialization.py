@@ -375,8 +375,34 @@ def _code_with_lines(
     return cast("types.CodeType", make(*parts))
 
 
-_OWN: dict[type, Any] = {memoryview: _reduce_view, types.CodeType: _reduce_code}
-"""Reducers of our own; cloudpickle would turn memoryviews into bytes."""
+def _reduce_cached(function: Any) -> str | tuple[object, ...]:
+    # Where others can import it, it goes by its name, as pickle does it everywhere.
+    name = getattr(function, "__qualname__", "<locals>")  # a cached partial has none
+    if function.__module__ != "__main__" and "<locals>" not in name:
+        return cast("str", name)
+    return _cached, (function.cache_parameters(), function.__wrapped__)
+
+
+def _cached(parameters: Mapping[str, Any], function: Callable[..., Any]) -> object:
+    return functools.lru_cache(**parameters)(function)
+
+
+def _reduce_cached_property(given: Any) -> tuple[object, ...]:
+    state = {"attrname": given.attrname, "__doc__": given.__doc__}
+    return functools.cached_property, (given.func,), state
+
+
+_OWN: dict[type, Any] = {
+    memoryview: _reduce_view,
+    types.CodeType: _reduce_code,
+    functools._lru_cache_wrapper: _reduce_cached,  # noqa: SLF001  # it has no other name
+    functools.cached_property: _reduce_cached_property,
+}
+"""Reducers of our own.
+
+cloudpickle would turn memoryviews into bytes, send cached functions of ``__main__`` by
+names that no worker knows, and fail on the lock of a cached property (Python 3.11).
+"""
 
 
 class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types

@@ -4,6 +4,7 @@ import collections
 import datetime as dt
 import decimal
 import enum
+import functools
 import gc
 import linecache
 import pickle
@@ -543,6 +544,60 @@ def test_code_when_its_cell_is_huge_then_without_its_lines(
     exec(compile(text, name, "exec"), names)
 
     assert len(dump(names["divide"])) < LARGE
+
+
+CACHING = """
+import functools
+
+@functools.lru_cache(maxsize=7)
+def fib(n):
+    "Counts rabbits."
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+class Main:
+    def __init__(self):
+        self.asked = 0
+
+    @functools.cached_property
+    def weights(self):
+        self.asked += 1
+        return self.asked
+
+    @functools.cache
+    def twice(self, x):
+        return 2 * x
+"""
+
+
+@pytest.mark.parametrize("send", [encode, dump])
+def test_code_when_main_caches_its_results_then_it_travels_by_value(
+    send: Callable[[object], Payload],
+) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(CACHING, names)
+
+    fib, main = decode(send([names["fib"], names["Main"]]))
+
+    assert fib(30) == 832040
+    assert fib.cache_info().misses == 31, "it calls itself through its own cache"
+    assert [fib.cache_parameters()["maxsize"], fib.__doc__] == [7, "Counts rabbits."]
+    thing = main()
+    assert [thing.weights, thing.weights, thing.twice(4)] == [1, 1, 8]
+
+
+@functools.lru_cache
+def cached_here() -> int:
+    return 1
+
+
+def test_code_when_its_module_caches_its_results_then_it_travels_by_name() -> None:
+    assert trip(cached_here) is cached_here
+
+
+def test_code_when_it_caches_the_results_of_a_partial_then_it_travels_by_value() -> (
+    None
+):
+    assert trip(functools.cache(functools.partial(int, base=2)))("11") == 3
 
 
 def test_code_when_an_instance_of_a_local_class_travels_then_its_state_too() -> None:
