@@ -382,6 +382,40 @@ async def test_middleware_when_it_is_removed_then_nothing_of_it_is_left(
         runtime.remove_middleware(seen)
 
 
+class Loaded(Seen):
+    """Notes how often it was made in a worker."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return made_in_worker, ()
+
+
+COPIES: list[Copy] = []
+
+
+def made_in_worker() -> Copy:
+    COPIES.append(Copy())
+    return COPIES[-1]
+
+
+async def test_middleware_when_others_come_and_go_then_its_copy_stays(
+    runtime: Runtime,
+) -> None:
+    COPIES.clear()
+    handle, first = KINDS["serial"].remote(), Loaded()
+    with added(runtime, first):
+        await handle.place.remote()
+        with added(runtime, Seen()):
+            await handle.place.remote()
+        await handle.place.remote()
+    with added(runtime, first):
+        await handle.place.remote()
+    assert len(COPIES) == 1
+
+    with added(runtime, first, Loaded()):
+        await handle.place.remote()
+    assert len(COPIES) == 2
+
+
 async def test_middleware_when_it_is_removed_then_it_hears_the_end_of_what_it_saw(
     runtime: Runtime,
 ) -> None:

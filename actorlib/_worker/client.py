@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from actorlib._worker.engine import LinkReader
     from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.objects import WorkerObjects
-    from actorlib._worker.observed_runs import RunObserver
+    from actorlib._worker.observed_runs import Copies, RunObserver
     from actorlib._worker.outgoing_links import OutgoingLinks
     from actorlib._worker.pending import OrderedSender, PendingResults
     from actorlib._worker.placement_groups import GroupRequests
@@ -166,6 +166,7 @@ class OwnerClient(ABC):
         self._exited_calls: set[int] = set()
         self.pipe = pipe
         self.observer: RunObserver | None = None
+        self._copies: Copies = []
         self.recorder: RunRecorder | None = None
         if start.config.middleware:
             self.observe(start.config.middleware)
@@ -297,7 +298,9 @@ class OwnerClient(ABC):
         if middlewares:
             from actorlib._worker.observed_runs import RunObserver  # noqa: PLC0415  # seldom
 
-            self.observer = RunObserver(self, self._config, self.gather, middlewares)
+            self.observer = RunObserver(
+                self, self._config, self.gather, middlewares, self._copies
+            )
             self.observer.begin()
 
     def record(self, mode: int, number: int) -> None:

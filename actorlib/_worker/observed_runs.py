@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import operator
 import time
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from actorlib._core.log import warn
 from actorlib._core.middleware import Middlewares, ObservedCall, Outcome
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from actorlib._core.tally import Status
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
+
+Copies: TypeAlias = "list[tuple[bytes, Middleware]]"
+"""Middlewares that were loaded in a worker, each with how it was sent."""
+_MOST_COPIES: Final = 100
 
 
 class ObservedRun:
@@ -116,6 +120,8 @@ class RunObserver:
         config: What the owner says of the worker.
         report: Sends a frame to the owner, at the latest with the answer that follows.
         middlewares: Those that the owner could pickle, each as bytes, pickled.
+        copies: What was loaded here before, each with how it was sent; what is loaded
+            is added.
     """
 
     def __init__(
@@ -124,11 +130,13 @@ class RunObserver:
         config: ActorConfig,
         report: Callable[[Frame], None],
         middlewares: bytes,
+        copies: Copies,
     ) -> None:
         self.report = report
         self._config = config
         self._is_actor = not config.runs_functions
         self._pickled = middlewares
+        self._copies = copies
         self._loaded: Middlewares | None = None
         session = int.from_bytes(config.prefix[4:])
         self._calls = ObservedCalls(
@@ -152,7 +160,7 @@ class RunObserver:
     def told(self) -> Middlewares:
         """The middlewares, which are loaded when there is something to tell."""
         if self._loaded is None:
-            self._loaded = Middlewares(_load(self._pickled), set())
+            self._loaded = Middlewares(_load(self._pickled, self._copies), set())
         return self._loaded
 
     def run(
@@ -243,11 +251,19 @@ class RunObserver:
         return value
 
 
-def _load(pickled: bytes) -> list[Middleware]:
+def _load(pickled: bytes, copies: Copies) -> list[Middleware]:
+    """Loads middlewares; one whose copy is there stays that, with all that it knows."""
     loaded: list[Middleware] = []
-    for one in cast("list[bytes]", decode(pickled)):
+    free = [*copies]
+    for sent in cast("list[bytes]", decode(pickled)):
+        places = [place for place, (how, _) in enumerate(free) if how == sent]
         try:
-            loaded.append(decode(one))
+            copy = free.pop(places[0])[1] if places else decode(sent)
         except Exception as error:  # noqa: BLE001  # the user's classes
             warn("a middleware cannot be loaded in a worker: %r", error)
+            continue
+        loaded.append(copy)
+        if not places:
+            copies.append((sent, copy))
+    del copies[:-_MOST_COPIES]
     return loaded
