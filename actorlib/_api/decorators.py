@@ -12,6 +12,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeVar,
+    Union,
     Unpack,
     cast,
     overload,
@@ -319,6 +320,15 @@ class ActorClass(Generic[P, T]):
                 "an actor class cannot be instantiated directly: write "
                 f"{name}.remote(...) instead of {name}(...)"
             )
+
+        # To type checkers that know it, a decorated class is its class in annotations.
+        def __or__(self, other: object) -> object:
+            """Makes an annotation: ``Model | None``."""
+            return Union[self, other]  # noqa: UP007  # it is what | calls
+
+        def __ror__(self, other: object) -> object:
+            """Makes likewise: ``None | Model``."""
+            return Union[other, self]  # noqa: UP007  # likewise
 
     def __mro_entries__(self, _: object) -> NoReturn:
         name = self._interface.class_name

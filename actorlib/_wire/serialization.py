@@ -395,7 +395,7 @@ def _reduce_cached_property(given: Any) -> tuple[object, ...]:
 _OWN: dict[type, Any] = {
     memoryview: _reduce_view,
     types.CodeType: _reduce_code,
-    functools._lru_cache_wrapper: _reduce_cached,  # noqa: SLF001  # it has no other name
+    type(functools.cache(int)): _reduce_cached,
     functools.cached_property: _reduce_cached_property,
 }
 """Reducers of our own.

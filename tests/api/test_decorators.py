@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import cloudpickle
 import pytest
@@ -372,6 +372,14 @@ def test_actor_class_when_a_method_names_it_then_it_finds_the_attributes_of_all_
 def test_actor_class_when_an_attribute_is_missing_then_attribute_error() -> None:
     with pytest.raises(AttributeError, match="pnig"):
         Model.pnig  # noqa: B018  # reading it is the test
+
+
+def test_actor_class_when_optional_in_an_annotation_then_it_stands_there() -> None:
+    made: Any = Model
+
+    assert get_args(made | None) == (Model, type(None))
+    assert get_args(None | made) == (type(None), Model)
+    assert get_args(made | int | str) == (Model, int, str)
 
 
 def test_actor_class_when_listed_then_its_methods_and_its_own() -> None:
