@@ -730,7 +730,12 @@ class Runtime:
 
     async def _open(self) -> Self:
         if self._is_used:
-            raise RuntimeError("this runtime was started before: call init() again")
+            raise RuntimeError(
+                "this runtime was started before: call init() again"
+                if self._owner() is None
+                else "this runtime is running already: write 'async with "
+                "actorlib.init():' without 'await', or 'await actorlib.init()' alone"
+            )
         if self._replaces:
             await shutdown()
         _refuse_second()

@@ -161,6 +161,18 @@ async def test_init_of_scripts_when_a_loop_has_one_then_it_says_who_ends_it() ->
         blocking.init(ignore_reinit_error=True)
 
 
+async def test_init_when_awaited_and_entered_then_it_says_to_write_one_of_both() -> (
+    None
+):
+    runtime = await actorlib.init(num_cpus=1, engine="inline")
+    with pytest.raises(RuntimeError, match="without 'await'"):
+        async with runtime:
+            pass
+    await runtime.shutdown()
+    with pytest.raises(RuntimeError, match=r"call init\(\) again"):
+        await runtime
+
+
 async def test_init_when_it_is_to_start_anew_then_what_runs_is_ended() -> None:
     echo = await lost()
     async with actorlib.init(num_cpus=1, reinit=True):
