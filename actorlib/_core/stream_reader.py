@@ -528,7 +528,15 @@ class ObjectRefGenerator(Generic[R]):
         while (ref := reader.take()) is None:
             if reader.is_exhausted:
                 raise StopIteration
-            reader.arrival().get()
+            try:
+                reader.arrival().get()
+            except RuntimeError as error:
+                if asyncio._get_running_loop() is None:  # noqa: SLF001  # None in a fork, too
+                    raise
+                raise RuntimeError(
+                    "a plain 'for' over a stream would block the event loop that its "
+                    "items come through: write 'async for' instead"
+                ) from error
         return ref
 
     def __aiter__(self) -> Self:
