@@ -1053,7 +1053,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         42
     """
     if asyncio._get_running_loop() is not None:  # noqa: SLF001  # None in a fork, too
-        main.close()
+        if asyncio.iscoroutine(main):
+            main.close()
         raise RuntimeError(
             "actorlib.run() runs an event loop, and one runs in this thread already, "
             "as in a notebook or an async def: await the coroutine there instead"

@@ -173,6 +173,13 @@ async def test_init_when_awaited_and_entered_then_it_says_to_write_one_of_both()
         await runtime
 
 
+async def test_run_when_a_loop_runs_then_whatever_it_got_it_says_to_await_it() -> None:
+    ref: Any = asyncio.get_running_loop().create_future()  # a ref is one, too
+
+    with pytest.raises(RuntimeError, match="await the coroutine there instead"):
+        actorlib.run(ref)
+
+
 async def test_init_when_it_is_to_start_anew_then_what_runs_is_ended() -> None:
     echo = await lost()
     async with actorlib.init(num_cpus=1, reinit=True):
