@@ -305,6 +305,33 @@ async def test_resume_when_its_calls_have_not_ended_then_it_goes_on(
     assert (driver.asked, state_of(runtime, actor)) == ([], "alive")
 
 
+async def test_suspend_when_resumed_at_once_then_nothing_has_begun(
+    card: OneCard, runtime: Runtime, driver: FakeDriver
+) -> None:
+    del runtime
+    actor = await on_the_card(card)
+    suspending = actor.suspend()
+
+    await actor.resume()
+
+    assert "it was resumed before" in str(await raised(suspending))
+    assert (await actor.note.remote(1), driver.asked) == (1, [])
+
+
+async def test_resume_when_suspended_at_once_then_nothing_has_begun(
+    card: OneCard, runtime: Runtime, driver: FakeDriver
+) -> None:
+    actor = await on_the_card(card)
+    await actor.suspend()
+    resuming = actor.resume()
+
+    await actor.suspend()
+
+    assert "it was suspended again" in str(await raised(resuming))
+    assert state_of(runtime, actor) == "suspended"
+    assert [verb for verb, _ in driver.asked] == ["save"]
+
+
 async def test_suspend_when_it_waits_to_be_resumed_then_it_leaves_the_line(
     card: OneCard, runtime: Runtime
 ) -> None:

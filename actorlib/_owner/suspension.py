@@ -139,7 +139,7 @@ class Suspension:
         done = self._suspended.wait()
         if self.phase is Phase.ACTIVE:
             self._router.hold()  # what is called from here on waits
-            self._begin(Phase.EMPTYING, self._suspend(patience))
+            self._begin(Phase.EMPTYING, partial(self._suspend, patience))
         elif self.phase is Phase.WAITING:
             self._leave_line("it was suspended again before its turn")
         if self.phase is Phase.SUSPENDED:
@@ -167,7 +167,7 @@ class Suspension:
         elif self.phase is Phase.SUSPENDED:
             # Now, and not when the task begins: who asks first is first in line.
             pending = self._placement.granted_again()
-            self._begin(Phase.WAITING, self._resume(pending))
+            self._begin(Phase.WAITING, partial(self._resume, pending))
         if self.phase is Phase.ACTIVE:
             self._resumed.notify()
         return done
@@ -306,13 +306,15 @@ class Suspension:
         said = f"{self._record.title} is not resumed: {why}"
         self._resumed.notify(partial(SuspendError, said))
 
-    def _begin(self, phase: Phase, work: Coroutine[Any, Any, None]) -> None:
+    def _begin(
+        self, phase: Phase, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
         self._move(phase)
         self._task = self._loop.create_task(self._guarded(work))
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work
+            await work()  # made here: a task that is cancelled may never begin
         except Exception:  # noqa: BLE001  # around a task that nobody awaits
             _log.exception("%r of %r failed: a bug in actorlib", self, self._record)
             self._on_lost("actorlib failed; its log says where")
