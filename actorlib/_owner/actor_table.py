@@ -125,6 +125,7 @@ class ActorTable:
             machine.inventory.kinds,
             options.capacity.amounts,
             self.loop,
+            rejected=machine.inventory.rejected,
             holder_names=self._holder_names,
             on_wait=self._make_room,
             may_wait=options.infeasible == "wait",

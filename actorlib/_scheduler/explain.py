@@ -84,6 +84,7 @@ def refusal(
     known = [name for name in lacking if name in OWN_KEYWORDS or name in amounts]
     unknown = {n: -(-lacking[n] // UNITS) for n in lacking if n not in known}
     text = f"{label} asks {Resources(lacking)}; this machine has {there}."
+    text += _not_offered(ledger, lacking)
     if known:
         keywords = " and ".join(OWN_KEYWORDS.get(n, f"resources[{n!r}]") for n in known)
         text += f" Lower {keywords}, or give init() more."
@@ -103,8 +104,9 @@ def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
     pool = ledger.pools.get(GPU.name)
     if pool is None or not pool.devices:
         return (
-            f"{asks}; this machine has no GPU. Leave gpu_memory out, or declare GPUs "
-            "to try things out: init(num_gpus=1, device_memory={'GPU': '24GiB'})."
+            f"{asks}; this machine has no GPU.{_not_offered(ledger, [GPU.name])} Leave "
+            "gpu_memory out, or declare GPUs to try things out: "
+            "init(num_gpus=1, device_memory={'GPU': '24GiB'})."
         )
     anyway = replace(constraints, gpu_memory=0)
     allowed = pool.resolver.allowed(anyway)
@@ -123,9 +125,10 @@ def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
             "with init(device_memory={'GPU': '24GiB'}), or ask by num_gpus"
         )
     if largest is None:
-        return f"{asks}{wished}, and {of_which}."
+        return f"{asks}{wished}, and {of_which}.{_not_offered(ledger, [GPU.name])}"
     where, has = "of those" if wished else "here", _askable(largest.memory or 0)
     also = f" And {of_which}." if of_which else ""
+    also += _not_offered(ledger, [GPU.name])
     return (
         f"{asks}{wished}; the largest GPU {where} has {has} "
         f"({describe_devices([largest])}). Ask for that at the most.{also}"
@@ -292,8 +295,8 @@ def _why_excluded(
     asked = described(Resources(lacking), constraints)
     return (
         f"{label} asks {asked}{_describe(constraints)}; of this machine's "
-        f"{_inventory(ledger, kind)} that leaves {those}.{_why_unfit(constraints)} Ask "
-        "for less, or wish for other devices."
+        f"{_inventory(ledger, kind)} that leaves {those}.{_why_unfit(constraints)}"
+        f"{_not_offered(ledger, [kind])} Ask for less, or wish for other devices."
     )
 
 
@@ -338,6 +341,18 @@ def _inventory(ledger: Ledger, name: str) -> str:
         or "nothing"
     )
     return f"no {name}" if name in OWN_KEYWORDS else f"no {name}, only {rest}"
+
+
+def _not_offered(ledger: Ledger, names: Iterable[str]) -> str:
+    """Says what else is here, and why nobody gets it, as a sentence; else is empty."""
+    by_reason: dict[str, list[str]] = {}
+    for name in names:
+        for each in ledger.rejected.get(name, ()):
+            by_reason.setdefault(each.why, []).append(each.name)
+    if not by_reason:
+        return ""
+    said = (f"{listed(them, len(them))} ({why})" for why, them in by_reason.items())
+    return f" Not offered: {listed(said, len(by_reason))}."
 
 
 def _short(
@@ -485,8 +500,8 @@ def group_refusal(
     if short:
         there = ", ".join(format_named(name, amounts.get(name, 0)) for name in short)
         return (
-            f"{head}, together {Resources(short)}; this machine has {there}. Ask for "
-            "less, or give init() more."
+            f"{head}, together {Resources(short)}; this machine has {there}."
+            f"{_not_offered(ledger, short)} Ask for less, or give init() more."
         )
     name = next(iter(lacking))
     devices = describe_devices(ledger.pools[name].devices)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from actorlib._core.kinds import Kind
-    from actorlib.accelerators.base import Device
+    from actorlib.accelerators.base import Device, Rejected
 
 
 @final
@@ -44,22 +44,26 @@ class Ledger:
         capacity: What there is. Kinds of devices may be left out.
         devices: By kind, each in index order, numbered from 0.
         kinds: What each kind of device allows, by name.
+        rejected: By kind, what is here and may not be granted. Default: None, for
+            nothing.
 
     Attributes:
         capacity: What there is, devices included.
         pools: The resources made of devices; every other one is merely counted.
+        rejected: By kind, what is here and may not be granted.
 
     Raises:
         ValueError: The capacity counts other devices than those given.
     """
 
-    __slots__ = ("_free", "_leases", "_transient", "capacity", "pools")
+    __slots__ = ("_free", "_leases", "_transient", "capacity", "pools", "rejected")
 
     def __init__(
         self,
         capacity: Resources,
         devices: Mapping[str, Sequence[Device]],
         kinds: Mapping[str, Kind] = KINDS,
+        rejected: Mapping[str, Sequence[Rejected]] | None = None,
     ) -> None:
         amounts = dict(capacity.amounts)
         for kind in {**dict.fromkeys(KINDS), **devices}:
@@ -68,6 +72,7 @@ class Ledger:
                 said = format_named(kind, amounts[kind])
                 raise ValueError(f"the capacity says {said}, but {given} are given")
         self.capacity = Resources.of(amounts)
+        self.rejected = rejected or {}
         self.pools: Mapping[str, DevicePool] = {
             kind: DevicePool(kinds[kind], each) for kind, each in devices.items()
         }

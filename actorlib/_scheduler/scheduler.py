@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from actorlib._core.resources import Resources
     from actorlib._scheduler.placement_group import Group
     from actorlib._scheduler.request import LeaseRequest
-    from actorlib.accelerators.base import Device, Lease
+    from actorlib.accelerators.base import Device, Lease, Rejected
 
 
 @final
@@ -40,6 +40,8 @@ class Scheduler:
         kinds: Those kinds, by name.
         declared: The names of what the user says there is.
         loop: The owner's loop.
+        rejected: By kind, what is here and may not be granted. Default: None, for
+            nothing.
         holder_names: Returns what the holders of leases are called, by the ids of the
             lease objects.
         on_wait: Called when a request has to wait.
@@ -62,13 +64,14 @@ class Scheduler:
         declared: Collection[str],
         loop: asyncio.AbstractEventLoop,
         *,
+        rejected: Mapping[str, Sequence[Rejected]] | None = None,
         holder_names: Callable[[], Mapping[int, str]] = dict,
         on_wait: Callable[[], None] = lambda: None,
         may_wait: bool = False,
     ) -> None:
         self.loop = loop
         self.catalogue = Catalogue(devices, declared)
-        self.ledger = Ledger(capacity, devices, kinds)
+        self.ledger = Ledger(capacity, devices, kinds, rejected)
         self.admission = Admission(self.ledger, loop, holder_names, on_wait)
         self.long_waits = LongWaits(loop)
         self.groups = GroupTable(

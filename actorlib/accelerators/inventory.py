@@ -41,6 +41,8 @@ class Inventory:
             included: their masks are the ones to write.
         by_family: All devices that may be granted, by the name of their family.
         masked: The names of the families whose mask the owner has set.
+        rejected: By kind, what was found and is not offered; kinds of which all is
+            offered are not there.
     """
 
     devices: Mapping[str, tuple[Device, ...]] = field(
@@ -53,6 +55,9 @@ class Inventory:
         default_factory=dict[str, "tuple[Device, ...]"]
     )
     masked: frozenset[str] = frozenset()
+    rejected: Mapping[str, tuple[Rejected, ...]] = field(
+        default_factory=dict[str, "tuple[Rejected, ...]"]
+    )
 
 
 @public("actorlib.accelerators")
@@ -125,6 +130,7 @@ def inventory(
         families=tuple(present),
         by_family={name: tuple(listed) for name, listed in by_family.items()},
         masked=frozenset(d.family for d in detections if d.outer is not None),
+        rejected=_rejected(every, found),
     )
 
 
@@ -338,6 +344,18 @@ def _without_integrated(detections: Sequence[Detection]) -> tuple[Detection, ...
             if device.integrated and device.kind in apart
         },
     )
+
+
+def _rejected(
+    families: Sequence[Accelerator], found: Mapping[str, Detection]
+) -> dict[str, tuple[Rejected, ...]]:
+    """Lists by kind what was found and is not offered."""
+    rejected: dict[str, tuple[Rejected, ...]] = {}
+    for family in families:
+        kind, detection = family.kind.name, found.get(family.family)
+        if detection is not None and detection.rejected:
+            rejected[kind] = (*rejected.get(kind, ()), *detection.rejected)
+    return rejected
 
 
 def _without_claimed(

@@ -355,8 +355,11 @@ async def test_devices_when_free_ones_are_asked_then_others_keep_theirs(
         assert runtime.cluster_resources()["GPU"] == 2
         held = await looking(num_gpus=1).remote().gpu_ids.remote()
         assert held == [6]
-        with pytest.raises(ActorUnschedulableError, match="6: NVIDIA H100"):
+        with pytest.raises(ActorUnschedulableError, match="6: NVIDIA H100") as refused:
             await looking(num_gpus=3).remote()
+        why = str(refused.value)
+        assert "Not offered: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5 (held by '" in why
+        assert f"(pid {other.pid}))." in why
     with pytest.raises(
         ValueError, match="3 GPU declared with devices='free'"
     ) as caught:

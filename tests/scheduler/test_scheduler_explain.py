@@ -7,7 +7,7 @@ from actorlib._core.resources import Resources, request, totals
 from actorlib._scheduler.explain import name_devices, preview, refusal, shortage
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
-from actorlib.accelerators.base import Device, Lease
+from actorlib.accelerators.base import Device, Lease, Rejected
 
 GIB = 1024**3
 
@@ -251,6 +251,34 @@ def test_refusal_when_no_vendor_has_so_many_then_does_not_say_there_is_enough() 
 
     assert "vendor" in text
     assert "give init() more" not in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "constraints"),
+    [
+        (Resources.of({"GPU": 20_000}), ANYWHERE),
+        (Resources.of({"GPU": 10_000}), DeviceConstraints(apart=frozenset({H100}))),
+        (Resources.of({"GPU": 10_000}), DeviceConstraints(gpu_memory=2**50)),
+    ],
+)
+def test_refusal_when_more_is_here_then_says_why_nobody_gets_it(
+    asked: Resources, constraints: DeviceConstraints
+) -> None:
+    masked, shut = "hidden by CUDA_VISIBLE_DEVICES='0'", "no permission to open it"
+    here = {
+        "GPU": [
+            Rejected(name="GPU 1", why=masked),
+            Rejected(name="GPU 2", why=masked),
+            Rejected(name="/dev/nvidia3", why=shut),
+        ],
+        "TPU": [Rejected(name="/dev/accel0", why=shut)],
+    }
+    ledger = Ledger(Resources.of({}), {"GPU": (H100,)}, rejected=here)
+
+    text = refusal(ledger, "Model", asked, constraints)
+
+    said = f" Not offered: GPU 1, GPU 2 ({masked}), /dev/nvidia3 ({shut})."
+    assert said in text
 
 
 def test_shortage_when_several_are_as_roomy_then_names_the_first() -> None:
