@@ -244,7 +244,9 @@ def positive_bytes_of(label: str, value: object) -> int:
 
 
 def _bytes_in_words(label: str, text: str) -> int:
-    said = re.fullmatch(r"(\d+)(?:\.(\d+))? ?(?:([KMGT])(i?))?B", text, re.IGNORECASE)
+    said = re.fullmatch(
+        r"(\d{1,30})(?:\.(\d{1,30}))? ?(?:([KMGT])(i?))?B", text, re.IGNORECASE
+    )
     if said is None:
         raise ValueError(
             f"{label} takes a number of bytes, or a number with a unit (B, KB, MB, GB, "

@@ -61,7 +61,11 @@ def check_seconds(name: str, value: object) -> None:
         raise TypeError(
             f"{name} takes a number of seconds, not {value!r} ({type(value).__name__})"
         )
-    if not math.isfinite(value) or value < 0:
+    try:
+        seconds = float(value)
+    except OverflowError:
+        seconds = math.inf
+    if not math.isfinite(seconds) or seconds < 0:
         raise ValueError(f"{name} takes a finite number of seconds >= 0, not {value!r}")
 
 

@@ -45,6 +45,7 @@ WRITTEN: dict[Check, Callable[..., object]] = {
     call: actorlib.method,
     runtime: actorlib.init,
 }
+WRONG_SECONDS = (-1, math.nan, math.inf, 10**400)
 TIMES = ("max_restarts", "max_task_retries")
 NUMBERS = ("num_cpus", "num_gpus", "memory")
 ACTORS = ("near", "apart_from")
@@ -185,8 +186,8 @@ WRONG_VALUES: list[tuple[Check, str, object]] = [
     (actor, "runtime_env", {"pip": []}),
     (runtime, "namespace", ""),
     *((actor, name, -2) for name in TIMES),
-    *((actor, "restart_window", value) for value in (-1, math.nan, math.inf)),
-    *((actor, "restart_backoff", value) for value in (-1, math.nan, math.inf)),
+    *((actor, "restart_window", value) for value in WRONG_SECONDS),
+    *((actor, "restart_backoff", value) for value in WRONG_SECONDS),
     (runtime, "num_cpus", 0.5),
     (runtime, "num_gpus", 0.5),
     (runtime, "resources", {"lane": 0.5}),

@@ -207,7 +207,11 @@ def test_bytes_of_when_given_words_then_it_is_exactly_that(
 
 @pytest.mark.parametrize(
     "words",
-    ["", "ten", "10", "GB", "10GB ", " 10GB", "10  GB", "10iB", "10G", "-1GB", "1e3MB"],
+    [
+        *("", "ten", "10", "GB", "10GB ", " 10GB", "10  GB", "10iB", "10G", "-1GB"),
+        *("1e3MB", "9" * 31 + "B", "1" * 5000 + "B", f"1.{'1' * 5000}GB"),
+    ],
+    ids=lambda words: words[:9],
 )
 def test_bytes_of_when_given_other_words_then_it_says_which_are_meant(
     words: str,
