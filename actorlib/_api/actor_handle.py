@@ -547,7 +547,7 @@ class ActorHandle(Generic[T]):
             timeout: How many seconds its calls under way may take, 0 or more, and
                 behind them what they have left to be done on the GPU. Then nothing has
                 changed. Default: None, for any time; what is left on the GPU has a
-                minute.
+                minute. Where it is being suspended already, the first one's counts.
 
         Returns:
             Awaited, it is done when the share is given back; at once if it was before.

@@ -119,7 +119,10 @@ class Checkpoints:
         await self._ask("restore", pid, 0)
 
     async def _ask(self, verb: str, pid: int, milliseconds: int) -> None:
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            raise _no_start(error) from error
         with ours:
             with theirs:
                 process = self._start(verb, pid, milliseconds, theirs)
@@ -152,9 +155,12 @@ class Checkpoints:
                 start_new_session=True,
             )
         except OSError as error:
-            raise CheckpointError(
-                f"what asks the driver cannot be started: {error}", is_broken=False
-            ) from error
+            raise _no_start(error) from error
+
+
+def _no_start(error: OSError) -> CheckpointError:
+    why = f"what asks the driver cannot be started: {error}"
+    return CheckpointError(why, is_broken=False)
 
 
 async def _all_of(sock: socket.socket) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import LIMIT
+from helpers.calls import raised
 
 from actorlib._enforcement.checkpoints import (
     CheckpointError,
@@ -269,6 +271,19 @@ async def test_save_when_the_real_program_finds_nothing_then_refused() -> None:
 
 
 # What is asked at all.
+
+
+async def test_save_when_descriptors_run_out_then_the_process_is_as_it_was() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # those that are open stay
+    try:
+        error = await raised(Checkpoints({}).save(os.getpid(), None))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert isinstance(error, CheckpointError)
+    assert not error.is_broken
+    assert "cannot be started: [Errno 24] Too many open files" in str(error)
 
 
 def test_lease_when_it_is_of_one_nvidia_gpu_then_no_fault() -> None:
