@@ -37,6 +37,9 @@ file                    the question that it answers
 says who is measured beside actorlib, ``--json`` prints JSON alone, ``--out`` says where
 JSON, tables and plots are kept.
 
+``python -m benchmarks compare OLD NEW`` measures two versions of actorlib in turns, for
+each row of the README's table and more, and prints the ratio of their costs.
+
 A file holds its plan (jobs, rows, targets), then everybody who is measured for it
 (actorlib, the floors, the peers), each a function ``measure_NAME`` that runs in an
 interpreter of its own: ``python -m benchmarks.calls --subject ray JSON``. A floor is
@@ -65,5 +68,8 @@ What they share, in reading order:
 * ``_machine``: what the figures were measured on;
 * ``_table``, ``_markdown``, ``_curve``: how they are shown in text;
 * ``_colours``, ``_plot``, ``_overview``: how they are drawn;
-* ``_folder``: where they are kept.
+* ``_folder``: where they are kept;
+* ``_compare``: two versions in turns; ``_compared``: its subjects, with the CPU time of
+  each process; ``_intervals``: ratios and how sure they are; ``_quiet``: how much of
+  the machine other programs use.
 """

@@ -1,9 +1,14 @@
-"""Every benchmark, or those that are named, with one table at the end."""
+"""Every benchmark, or those that are named, with one table at the end.
 
+``compare OLD NEW`` measures two versions of actorlib in turns instead.
+"""
+
+import sys
 from importlib import import_module
 from typing import Final
 
 from benchmarks._command import conduct_all
+from benchmarks._compare import main as compare_versions
 
 _NAMES: Final = (
     "placement",
@@ -32,6 +37,9 @@ _NAMES: Final = (
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["compare"]:
+        compare_versions(sys.argv[2:])
+        sys.exit()
     conduct_all(
         {name: import_module(f"benchmarks.{name}").make_plan for name in _NAMES}
     )

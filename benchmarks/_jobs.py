@@ -15,7 +15,8 @@ from typing import IO
 from benchmarks._cases import Job
 from benchmarks._leftovers import end_orphans
 
-_ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
+"""The folder that holds this package and, in a checkout, that of actorlib."""
 
 
 class JobError(Exception):
@@ -59,10 +60,14 @@ def in_rounds(jobs: Sequence[Job], rounds: int) -> Iterator[tuple[int, Job]]:
             yield turn, job
 
 
-def measure(job: Job) -> dict[str, float]:
-    """Runs a subject in a fresh interpreter; gives its figures by name.
+def measure(job: Job, root: Path = ROOT) -> dict[str, float]:
+    """Runs a subject in a fresh interpreter and returns its figures by name.
 
-    Whatever it has left running or lying is gone afterwards.
+    Processes and files that it leaves are removed.
+
+    Args:
+        job: The subject and its arguments.
+        root: The folder from which ``benchmarks`` and ``actorlib`` are imported.
 
     Raises:
         JobError: It failed, or took longer than its limit.
@@ -74,7 +79,7 @@ def measure(job: Job) -> dict[str, float]:
         tempfile.TemporaryFile("w+") as err,
     ):
         try:
-            code = _exit_code(job, scratch, out, err)
+            code = _exit_code(job, root, scratch, out, err)
         finally:
             killed = end_orphans()
         if code != 0:
@@ -92,13 +97,14 @@ def _figures(lines: Sequence[str]) -> dict[str, float]:
     return found
 
 
-def _exit_code(job: Job, scratch: str, out: IO[str], err: IO[str]) -> int:
+def _exit_code(job: Job, root: Path, scratch: str, out: IO[str], err: IO[str]) -> int:
     question, _, subject = job.subject.partition(".")
     command = [sys.executable, "-m", f"benchmarks.{question}", "--subject", subject]
-    path = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    path = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     # Files, not pipes: a daemon that a peer leaves behind would keep a pipe open.
     process = subprocess.Popen(
         [*command, json.dumps(dict(job.arguments))],
+        cwd=root,  # "-m" puts this folder first on the path
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path),

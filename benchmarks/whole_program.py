@@ -86,6 +86,25 @@ def _with_actorlib() -> None:
     actorlib.run(main())
 
 
+def _with_many() -> None:
+    import asyncio
+
+    import actorlib
+
+    @actorlib.remote(num_gpus=0.01)
+    class Echo:
+        def echo(self, value: int) -> int:
+            return value
+
+    async def main() -> None:
+        async with actorlib.init(num_gpus=8):
+            actors = [Echo.remote() for _ in range(64)]
+            calls = [actor.echo.remote(1) for actor in actors]
+            assert await asyncio.gather(*calls) == [1] * 64
+
+    actorlib.run(main())
+
+
 def _with_pool() -> None:
     from concurrent.futures import ProcessPoolExecutor
 

@@ -78,6 +78,33 @@ def test_measure_of_a_subject_that_fails_or_never_ends_says_so() -> None:
     assert slow == "not done after 0 s"
 
 
+def test_measure_imports_the_package_of_its_root(tmp_path: Path) -> None:
+    package = tmp_path / "checkout" / "actorlib"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("VERSION = 7\n")
+    subject = tmp_path / "root" / "benchmarks"
+    subject.mkdir(parents=True)
+    (subject / "__init__.py").touch()
+    (subject / "version.py").write_text(
+        "import json, actorlib\nprint(json.dumps({'version': actorlib.VERSION}))\n"
+    )
+    (tmp_path / "root" / "actorlib").symlink_to(package)
+
+    figures = answer_of(
+        f"""
+        import json
+        from pathlib import Path
+        from benchmarks._cases import Job
+        from benchmarks._jobs import measure
+
+        root = Path({str(tmp_path / "root")!r})
+        print(json.dumps(measure(Job(name="n", subject="version.it"), root)))
+        """
+    )
+
+    assert figures == {"version": 7}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux adopts orphans")
 def test_orphan_of_an_orphan_is_found_and_ended() -> None:
     found = answer_of(
