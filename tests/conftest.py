@@ -62,18 +62,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run also the tests marked thorough, and workers started by spawn",
     )
+    parser.addoption(
+        "--only-thorough",
+        action="store_true",
+        help="run only what --thorough adds",
+    )
 
 
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leaves out what is for ``--thorough``."""
-    if config.getoption("--thorough"):
+    """Limits the time of each test, and leaves out what is for ``--thorough``."""
+    for item in items:
+        limit = _time_limit(item)
+        if limit is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(limit))
+    only = config.getoption("--only-thorough")
+    if config.getoption("--thorough") and not only:
         return
-    left = [item for item in items if _is_thorough(item)]
+    left = [item for item in items if _is_thorough(item) != only]
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if not _is_thorough(item)]
+        items[:] = [item for item in items if _is_thorough(item) == only]
+
+
+def _time_limit(item: pytest.Item) -> int | None:
+    """The seconds after which a test fails; None for those of ``pyproject.toml``."""
+    names = {marker.name for marker in item.iter_markers()}
+    if names & {"thorough", "ray", "accelerator"}:
+        return _LONG
+    return None if names & {"process", "slow"} else _SHORT
 
 
 def _is_thorough(item: pytest.Item) -> bool:
@@ -84,6 +102,9 @@ def _is_thorough(item: pytest.Item) -> bool:
     values = cast("Any", item).callspec.params.values()
     return any(isinstance(value, str) and value in _TWINS for value in values)
 
+
+_SHORT, _LONG = 20, 300
+"""Seconds: for tests without processes, and for those that are long by nature."""
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop
