@@ -666,6 +666,7 @@ class Runtime:
         actor: (
             ActorHandle[Any]
             | ActorClass[..., Any]
+            | type[object]
             | RemoteFunction[..., Any]
             | PlacementGroup
         ),

@@ -36,23 +36,35 @@ if TYPE_CHECKING:
     from mypy.plugin import AttributeContext, ClassDefContext, MethodSigContext
     from mypy.types import FunctionLike
 
-_HANDLE: Final = "actorlib._api.actor_handle.ActorHandle"
+_METHOD: Final = "actorlib._api.actor_handle.ActorMethod"
+_UNTYPED: Final = "actorlib._api.actor_handle.UntypedMethod"
+_HANDLES: Final = {
+    "actorlib._api.actor_handle.ActorHandle",
+    "actorlib._api.replicas.Replicas",
+}
 _REF: Final = "actorlib._core.object_ref.ObjectRef"
 _CALLS: Final = {
     "actorlib._api.actor_handle.ActorMethod.remote",
+    "actorlib._api.actor_handle.UntypedMethod.remote",
     "actorlib._api.decorators.ActorClass.remote",
     "actorlib._api.decorators.ActorClass.spawn",
     "actorlib._api.decorators._TypedClass.remote",
     "actorlib._api.decorators._TypedClass.spawn",
     "actorlib._api.remote_function.RemoteFunction.remote",
     "actorlib._api.remote_function.GeneratorFunction.remote",
+    "actorlib._api.remote_function.UntypedFunction.remote",
     "actorlib._api.typed_methods.BoundGenerator.remote",
     "actorlib._api.typed_methods.BoundMethod.remote",
 }
 _GENERATOR: Final = "actorlib._api.typed_methods.BoundGenerator"
 _OURS: Final = "actorlib."
 _CLASS: Final = "actorlib._api.decorators.ActorClass"
-_DECORATORS: Final = {"actorlib.remote", "actorlib._api.decorators.remote"}
+_DECORATORS: Final = {
+    "actorlib.remote",
+    "actorlib._api.decorators.remote",
+    "actorlib.blocking.remote",
+    "actorlib.blocking._verbs.remote",
+}
 _VERBS: Final = {"remote", "options", "spawn"}
 _MARK: Final = "actorlib"
 _AWAITED: Final = {"typing.Coroutine", "typing.Awaitable"}
@@ -87,7 +99,7 @@ class ActorlibPlugin(Plugin):
     ) -> Callable[[AttributeContext], Type] | None:
         """Gives the methods of a handle their types."""
         owner, _, name = fullname.rpartition(".")
-        return partial(self._method, name) if owner == _HANDLE else None
+        return partial(self._method, name) if owner in _HANDLES else None
 
     def get_method_signature_hook(
         self, fullname: str
@@ -123,16 +135,19 @@ class ActorlibPlugin(Plugin):
 
     def _method(self, name: str, context: AttributeContext) -> Type:
         """The type of ``handle.name``, as the class of the actor has it."""
-        handle, anything = context.type, get_proper_type(context.default_attr_type)
+        handle = context.type
         known = handle.args[0] if isinstance(handle, Instance) and handle.args else None
         actor = get_proper_type(known)
-        if not isinstance(actor, Instance) or not isinstance(anything, Instance):
+        if not isinstance(handle, Instance) or not isinstance(actor, Instance):
             return context.default_attr_type  # nothing is known of its class
+        is_own = handle.type.has_readable_member(name)
+        if is_own and not actor.type.has_readable_member(name):
+            return context.default_attr_type
         if name.startswith("__"):  # Ray's, which every actor has
             return context.default_attr_type
         member = get_proper_type(_member(context, actor, name))
         if isinstance(member, CallableType):
-            return self._remote_method(member, anything)
+            return self._remote_method(member)
         is_ours = isinstance(member, Instance) and (
             member.type.fullname.startswith(_OURS)  # it is under @method
         )
@@ -142,12 +157,11 @@ class ActorlibPlugin(Plugin):
             return AnyType(TypeOfAny.from_error)
         return member
 
-    def _remote_method(self, function: CallableType, method: Instance) -> Instance:
+    def _remote_method(self, function: CallableType) -> Instance:
         """What calls a function in an actor and returns its result.
 
         Args:
             function: The bound method of the class.
-            method: A method of a handle that takes and gives anything.
         """
         result = get_proper_type(function.ret_type)
         kind = result.type.fullname if isinstance(result, Instance) else ""
@@ -155,8 +169,10 @@ class ActorlibPlugin(Plugin):
         if isinstance(result, Instance) and kind in _ITERATED:
             return self._of(_GENERATOR, parameters, result.args[0], result)
         if isinstance(result, Instance) and kind in _AWAITED:
-            return Instance(method.type, [parameters, result.args[-1]])
-        return Instance(method.type, [parameters, function.ret_type])
+            return self._of(_METHOD, parameters, result.args[-1])
+        if isinstance(result, AnyType):
+            return self._of(_UNTYPED, parameters)
+        return self._of(_METHOD, parameters, function.ret_type)
 
     def _of(self, fullname: str, *arguments: Type) -> Instance:
         """A generic class of ours with its arguments."""

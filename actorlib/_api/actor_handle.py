@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actorlib._core.callee import Callee
     from actorlib._core.interface import Interface, Method, MethodDocs
     from actorlib._core.shares import ActorShare
-    from actorlib._core.stream_reader import StreamReader
+    from actorlib._core.stream_reader import StreamReader, UntypedResult
 
 
 P = ParamSpec("P")
@@ -256,6 +256,15 @@ class ActorMethod(Generic[P, R]):
             self._callee.name,
             self._given,
         )
+
+
+if TYPE_CHECKING:
+
+    class UntypedMethod(ActorMethod[P, Any], Generic[P]):
+        """A method whose result has an unknown type, so it may be a generator."""
+
+        def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> UntypedResult: ...
+        def options(self, /, **options: Unpack[CallKeywords]) -> UntypedMethod[P]: ...
 
 
 class _LimitedMethod(ActorMethod[P, R]):
@@ -490,7 +499,7 @@ class ActorHandle(Generic[T]):
             """Refuses likewise."""
             raise _no_attribute(self, name)
 
-    def __getattr__(self, name: str) -> ActorMethod[..., Any]:
+    def __getattr__(self, name: str) -> UntypedMethod[...]:
         pin = self.__pin
         method = BUILT_IN.get(name) or pin.interface.methods.get(name)
         if method is None:
@@ -499,7 +508,7 @@ class ActorHandle(Generic[T]):
         # no cycle, and the next look-up does not come this way.
         made = method_of(pin, method)
         self.__dict__[name] = made
-        return made
+        return cast("UntypedMethod[...]", made)
 
     @property
     def share(self) -> ActorShare:

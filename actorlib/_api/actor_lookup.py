@@ -27,7 +27,9 @@ def get_actor(
 ) -> ActorHandle[Any]: ...
 @overload
 def get_actor(
-    name: str, actor_class: ActorClass[..., T], namespace: str | None = None
+    name: str,
+    actor_class: ActorClass[..., T] | type[T],
+    namespace: str | None = None,
 ) -> T: ...
 @public("actorlib")
 def get_actor(name: str, actor_class: object = None, namespace: object = None) -> Any:

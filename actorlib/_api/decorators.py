@@ -41,6 +41,7 @@ from actorlib._core.runtime_env import resolved_env
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from actorlib._api.remote_function import UntypedFunction
     from actorlib._core.engine import Engine
 
 P = ParamSpec("P")
@@ -383,7 +384,7 @@ if TYPE_CHECKING:
         @overload
         def __call__(  # type: ignore[overload-overlap]  # see remote()
             self, function: Callable[P, NoReturn], /
-        ) -> RemoteFunction[P, Any]: ...
+        ) -> UntypedFunction[P]: ...
         @overload
         def __call__(  # type: ignore[overload-overlap]  # what yields is the one
             self, function: Callable[P, Iterator[T]], /
@@ -399,7 +400,7 @@ if TYPE_CHECKING:
         @overload
         def __call__(  # type: ignore[overload-overlap]  # see remote()
             self, function: Callable[P, NoReturn], /
-        ) -> RemoteFunction[P, Any]: ...
+        ) -> UntypedFunction[P]: ...
         @overload
         def __call__(  # type: ignore[overload-overlap]  # what yields is the one
             self, function: Callable[P, Iterator[T]], /
@@ -413,7 +414,7 @@ def remote(cls: _Class[P, T], /) -> ActorClass[P, T]: ...  # type: ignore[overlo
 @overload
 def remote(cls: type[T], /) -> _TypedClass[T]: ...  # type: ignore[overload-overlap]  # a class is the one
 @overload
-def remote(function: Callable[P, NoReturn], /) -> RemoteFunction[P, Any]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # what gives Any is no generator: this takes it before that
+def remote(function: Callable[P, NoReturn], /) -> UntypedFunction[P]: ...  # type: ignore[overload-overlap]  # pyright: ignore[reportOverlappingOverload]  # what gives Any is no generator: this takes it before that
 @overload
 def remote(function: Callable[P, Iterator[T]], /) -> GeneratorFunction[P, T]: ...
 @overload

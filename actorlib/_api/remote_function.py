@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from actorlib._core.interface import Method
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.stream_reader import StreamReader
+    from actorlib._core.stream_reader import StreamReader, UntypedResult
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -459,6 +459,17 @@ class GeneratorFunction(RemoteFunction[P, R]):
         def options(
             self, /, **options: Unpack[CallingKeywords]
         ) -> GeneratorFunction[P, R]: ...
+
+
+if TYPE_CHECKING:
+
+    class UntypedFunction(RemoteFunction[P, Any], Generic[P]):
+        """A function whose result has an unknown type, so it may be a generator."""
+
+        def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> UntypedResult: ...
+        def options(
+            self, /, **options: Unpack[CallingKeywords]
+        ) -> UntypedFunction[P]: ...
 
 
 class _CollectedFunction(GeneratorFunction[P, R]):

@@ -173,7 +173,7 @@ class Replicas(Generic[T]):
 
     def __init__(
         self,
-        actor_class: ActorClass[..., T],
+        actor_class: ActorClass[..., T] | type[T],
         n: int,
         *,
         args: Sequence[object] = (),
@@ -182,9 +182,9 @@ class Replicas(Generic[T]):
         health_interval: float = 10.0,
         health_timeout: float = 30.0,
     ) -> None:
-        _check_class(actor_class)
+        self._class: ActorClass[..., Any] = _checked_class(actor_class)
         check_count("n", n, 0)
-        self._interface = interface_and_options(actor_class)[0]
+        self._interface = interface_and_options(self._class)[0]
         self._interval = checked_duration("health_interval", health_interval)
         self._timeout = checked_duration("health_timeout", health_timeout)
         self._health = health
@@ -193,7 +193,6 @@ class Replicas(Generic[T]):
                 raise ValueError(f"health: {no_such_method(self._interface, health)}")
             self._interface.methods[health].check(0, {})
         self._engine = current_engine()
-        self._class: ActorClass[..., Any] = actor_class
         self._args, self._kwargs = tuple(args), dict(kwargs or {})
         self._wanted = 0
         self._replicas: list[_Replica] = []
@@ -301,7 +300,7 @@ class Replicas(Generic[T]):
 
     async def replace(
         self,
-        actor_class: ActorClass[..., Any] | None = None,
+        actor_class: ActorClass[..., Any] | type[object] | None = None,
         *,
         args: Sequence[object] | None = None,
         kwargs: Mapping[str, object] | None = None,
@@ -328,10 +327,11 @@ class Replicas(Generic[T]):
         """
         async with self._changing:
             self._check_open()
+            new_class = self._class
             if actor_class is not None:
-                self._check_successor(actor_class)
+                new_class = self._checked_successor(actor_class)
             before = self._class, self._args, self._kwargs
-            self._class = actor_class or self._class
+            self._class = new_class
             self._args = self._args if args is None else tuple(args)
             self._kwargs = self._kwargs if kwargs is None else dict(kwargs)
             try:
@@ -525,14 +525,15 @@ class Replicas(Generic[T]):
         if self._over:
             raise RuntimeError(f"{self!r} can be changed no more: {self._over}")
 
-    def _check_successor(self, actor_class: ActorClass[..., Any]) -> None:
-        _check_class(actor_class)
-        methods = interface_and_options(actor_class)[0].methods
+    def _checked_successor(self, actor_class: object) -> ActorClass[..., Any]:
+        new_class = _checked_class(actor_class)
+        methods = interface_and_options(new_class)[0].methods
         if missing := sorted(self._interface.methods.keys() - methods.keys()):
             raise ValueError(
                 f"{actor_class!r} is to follow {self._interface.class_name} and lacks "
                 f"its methods {', '.join(missing)}"
             )
+        return new_class
 
     def _load_of(self, replica: _Replica) -> int | None:
         return self._engine.loads([replica.id])[0]
@@ -626,17 +627,19 @@ class ReplicatedMethod:
         return f"<method {self._name} of {self._replicas!r}>"
 
 
-def _check_class(actor_class: object) -> None:
+def _checked_class(actor_class: object) -> ActorClass[..., Any]:
     if not isinstance(actor_class, ActorClass):
         raise TypeError(
             "Replicas takes a class decorated with @actorlib.remote, not "
             f"{actor_class!r} ({type(actor_class).__name__})"
         )
-    options = interface_and_options(cast("ActorClass[..., Any]", actor_class))[1]
+    known = cast("ActorClass[..., Any]", actor_class)
+    options = interface_and_options(known)[1]
     if options.name is not None:
         raise ValueError(
             f"replicas cannot all be named {options.name!r}: a name is one actor's"
         )
+    return known
 
 
 async def _watch_health(replicas: weakref.ref[Replicas[Any]], interval: float) -> None:

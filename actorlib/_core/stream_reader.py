@@ -38,7 +38,7 @@ from actorlib._core.public import public
 from actorlib.exceptions import ProtocolError, TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from actorlib._core.callee import Callee
     from actorlib._core.flow_control import Bounds
@@ -643,6 +643,17 @@ class ObjectRefGenerator(Generic[R]):
             "an ObjectRefGenerator cannot be sent to another process: send the refs of "
             "its items, or the handle of the actor, which can be called there"
         )
+
+
+if TYPE_CHECKING:
+
+    class UntypedResult(ObjectRef[Any], ObjectRefGenerator[Any]):  # type: ignore[misc]  # pyright: ignore[reportIncompatibleMethodOverride]  # one of the two
+        """What a method or a function of unknown type gives: a ref, or a stream.
+
+        With ``num_returns=2`` it is a list of refs.
+        """
+
+        def __iter__(self) -> Iterator[ObjectRef[Any]]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
 
 
 def reader_of(generator: ObjectRefGenerator[Any]) -> StreamReader:

@@ -87,6 +87,8 @@ async def use() -> None:
     assert_type([await ref async for ref in lines.remote("a")], list[str])
     assert_type(letters.options(backpressure=2).remote("a"), ObjectRefGenerator[str])
     assert_type(await anything.remote("a"), Any)
+    async for ref in anything.options(num_cpus=1).remote("a"):  # it may yield
+        assert_type(await ref, Any)
     assert_type(add.map([1, 2]), Results[int])
     assert_type(add.map([1], (2,), chunksize=8, progress="sums"), Results[int])
     assert_type([value async for value in half.map(["a"])], list[list[str]])

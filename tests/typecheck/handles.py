@@ -6,10 +6,18 @@ error, and nowhere else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, assert_type
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, assert_type
 
 import actorlib
-from actorlib import ActorHandle, ActorPool, ObjectRef, ObjectRefGenerator
+import actorlib.blocking as ray
+from actorlib import (
+    ActorHandle,
+    ActorPool,
+    ObjectRef,
+    ObjectRefGenerator,
+    ReplicaInfo,
+    Replicas,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -59,6 +67,21 @@ class Echo:
         return [2.0 * value for value in values]
 
 
+@actorlib.remote
+class Untyped:
+    def __init__(self, size) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        self.size = size
+
+    def items(self, number):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+        yield number
+
+
+@ray.remote(num_gpus=1)
+class Script:
+    def ping(self) -> str:
+        return "pong"
+
+
 class Box(Generic[T]):
     def put(self, value: T) -> T:
         return value
@@ -92,6 +115,21 @@ async def use(given: ActorHandle[Echo], box: ActorHandle[Box[int]]) -> None:
     Echo.options(num_gpu=1)  # rejected
     assert_type(await box.put.remote(1), int)
     box.put.remote("1")  # rejected
+
+    untyped = await Untyped.remote(3)
+    assert_type(untyped, ActorHandle[Untyped])
+    async for item in untyped.items.remote(3):
+        assert_type(await item, Any)
+    assert_type(untyped.share.nbytes, int | None)
+    untyped.items.remote()  # rejected
+    assert_type(ray.get(Script.options(num_cpus=1).remote().ping.remote()), str)
+
+    replicas = Replicas(Echo, 2)
+    assert_type(replicas, Replicas[Echo])
+    assert_type(await replicas.echo.remote(b""), bytes)
+    assert_type(replicas.stats(), list[ReplicaInfo])
+    replicas.echo.remote("")  # rejected
+    replicas.nothing.remote()  # rejected
 
     pool = ActorPool([model])
     async for total in pool.map(lambda one, n: one.add.remote(n), [1, 2]):

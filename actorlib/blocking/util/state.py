@@ -265,6 +265,7 @@ def explain(
     actor: (
         ActorHandle[Any]
         | ActorClass[..., Any]
+        | type[object]
         | RemoteFunction[..., Any]
         | PlacementGroup
     ),
