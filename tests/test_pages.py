@@ -1,8 +1,8 @@
 """The pages of docs/ are true: their blocks run and print what they say.
 
 What a page may say to its tests stands in ``docs/building/pages.py``, how its blocks
-are run in ``helpers/page_runner.py``. By default those of the tutorial run that are no
-programs, as readers type these first; with ``--thorough`` all of them do.
+are run in ``helpers/page_runner.py``. By default those of the tutorial run, as readers
+run these first; with ``--thorough`` all of them do.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.page_runner import matches
+from helpers.page_runner import matches, write_files
 
 from docs.building.navigation import in_order, list_sections, listing, navigation
 from docs.building.pages import Block, Page
@@ -35,12 +36,18 @@ MARKS = [pytest.mark.process, pytest.mark.slow]
 SELDOM = [*MARKS, pytest.mark.thorough]
 TYPED = [
     pytest.param(name, marks=MARKS if name.startswith(EARLY) else SELDOM)
-    for name in dict.fromkeys(name for name, block in RUN if not block.is_program)
+    for name, page in PAGES.items()
+    if any(block.why_not is None for block in page.typed)
 ]
 PROGRAMS = [
-    pytest.param(name, block, marks=SELDOM, id=f"{name}:{block.line}")
+    pytest.param(
+        name,
+        block,
+        marks=MARKS if name.startswith(EARLY) else SELDOM,
+        id=f"{name}:{block.line}",
+    )
     for name, block in RUN
-    if block.is_program
+    if block.is_program or block.is_test
 ]
 
 
@@ -79,13 +86,27 @@ def test_program_when_run_then_it_prints_what_the_page_says(
     name: str, block: Block, tmp_path: Path
 ) -> None:
     need(name)
-    script = tmp_path / "program.py"
-    script.write_text(block.code, encoding="utf-8")
+    program = replace(block, file=block.file or "program.py")
+    earlier = [each for each in PAGES[name].blocks if each.line < block.line]
+    write_files([*earlier, program], tmp_path)
+    words = ["-m", "pytest"] if block.is_test else []
 
-    done = run(str(script), cwd=tmp_path)
+    done = run(*words, str(program.file), cwd=tmp_path)
 
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     assert block.shows is None or matches(block.shows, done.stdout), done.stdout
+
+
+def test_tutorial_when_it_has_a_block_then_it_names_the_file_of_it() -> None:
+    shown = [
+        (name, block)
+        for name, block in BLOCKS
+        if name.startswith(EARLY) and block.code.strip() in PAGES[name].shown
+    ]
+
+    unnamed = [f"{name}:{block.line}" for name, block in shown if block.file is None]
+
+    assert len(shown) > len(unnamed) == 0, unnamed
 
 
 def test_block_when_it_is_python_then_it_compiles() -> None:
@@ -159,6 +180,14 @@ print(before)
 train()
 ```
 
+Write this into
+`first.py`:
+
+<!-- checked by: mypy -->
+```python
+import first
+```
+
 *   Indented:
 
     ```python
@@ -173,7 +202,7 @@ ls
 
 def test_page_when_read_then_its_blocks_and_what_is_said_of_them() -> None:
     page = Page(WRITTEN)
-    hidden, first, second, third = page.blocks
+    hidden, first, second, file, third = page.blocks
 
     assert page.needs == ["numpy", "torch"]
     assert page.summary == "Prose: says what."
@@ -182,8 +211,10 @@ def test_page_when_read_then_its_blocks_and_what_is_said_of_them() -> None:
     assert hidden.code.strip() == "before = 1"
     assert first == Block(line=11, code="print(before)\n", shows="1\n")
     assert (second.why_not, third.why_not) == ("takes a day", None)
+    assert (file.file, file.checker, second.file) == ("first.py", "mypy", None)
     assert third.code == "actorlib.run(main())\n"
-    assert [block.is_program for block in page.blocks] == [False, False, False, True]
+    assert [block for block in page.blocks if block.is_program] == [third]
+    assert page.typed == [hidden, first, second]
 
 
 def test_output_when_compared_then_pids_and_dots_may_be_anything() -> None:

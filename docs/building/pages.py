@@ -11,15 +11,21 @@ Comments of a page tell what readers need not see. Each stands on lines of its o
     Code that is run at this place and not shown.
 ``<!-- not run: why -->``
     The block below it is compiled and not run.
+``<!-- wrong: to type checkers -->``
+    Likewise, and every type checker has to reject each line of that block.
+``<!-- checked by: mypy -->``
+    Other type checkers may reject the block below it.
 ``<!-- pages -->``, ``<!-- sections -->``
     Here the site lists the other pages of the folder, or the sections.
+
+A block below a paragraph with the words "into `name.py`" is the content of that file.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,10 +34,11 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(r"(?m)^(?:actorlib|asyncio)\.run\(|\bactorlib\.blocking\b")
 _PIECE = re.compile(
     r"^(?P<indent>[ ]*)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```[ ]*$"
-    r"|^<!-- not run: (?P<why>.*?) -->[ ]*$"
+    r"|^<!-- (?P<mark>not run|wrong|checked by): (?P<words>.*?) -->[ ]*$"
     r"|^<!-- run:(?P<hidden>.*?)-->[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
+_FILE = re.compile(r"\binto\s+`(\w+\.py)`")
 _COMMENT = re.compile(r"^<!--.*?-->[ ]*\n?", re.MULTILINE | re.DOTALL)
 _LAST = 1_000
 
@@ -45,17 +52,28 @@ class Block:
         code: Its text.
         why_not: Why it is not run; None: it is.
         shows: What the page says that it prints: the next block, if that is ``text``.
+        file: The name of the file that readers write it into; None: they type it.
+        is_wrong: Whether every type checker has to reject each of its lines.
+        checker: The only type checker that has to accept it; None: all of them do.
     """
 
     line: int
     code: str
     why_not: str | None = None
     shows: str | None = None
+    file: str | None = None
+    is_wrong: bool = False
+    checker: str | None = None
 
     @property
     def is_program(self) -> bool:
-        """Whether it starts an event loop itself, and so is run alone, as a script."""
+        """Whether it starts an event loop itself, and so is run as a script."""
         return _PROGRAM.search(self.code) is not None
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it is a file of tests for pytest."""
+        return self.file is not None and self.file.startswith("test_")
 
     def compiled(self, name: str) -> object:
         """Makes code of it whose errors name the page and the line there.
@@ -119,20 +137,45 @@ class Page:
     def blocks(self) -> list[Block]:
         """Its blocks of Python, hidden ones too, in order."""
         found: list[Block] = []
-        why, was_python = None, False
+        marks: dict[str, str] = {}
+        was_python, end = False, 0
         for piece in _PIECE.finditer(self.text):
             if piece["hidden"] is not None:
                 found.append(Block(self._line(piece.start("hidden")), piece["hidden"]))
+            elif piece["mark"] is not None:
+                marks[piece["mark"]] = piece["words"]
+                continue
             elif piece["language"] == "python":
                 code = re.sub(
                     rf"^{piece['indent']}", "", piece["code"], flags=re.MULTILINE
                 )
-                found.append(Block(self._line(piece.start("code")), code, why))
+                before = _COMMENT.sub("", self.text[end : piece.start()]).rstrip()
+                file = _FILE.search(before.rpartition("\n\n")[2])
+                block = Block(
+                    self._line(piece.start("code")),
+                    code,
+                    why_not=marks.get("not run", marks.get("wrong")),
+                    file=file and file[1],
+                    is_wrong="wrong" in marks,
+                    checker=marks.get("checked by"),
+                )
+                found.append(block)
             elif piece["language"] == "text" and was_python:
-                last = found.pop()
-                found.append(Block(last.line, last.code, last.why_not, piece["code"]))
-            why, was_python = piece["why"], piece["language"] == "python"
+                found.append(replace(found.pop(), shows=piece["code"]))
+            was_python, end = piece["language"] == "python", piece.end()
+            marks = {}
         return found
+
+    @property
+    def typed(self) -> list[Block]:
+        """The blocks that readers type one after another, and the hidden ones."""
+        return [b for b in self.blocks if not b.is_program and b.file is None]
+
+    @property
+    def starts_runtime(self) -> bool:
+        """Whether a block starts one; if not, it goes on from how-to/index.md."""
+        blocks = (block for block in self.blocks if not block.is_program)
+        return any("init(" in block.code for block in blocks)
 
     def _line(self, offset: int) -> int:
         return self.text.count("\n", 0, offset) + 1

@@ -1,8 +1,10 @@
 """Runs the blocks of a page, one after another, as they are typed at a prompt:
 ``python tests/helpers/page_runner.py PAGE``.
 
-All blocks have one namespace, and may await. Where none of them starts a runtime there
-is one with two logical GPUs. It is a process, so that what a page leaves is its own.
+All blocks have one namespace, and may await. If none of them starts a runtime, they
+begin with what ``docs/how-to/index.md`` tells readers to begin with: ``actorlib`` and a
+runtime with two logical GPUs. Files that the page tells readers to write are written
+into the working directory. This is a process of its own, so a page leaves nothing here.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT), str(Path.cwd())]
 
 import actorlib  # noqa: E402  # that of this checkout
 from docs.building.pages import Page  # noqa: E402  # likewise
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from docs.building.pages import Block
 
 LIMIT = 60.0
@@ -38,6 +42,13 @@ def matches(said: str, printed: str) -> bool:
     pattern = re.escape(said.strip()).replace(r"\.\.\.", ".*")
     pattern = re.sub(r"\d{3,}", r"\\d+", pattern)
     return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+
+
+def write_files(blocks: Iterable[Block], folder: Path | None = None) -> None:
+    """Writes those that are files; by default into the working directory."""
+    for block in blocks:
+        if block.file is not None:
+            (folder or Path.cwd()).joinpath(block.file).write_text(block.code)
 
 
 async def run_block(block: Block, name: str, names: dict[str, object]) -> None:
@@ -59,15 +70,16 @@ async def run_block(block: Block, name: str, names: dict[str, object]) -> None:
 async def run(path: Path) -> None:
     """Runs the blocks of a page that are no programs of their own."""
     page, name = Page.of(path), str(path)
-    blocks = [b for b in page.blocks if b.why_not is None and not b.is_program]
+    write_files(page.blocks)
+    blocks = [block for block in page.typed if block.why_not is None]
     lines = page.text.splitlines(keepends=True)
     linecache.cache[name] = (len(page.text), None, lines, name)
     main = types.ModuleType("__main__")
-    main.__dict__["actorlib"] = actorlib
     sys.modules["__main__"] = main
     async with asyncio.timeout(LIMIT), AsyncExitStack() as stack:
-        if not any("init(" in block.code for block in blocks):
+        if not page.starts_runtime:
             runtime = actorlib.init(num_gpus=2, num_cpus=4)
+            main.__dict__["actorlib"] = actorlib
             main.__dict__["runtime"] = await stack.enter_async_context(runtime)
         for block in blocks:
             await run_block(block, name, main.__dict__)
