@@ -21,8 +21,9 @@ class Worker:
 async def main() -> None:
     """Reserves three bundles, fills them, and gives all of it back at once."""
     async with actorlib.init(num_cpus=4, num_gpus=2) as runtime:
-        bundles = [{"GPU": 1, "CPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}]
-        group = await actorlib.placement_group(bundles, strategy="PACK").ready()
+        group = await actorlib.placement_group(
+            [{"GPU": 1, "CPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}], strategy="PACK"
+        ).ready()
         print("free outside:", runtime.available_resources()["GPU"], "GPU")
 
         sizes = [1, 0.5, 0.5]

@@ -7,6 +7,7 @@ run these first; with ``--thorough`` all of them do.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from helpers.page_runner import matches, write_files
 
 from docs.building.navigation import in_order, list_sections, listing, navigation
 from docs.building.pages import Block, Page
+from docs.building.typecheck import Finding, check, complaints, modules_of
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -32,6 +34,10 @@ RUN = [(name, block) for name, block in BLOCKS if block.why_not is None]
 EARLY = "tutorial/"
 
 
+needs_checkers = pytest.mark.skipif(
+    not (importlib.util.find_spec("mypy") and importlib.util.find_spec("basedpyright")),
+    reason="mypy and basedpyright are not both installed",
+)
 MARKS = [pytest.mark.process, pytest.mark.slow]
 SELDOM = [*MARKS, pytest.mark.thorough]
 TYPED = [
@@ -215,6 +221,106 @@ def test_page_when_read_then_its_blocks_and_what_is_said_of_them() -> None:
     assert third.code == "actorlib.run(main())\n"
     assert [block for block in page.blocks if block.is_program] == [third]
     assert page.typed == [hidden, first, second]
+
+
+CHECKED = Page(
+    """# Types
+
+```python
+number = await ref
+```
+
+<!-- wrong: to type checkers -->
+```python
+model.spawn(5)
+
+model.guess()  # there is none
+```
+
+<!-- checked by: mypy -->
+```python
+handle: Model
+```
+
+Write this into `model.py`:
+
+```python
+size = 1
+```
+"""
+)
+
+
+def test_page_when_made_into_modules_then_each_line_keeps_its_number() -> None:
+    modules = dict(modules_of("docs/how-to/types.md", CHECKED))
+
+    assert modules.keys() == {"model.py", "docs__how_to__types_md.py"}
+    lines = modules["docs__how_to__types_md.py"].splitlines()
+    assert lines[:2] == [
+        "import actorlib",
+        "async def session(runtime: actorlib.Runtime):",
+    ]
+    assert lines[3] == "    number = await ref"
+    assert lines[10] == "    model.guess()  # there is none"
+    assert modules["model.py"].splitlines()[20:] == ["", "size = 1"]
+
+
+def test_findings_when_reported_then_those_that_the_page_expects_are_left_out() -> None:
+    made = Path("/pages/types.py")
+    findings = [
+        Finding("mypy", made, 4, "no ref\nat all"),
+        Finding("mypy", made, 9, "an error"),
+        Finding("pyright", made, 9, "an error"),
+        Finding("pyright", made, 11, "an error"),
+        Finding("pyright", made, 16, "pyright cannot know"),
+        Finding("mypy", made, 16, "no such class"),
+    ]
+
+    lines = complaints(findings, {"types.md": CHECKED}, {made: "types.md"})
+
+    assert lines == [
+        "types.md:4: mypy: no ref",
+        "types.md:11: mypy accepts it, and the page says that it is wrong",
+        "types.md:16: mypy: no such class",
+    ]
+
+
+@needs_checkers
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_page_when_type_checked_then_errors_name_its_lines(tmp_path: Path) -> None:
+    page = Page(
+        """# Types
+
+```python
+@actorlib.remote
+class Model:
+    def ping(self, name: str) -> str:
+        return name
+
+    def items(self):
+        yield 1
+
+
+replicas = actorlib.Replicas(Model, 2)
+async for ref in (await Model.remote()).items.remote():
+    print(await ref)
+actorlib.Replicas("Model", 2)
+```
+"""
+    )
+    example = tmp_path / "example.py"
+    example.write_text("\nnumber: int = '1'\n")
+
+    lines = check({"types.md": page}, [example])
+
+    where = [line.partition(": ")[0] for line in lines]
+    assert where == [f"{example}:2", f"{example}:2", "types.md:16", "types.md:16"]
+
+
+def test_documents_when_two_write_one_file_then_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r"b\.md and a\.md both write model\.py"):
+        check({"a.md": CHECKED, "b.md": CHECKED}, [])
 
 
 def test_output_when_compared_then_pids_and_dots_may_be_anything() -> None:
