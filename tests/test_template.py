@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.lookers import Asker, Multiplier
-from helpers.owners import Looped, Owner, Serial
+from helpers.owners import Looped, Owner, Serial, Watched
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, TemplateError
@@ -409,6 +409,7 @@ async def main():
     async with actorlib.init(start_method=METHOD):
         actors = [Serial.remote() for _ in range(60)]
         tell(await asyncio.gather(*(a.echo.remote(1) for a in actors)))
+        await asyncio.gather(*map(actorlib.kill, actors))
 
 asyncio.run(main())
 """
@@ -606,3 +607,238 @@ async def test_limit_of_this_process_when_few_actors_run_is_left_alone() -> None
     async with actorlib.init():
         await Serial.remote()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+
+
+# Signals.
+
+MORTALS = f"""{HEAD}
+@actorlib.remote(max_retries=0)
+def die():
+    os._exit(4)
+
+@actorlib.remote
+def mask():
+    with open("/proc/thread-self/status") as status:
+        return [line.split()[1] for line in status if line.startswith("SigBlk")][0]
+
+async def exit_code(ref):
+    try:
+        await ref
+    except actorlib.exceptions.ActorlibError as error:
+        return error.exit.code
+
+async def main():
+    preload = ["touches_signals"] if METHOD == "template" else None
+    async with actorlib.init(num_cpus=1, start_method=METHOD, preload=preload):
+        actor = Serial.options(num_cpus=1, max_restarts=1).remote()
+        codes = [await exit_code(actor.exit_at_once.remote(3))]
+        await actor
+        await actorlib.kill(actor)
+        codes.append(await exit_code(die.remote()))
+        leaving = Serial.options(num_cpus=1).remote()
+        codes.append(await exit_code(leaving.leave.remote(5)))
+        tell([codes, await mask.remote()])
+
+if "block" in ARGUMENTS:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+if "ignore" in ARGUMENTS:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if "exec" in ARGUMENTS:
+    os.execv(sys.executable, [*sys.orig_argv[:-1], "again"])
+asyncio.run(main())
+"""
+
+
+@both_methods
+@pytest.mark.parametrize(
+    "deeds",
+    [["block"], ["ignore"], ["block", "exec"], ["ignore", "exec"]],
+    ids="-".join,
+)
+def test_end_of_a_worker_when_the_program_has_no_sigchld_is_noticed(
+    method: str, deeds: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "touches_signals.py").write_text("")
+    with Owner(MORTALS, method, *deeds, folder=tmp_path) as owner:
+        assert owner.told() == [[3, 4, 5], "0" * 16]
+        assert owner.end() == 0, owner.err
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)",
+        "signal.signal(signal.SIGCHLD, signal.SIG_DFL)",
+        "signal.signal(signal.SIGCHLD, lambda *_: None)",
+        "signal.signal(signal.SIGCHLD, lambda *_: 1 / 0)",
+        "signal.set_wakeup_fd(-1)",
+        "pair = socket.socketpair(); pair[1].setblocking(False); "
+        "signal.set_wakeup_fd(pair[1].fileno())",
+        "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())",
+        "ctypes.CDLL(None).signal(signal.SIGCHLD, 1)",
+    ],
+    ids=[
+        *("ignores", "resets", "handles", "raises", "closes wakeup", "takes wakeup"),
+        *("blocks", "ignores in C"),
+    ],
+)
+def test_end_of_a_worker_when_a_preload_touches_sigchld_is_noticed(
+    deed: str, tmp_path: Path
+) -> None:
+    (tmp_path / "touches_signals.py").write_text(
+        f"import ctypes, signal, socket\n{deed}"
+    )
+    with Owner(MORTALS, "template", folder=tmp_path) as owner:
+        assert owner.told() == [[3, 4, 5], "0" * 16]
+        assert owner.end() == 0, owner.err
+
+
+LATER = """
+import ctypes, os, signal
+
+def handle(*_):
+    {deed}
+    os.write(write_end, b"!")
+
+read_end, write_end = os.pipe()
+signal.signal(signal.SIGUSR1, handle)
+"""
+LATE_ENDS = f"""{HEAD}
+@actorlib.remote
+class Actor:
+    def template(self):
+        return os.getppid()
+
+    def disturb(self):
+        import touches_signals
+        os.kill(os.getppid(), signal.SIGUSR1)
+        os.read(touches_signals.read_end, 1)
+
+    def end(self, code):
+        os._exit(code)
+
+    def leave_orphan(self):
+        # A grandchild that the template adopts when its parent ends.
+        read, write = os.pipe()
+        if not os.fork():
+            if not os.fork():
+                os.setsid()
+                os.write(write, str(os.getpid()).encode())
+                signal.pause()
+            os._exit(0)
+        os.wait()
+        return int(os.read(read, 20))
+
+async def exits(ref):
+    try:
+        await ref
+    except actorlib.exceptions.ActorlibError as error:
+        return error.exit.code, str(error)
+
+async def main():
+    async with actorlib.init(num_cpus=1, preload=["touches_signals"]):
+        actor = Actor.options(num_cpus=1, max_restarts=-1).remote()
+        orphan = os.pidfd_open(await actor.leave_orphan.remote())
+        await actor.disturb.remote()
+        ends = [await exits(actor.end.remote(3))]
+        await actor
+        ends.append(await exits(actor.end.remote(4)))
+        await actor
+        await actor.disturb.remote()
+        await actorlib.kill(actor)
+        os.kill(await Actor.options(num_cpus=1).remote().template.remote(), 0)
+        import select
+        tell([ends, bool(select.select([orphan], [], [], 0)[0])])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("deed", "is_known"),
+    [
+        ("signal.signal(signal.SIGCHLD, signal.SIG_IGN)", False),
+        ("ctypes.CDLL(None).signal(signal.SIGCHLD, 1)", False),
+        ("signal.signal(signal.SIGCHLD, signal.SIG_DFL)", True),
+        ("signal.set_wakeup_fd(-1)", True),
+        ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])", True),
+    ],
+    ids=["ignores", "ignores in C", "resets", "closes wakeup", "blocks"],
+)
+def test_end_of_a_worker_when_sigchld_is_touched_later_is_noticed(
+    deed: str, *, is_known: bool, tmp_path: Path
+) -> None:
+    """A status that the kernel has dropped is said to be unknown, once."""
+    (tmp_path / "touches_signals.py").write_text(LATER.format(deed=deed))
+    with Owner(LATE_ENDS, "template", folder=tmp_path) as owner:
+        (first, second), is_orphan_gone = owner.told()
+        assert owner.end() == 0, owner.err
+    assert first[0] == (3 if is_known else None)
+    assert is_known or "SIGCHLD" in first[1]
+    assert second[0] == 4
+    assert is_orphan_gone
+
+
+HANGING = """
+import signal
+
+def hang(*_):
+    while True:
+        signal.pause()
+
+signal.signal(signal.SIGUSR1, hang)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_killed", [True, False])
+async def test_end_of_a_worker_when_the_template_hangs_is_noticed(
+    module: Callable[[str, str], None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_killed: bool,
+) -> None:
+    for name in ("_CHECK_INTERVAL", "_REPORT_LIMIT", "LEAVE_TIMEOUT"):
+        monkeypatch.setattr(f"actorlib._processes.forkserver_launcher.{name}", 0.1)
+    module("hanging", HANGING)
+    async with (
+        asyncio.timeout(PROMPTLY),
+        actorlib.init(num_cpus=1, preload=["hanging"], grace=0.1) as runtime,
+    ):
+        actor = Serial.options(num_cpus=1).remote()
+        home = await actor.household.remote("a session")
+        with Watched(home.values()) as watched:
+            os.kill(home["template"], signal.SIGUSR1)
+            if is_killed:
+                await actorlib.kill(actor)
+            else:
+                with pytest.raises(ActorDiedError, match="has not reported"):
+                    await actor.exit_at_once.remote(3)
+            assert runtime.available_resources()["CPU"] == 1.0
+            await actorlib.shutdown()
+            assert watched.left() == []
+
+
+def test_descendants_when_the_owner_ignores_sigchld_end_with_the_template(
+    tmp_path: Path,
+) -> None:
+    program = f"""{HEAD}
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+async def main():
+    async with actorlib.init(start_method=METHOD):
+        home = await Serial.remote().household.remote("a session")
+        tell(home)
+        listen()
+        tell(await Serial.remote().echo.remote(1))
+
+asyncio.run(main())
+"""
+    with Owner(program, "template", folder=tmp_path) as owner:
+        home = owner.told()
+        with Watched(home.values()) as watched:
+            os.kill(home["template"], signal.SIGKILL)
+            owner.go_on()
+            assert owner.told() == 1
+            assert watched.left() == []
+        assert owner.end() == 0, owner.err

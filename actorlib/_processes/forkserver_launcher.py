@@ -5,7 +5,8 @@ a kill never waits behind hundreds of them, and descriptors on their way stay fe
 the owner holds of one worker (its pipe, its output, its end) is a ``TemplateWorker``.
 
 The template may be stopped or killed by anybody, so both can be done without it. While
-it is stopped, the owner kills workers itself. When it was killed, the kernel ends the
+it is stopped, or does not report what has ended, the owner kills workers itself and
+looks for their ends. When it was killed, the kernel ends the
 workers with it, the owner their process groups, and a new template is started. What has
 left its group, or was forked so lately that nobody has said so, is found by the mark
 in its environment.
@@ -24,6 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from actorlib._core.log import warn
 from actorlib._processes.fd_limit import FdLimit, start_error_reason
 from actorlib._processes.launcher import ProcessExit
 from actorlib._processes.template_process import (
@@ -92,8 +94,14 @@ def _has_variable(pid: int, start: bytes) -> bool:
 
 
 _MAX_PREFORKED = 32
-_STOPPED_CHECK_INTERVAL = 1.0
-"""Seconds between two looks at whether the template is stopped."""
+_CHECK_INTERVAL = 1.0
+"""Seconds between two looks at a worker that was killed and has not been reported."""
+_REPORT_LIMIT = 5.0
+"""Seconds until the owner looks itself whether a worker that it killed has ended.
+
+The template reports that within milliseconds; an import in its idle time delays it by
+a second at most.
+"""
 _RESTART_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """Seconds before each try to start the template anew."""
 _START_LIMIT = 300.0
@@ -243,16 +251,21 @@ class TemplateLauncher:
             self._ensure_killed(worker)
 
     def _ensure_killed(self, worker: TemplateWorker) -> None:
-        """Ends a worker without the template if that is stopped; checks again later."""
+        """Ends a worker itself if the template does not; checks again later."""
         if worker.number not in self._workers:
             return
-        if not self._is_stopped():
-            worker.call_later(_STOPPED_CHECK_INTERVAL, self._ensure_killed)
-        elif worker.child_pid:
-            parent = cast("subprocess.Popen[bytes]", self._process).pid
-            worker.kill_without_template(
-                parent, lambda: self._finish(worker, ProcessExit(signal=9))
+        worker.call_later(_CHECK_INTERVAL, self._ensure_killed)
+        if self._process is None or not (
+            self._is_stopped() or worker.waited >= _REPORT_LIMIT
+        ):
+            return
+        template = self._process.pid
+        if worker.child_pid:
+            how = ProcessExit(
+                fault="its process ended, and the template process "
+                f"(pid {template}) has not reported how"
             )
+            worker.kill_without_template(template, lambda: self._finish(worker, how))
         else:
             self._withdraw_fork(worker)
             self._finish(worker, ProcessExit(signal=9))
@@ -297,7 +310,12 @@ class TemplateLauncher:
         # It ends all its workers when nobody speaks to it any more.
         self.close_in_fork()
         self._fd_limit.restore()
-        return lambda: None if process is None else _wait_for(process)
+
+        def wait() -> None:
+            if process is not None:
+                _wait_for(process)
+
+        return wait
 
     async def aclose(self) -> None:
         """Ends the template, and with it whatever is still there."""
@@ -314,6 +332,7 @@ class TemplateLauncher:
 
     async def _end(self) -> None:
         """Ends the template; who waits for a process goes on waiting."""
+        is_lost = self._channel is None
         if self._begun is not None:
             self._begun.close()
             self._begun = None
@@ -322,8 +341,8 @@ class TemplateLauncher:
             self._channel = None
         process, self._process = self._process, None
         if process is not None:
-            await asyncio.to_thread(_wait_for, process)
-            if process.returncode:  # it was killed, and has not cleaned up
+            has_left = await asyncio.to_thread(_wait_for, process)
+            if is_lost or not has_left:  # it was killed, and has not cleaned up
                 await asyncio.to_thread(kill_leftovers, self._mark)
 
     def _start_process(self, descriptor: int) -> subprocess.Popen[bytes]:
@@ -527,12 +546,22 @@ class TemplateWorker:
         self.sock, self._child_sock = socket.socketpair()
         self._timer: asyncio.TimerHandle | None = None
         self._pidfd = -1
+        self._killed_at: float | None = None
+        self._is_overdue = False
 
     def identify(self, pid: int) -> None:
         self.pid = self.child_pid or pid
 
     def kill(self) -> None:
+        if self._killed_at is None:
+            self._killed_at = self._loop.time()
         self._kill(self)
+
+    @property
+    def waited(self) -> float:
+        """For how many seconds its end has been waited for since it was killed."""
+        killed_at = self._killed_at
+        return 0.0 if killed_at is None else self._loop.time() - killed_at
 
     def rename(self, name: str) -> None:
         self._name = name
@@ -594,7 +623,7 @@ class TemplateWorker:
                 os.kill(self.child_pid, signal.SIGKILL)
 
     def kill_without_template(self, parent: int, on_gone: Callable[[], None]) -> None:
-        """Ends the process group while the template stands still.
+        """Ends the process group while the template does not; may be called again.
 
         Args:
             parent: The process id of the template: whose child it is not any more has
@@ -602,17 +631,38 @@ class TemplateWorker:
             on_gone: Called when the process has ended.
         """
         if self._pidfd >= 0:
+            self._warn_of_delay()
             return
         try:
             self._pidfd = os.pidfd_open(self.child_pid)
-        except (AttributeError, OSError):
+        except ProcessLookupError:
             on_gone()
             return
+        except (AttributeError, OSError):
+            pass  # there is none to be had, and /proc is asked instead
         if _parent_of(self.child_pid) not in (parent, None):
             on_gone()
             return
         self.kill_group()
-        self._loop.add_reader(self._pidfd, on_gone)
+        if self._pidfd >= 0:
+            self._loop.add_reader(self._pidfd, on_gone)
+        elif _has_ended(self.child_pid):
+            on_gone()
+        else:
+            self._warn_of_delay()
+
+    def _warn_of_delay(self) -> None:
+        """Logs once that it does not end: the kernel ends none that waits there."""
+        if self.waited >= 2 * _REPORT_LIMIT and not self._is_overdue:
+            self._is_overdue = True
+            warn(
+                "%s (pid %d) was killed %.0f s ago, and the kernel has not ended it "
+                "(it cannot while the process waits for a device or a disk). What it "
+                "holds is free when it has ended",
+                self._name,
+                self.child_pid,
+                self.waited,
+            )
 
     def on_exited(self, how: ProcessExit) -> None:
         if self._timer is not None:
@@ -643,7 +693,15 @@ class TemplateWorker:
                 return
 
 
-def _exit_of(status: int, peak: int) -> ProcessExit:
+_NO_STATUS = (
+    "its process ended, and the kernel has dropped its exit status: a module of "
+    "init(preload=[...]) has changed SIGCHLD to be ignored"
+)
+
+
+def _exit_of(status: int | None, peak: int) -> ProcessExit:
+    if status is None:
+        return ProcessExit(fault=_NO_STATUS)
     nbytes = peak * 1024 if sys.platform == "linux" else peak
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
@@ -651,20 +709,38 @@ def _exit_of(status: int, peak: int) -> ProcessExit:
     return ProcessExit(code=code, peak=nbytes)
 
 
-def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    """Waits for a template that is to end, and kills one that does not."""
+def _wait_for(process: subprocess.Popen[bytes]) -> bool:
+    """Waits for a template that is to end, and kills one that does not.
+
+    Returns:
+        Whether it has left by itself, as far as is known: where this process ignores
+        SIGCHLD, the exit code of one that was killed is 0, too.
+    """
     try:
-        process.wait(LEAVE_TIMEOUT + 1.0)
+        return process.wait(LEAVE_TIMEOUT + 1.0) == 0
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+        return False
 
 
 def _parent_of(pid: int) -> int | None:
     """The parent of a process, ended or not; None where nobody says."""
+    fields = _stat_of(pid)
+    return int(fields[1]) if fields else None
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process that was killed has ended; True where nobody says."""
+    fields = _stat_of(pid)
+    return not fields or fields[0] in (b"Z", b"X")
+
+
+def _stat_of(pid: int) -> list[bytes]:
+    """The fields of a process from its state on; none if there are none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        return None
+        return []
     # Behind the name, which is in brackets and may hold anything.
-    return int(fields.rpartition(b")")[2].split()[1])
+    return fields.rpartition(b")")[2].split()

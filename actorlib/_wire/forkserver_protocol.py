@@ -23,7 +23,7 @@ of them initialised an accelerator, if one did."""
 FORKED: Final = 1
 """(FORKED, worker, pid); a pid of 0 and an error if it could not."""
 EXITED: Final = 2
-"""(EXITED, worker, status, peak memory in KiB)."""
+"""(EXITED, worker, status, peak memory in KiB); a status of None is lost."""
 MISSED: Final = 4
 """(MISSED, worker): the process that was forked ahead to become it had ended."""
 

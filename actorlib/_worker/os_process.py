@@ -68,6 +68,16 @@ def next_ended(before_reaping: Callable[[int], None]) -> tuple[int, int, int] | 
     return (pid, status, usage.ru_maxrss) if pid else None
 
 
+def has_child(pid: int) -> bool:
+    """Whether a process is a child that was not reaped; True where one cannot ask."""
+    try:
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a child got a signal that stops it, and none since, where one can ask."""
     if not hasattr(os, "waitid"):

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -59,6 +60,38 @@ async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
     worker.kill_group()
     assert (worker.pid, ended) == (4321, [4321])
     worker.on_exited(ProcessExit(code=0))
+    worker.sock.close()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("has_descriptor", [True, False])
+async def test_kill_when_the_kernel_does_not_end_the_process_then_the_log_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    has_descriptor: bool,
+) -> None:
+    monkeypatch.setattr("actorlib._processes.forkserver_launcher._REPORT_LIMIT", 0.0)
+    if not has_descriptor:
+        monkeypatch.delattr("os.pidfd_open")
+    worker = TemplateWorker(lambda _: None, 1, "A", asyncio.get_running_loop())
+    gone = asyncio.Event()
+    # It leads no group, so that killing its group leaves it alone.
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:  # noqa: ASYNC220  # at once
+        worker.on_forked(process.pid)
+        worker.kill()
+        for _ in range(3):
+            worker.kill_without_template(os.getpid(), gone.set)
+        assert not gone.is_set()
+        (record,) = caplog.records
+        assert f"A (pid {process.pid}) was killed" in record.message
+
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222  # likewise
+        worker.kill_without_template(os.getpid(), gone.set)
+        await asyncio.wait_for(gone.wait(), 10.0)
+    worker.on_exited(ProcessExit(signal=9))
     worker.sock.close()
 
 
