@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 _WITH_PROCESS = (ActorState.STARTING, ActorState.ALIVE, ActorState.SUSPENDED)
 _LOST = Exit(cause="lost", reason="actorlib failed; its log says where")
+_SHUT_DOWN = Exit(cause="asked", reason="the runtime was shut down")
 _log = logging.getLogger("actorlib")
 
 
@@ -119,6 +120,7 @@ class ActorSupervisor:
         self.session: WorkerSession | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_waiting = False
+        self._is_finished = False
         self._due_arguments: asyncio.Future[EncodedArguments] | None = None
         self._suspension: Suspension | None = None
 
@@ -139,6 +141,8 @@ class ActorSupervisor:
             self.placement.begin()
         # Its context is not that of whoever made it, which may be over long before.
         self._task = self._loop.create_task(self._run(arguments), context=Context())
+        # One that is cancelled before its first step never comes to its own end.
+        self._task.add_done_callback(lambda _: self._finish(_SHUT_DOWN))
 
     def refuse(
         self,
@@ -263,6 +267,9 @@ class ActorSupervisor:
         self.router.close()  # what comes from here on could still be answered
         if self._process is not None:
             self._process.kill()
+        elif self._task is None and not self.ended.done():
+            # Ctrl-C came before there was a task: nothing else would end it.
+            self._finish(Exit(cause="asked", reason=self._end_reason))
         elif self._is_waiting and self._task is not None:
             self._task.cancel()
 
@@ -373,11 +380,11 @@ class ActorSupervisor:
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
     ) -> None:
         how = _LOST
-        if self._task is None:
-            # The user's loop makes eager tasks (Python 3.12), and whoever creates the
-            # actor has no handle yet: it must not be dead and forgotten before.
-            await asyncio.sleep(0)
         try:
+            if self._task is None:
+                # The user's loop makes eager tasks (Python 3.12), and whoever creates
+                # the actor has no handle yet: it must not be dead and forgotten before.
+                await asyncio.sleep(0)
             encoded = self.unsent = await self._waited(_value(arguments))
             self._due_arguments = None
             while True:
@@ -400,8 +407,8 @@ class ActorSupervisor:
         except _NotCreated as error:
             self._cause = error.__cause__
             how = Exit(cause="failed to start", reason=f"{error.__cause__}")
-        except asyncio.CancelledError:
-            how = Exit(cause="asked", reason="the runtime was shut down")
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            how = _SHUT_DOWN
             raise
         except Exception as error:  # noqa: BLE001  # around an actor's task
             _log.exception(
@@ -577,6 +584,16 @@ class ActorSupervisor:
         return exit_of(evidence)
 
     def _finish(self, how: Exit) -> None:
+        if self._is_finished:
+            return
+        self._is_finished = True
+        try:
+            self._tear_down(how)
+        finally:  # Ctrl-C may be raised between any two steps
+            if not self.ended.done():
+                self.ended.set_result(None)
+
+    def _tear_down(self, how: Exit) -> None:
         tear_down(
             self.record,
             self._take_due_arguments,

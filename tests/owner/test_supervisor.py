@@ -23,6 +23,8 @@ from actorlib.accelerators import Host
 from actorlib.exceptions import ActorDiedError, ActorlibError, ActorUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from helpers.scripted import Behaviour, ScriptedLauncher, ScriptedWorker
 
     from actorlib._owner.engine import LocalEngine
@@ -296,3 +298,160 @@ async def test_ends_when_asked_for_then_the_kernel_is_not_asked_for_each(
             await doomed
             await actorlib.kill(doomed)
         assert kernel.looks == before + 1
+
+
+# Cancelled, as by a second Ctrl-C, which cancels every task of the loop.
+
+
+def be_hung(worker: ScriptedWorker, frame: Frame) -> None:
+    """Is never ready."""
+
+
+def be_deaf(worker: ScriptedWorker, frame: Frame) -> None:
+    """Closes its pipe when it is called, and does not end."""
+    be_silent(worker, frame)
+    if frame[0] != START and worker._channel is not None:
+        worker._channel.close()
+
+
+def be_mortal(worker: ScriptedWorker, frame: Frame) -> None:
+    """Ends when it is called."""
+    be_silent(worker, frame)
+    if frame[0] != START:
+        worker.leave(ProcessExit(code=1))
+
+
+def _innermost(task: asyncio.Task[None] | None) -> str:
+    """Names the coroutine in which a task waits."""
+    assert task is not None
+    coroutine: Any = task.get_coro()
+    while hasattr(coroutine.cr_await, "cr_await"):
+        coroutine = coroutine.cr_await
+    return str(coroutine.__name__)
+
+
+async def _turns() -> None:
+    for _ in range(20):
+        await next_turn()
+
+
+async def _unstarted() -> Any:
+    return Doomed.options(num_gpus=1).remote()
+
+
+async def _without_arguments() -> Any:
+    doomed = Holding.options(num_gpus=1).remote(await _silent_call())
+    await _turns()
+    return doomed
+
+
+async def _silent_call() -> Any:
+    silent = Neighbour.options(lifetime="detached").remote()
+    await silent
+    return silent.work.remote()
+
+
+async def _in_line() -> Any:
+    await Neighbour.options(num_gpus=1, lifetime="detached").remote()
+    doomed = Doomed.options(num_gpus=1).remote()
+    await _turns()
+    return doomed
+
+
+async def _without_neighbour() -> Any:
+    await Neighbour.options(num_gpus=1, lifetime="detached").remote()
+    near = Neighbour.options(num_gpus=1, lifetime="detached").remote()
+    doomed = Doomed.options(near=near, num_gpus=0.5).remote()
+    await _turns()
+    return doomed
+
+
+async def _starting() -> Any:
+    doomed = Doomed.options(num_gpus=1).remote()
+    await _turns()
+    return doomed
+
+
+async def _called() -> Any:
+    doomed = Doomed.options(num_gpus=1, max_restarts=-1).remote()
+    await doomed
+    doomed.work.remote()
+    await _turns()
+    return doomed
+
+
+async def _crashed_twice() -> Any:
+    doomed = Doomed.options(num_gpus=1, max_restarts=-1).remote()
+    for _ in range(2):
+        await doomed
+        with pytest.raises(ActorUnavailableError):
+            await doomed.work.remote()
+    return doomed
+
+
+async def _failed_by_a_bug() -> Any:
+    starter: Any = _engine().actor_table._starter
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(starter, "grace", LIMIT)
+        patch.setattr(starter, "open_session", _raise)
+        patch.setattr("helpers.scripted.ScriptedWorker.leave", lambda *_: None)
+        return await _starting()
+
+
+@pytest.mark.parametrize(
+    ("reach", "place", "behave"),
+    [
+        (_unstarted, "_run", be_silent),
+        (_without_arguments, "_value", be_silent),
+        (_in_line, "granted", be_silent),
+        (_without_neighbour, "neighbours", be_silent),
+        (_starting, "run", be_hung),
+        (_called, "run", be_silent),
+        (_called, "run", be_deaf),
+        (_crashed_twice, "sleep", be_mortal),
+        (_failed_by_a_bug, "_wait", be_silent),
+    ],
+)
+async def test_task_when_cancelled_at_any_place_then_its_actor_ends(
+    reach: Callable[[], Awaitable[Any]], place: str, behave: Behaviour
+) -> None:
+    behaviours = {"Doomed": behave, "Neighbour": be_silent}
+    async with scripted(behaviours, num_cpus=4, num_gpus=1):
+        table = _engine().actor_table
+        doomed = await reach()
+        supervisor = table.by_id[pin_of(doomed).actor_id]
+        task = supervisor._task
+        assert _innermost(task) == place
+        task.cancel()
+        async with in_time():
+            await asyncio.shield(supervisor.ended)
+            with pytest.raises(ActorDiedError, match="shut down"):
+                await doomed
+            for other in [other for other in table if other is not supervisor]:
+                other.kill("the test is over")
+                await other.ended
+        assert _engine().available()["GPU"] == 1
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_interrupted_again", [False, True])
+async def test_actor_when_interrupted_before_it_has_a_task_then_it_can_be_ended(
+    monkeypatch: pytest.MonkeyPatch, *, is_interrupted_again: bool
+) -> None:
+    async with scripted({}, num_cpus=2, num_gpus=1):
+        with monkeypatch.context() as patch:
+            patch.setattr("actorlib._owner.placement.ActorPlacement.begin", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                Doomed.options(num_gpus=1).remote()
+        (supervisor,) = _engine().actor_table
+        if is_interrupted_again:
+            monkeypatch.setattr(supervisor, "_tear_down", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                supervisor.kill("the test is over")
+        else:
+            supervisor.kill("the test is over")
+            assert _engine().available()["GPU"] == 1
+        assert supervisor.ended.done()
