@@ -445,6 +445,28 @@ asyncio.run(main())
         assert owner.end() == 0, owner.err
 
 
+def test_calls_of_a_function_when_few_files_may_be_open_then_few_workers_run_all(
+    tmp_path: Path,
+) -> None:
+    program = f"""{HEAD}
+resource.setrlimit(resource.RLIMIT_NOFILE, (28, 28))
+
+@actorlib.remote
+def add(number):
+    return number + 1
+
+async def main():
+    async with actorlib.init(num_cpus=8, start_method=METHOD):
+        tell(await asyncio.gather(*(add.remote(i) for i in range(100))))
+
+asyncio.run(main())
+"""
+    with Owner(program, "template", folder=tmp_path) as owner:
+        assert owner.told() == [*range(1, 101)]
+        assert owner.end() == 0, owner.err
+    assert owner.err.count("no further worker can be started") == 1
+
+
 # What is the owner's.
 
 

@@ -640,9 +640,15 @@ class LocalEngine(ABC):
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Where an actor, or a call, would go now, or what stands in its way."""
         self._check_thread()
-        if isinstance(options, FunctionOptions):
-            options = self.actor_table.pool.functions.settled(options).worker
-        return self.actor_table.placer.survey(label, options)
+        placer = self.actor_table.placer
+        if not isinstance(options, FunctionOptions):
+            return placer.survey(label, options)
+        functions = self.actor_table.pool.functions
+        text = placer.survey(label, functions.settled(options).worker)
+        reason = functions.start_error(options)
+        if reason:
+            text += f"\nno further worker can be started for its calls: {reason}"
+        return text
 
 
 async def _insisted(work: Coroutine[Any, Any, None]) -> None:

@@ -640,7 +640,8 @@ class ActorSupervisor:
 
     def _report(self, what: str, how: Exit) -> None:
         """Logs an end: a warning if nobody asked for it."""
-        if how.cause in ("asked", "restarted"):
+        is_told_by_calls = how.cause == "failed to start" and not self.record.is_actor
+        if is_told_by_calls or how.cause in ("asked", "restarted"):
             if _log.isEnabledFor(self._level):
                 tell(self._level, "%s %s: %s", self.record.title, what, how)
             return

@@ -107,6 +107,18 @@ class TaskRunner(Protocol):
         """Sends the calls that may go."""
         ...
 
+    def start_failed(self, label: str, reason: str) -> None:
+        """Takes note that a worker could not be started."""
+        ...
+
+    def start_succeeded(self) -> None:
+        """Takes note that a worker was started."""
+        ...
+
+    def can_run_calls(self) -> bool:
+        """Whether a worker can run calls, now or later."""
+        ...
+
     def dismiss(self, worker: TaskWorker, why: str) -> None:
         """Ends a worker that has nothing to do."""
         ...

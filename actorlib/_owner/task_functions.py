@@ -199,6 +199,11 @@ class FunctionTable:
             return options
         return options.updated({"num_cpus": 0})
 
+    def start_error(self, options: FunctionOptions) -> str:
+        """Says why no further worker can be started; empty if that is not known."""
+        group = self._worker_groups.get(options.worker_key)
+        return "" if group is None else group.start_error
+
     def _worker_group(self, label: str, options: FunctionOptions) -> WorkerGroup:
         """Gives the group that runs functions with such options.
 

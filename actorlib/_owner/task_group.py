@@ -6,6 +6,10 @@ group, in line with everybody else, and a worker without one is idle and holds n
 Where they ask for devices a worker is started with its slot, and its end is what frees
 that.
 
+If a worker cannot be started, its calls wait for the other workers of the group. They
+fail only if each of those waits for a result itself, or if there are none: they might
+wait for one another. Another start is tried after a pause, or once no worker is left.
+
 A slot is kept while more calls wait and nobody else stands in line. While a call waits
 for a result its CPUs are lent: first to a nested call, one that another call has made,
 as otherwise more and more calls would begin and wait; and it goes on when it has them
@@ -18,6 +22,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actorlib._core.log import warn
 from actorlib._core.resources import CPU
 from actorlib._owner.task import MIN_DEPTH
 from actorlib._wire.messages import RESUME
@@ -31,6 +36,9 @@ if TYPE_CHECKING:
     from actorlib._owner.task_workers import TaskWorkers
     from actorlib._scheduler.catalogue import Demand
     from actorlib.accelerators.base import Lease
+
+START_RETRY_PAUSE = 1.0
+"""Seconds after a start that failed, while other workers can run the calls."""
 
 MOST_SLOTS = 512
 """How many calls that ask for nothing run at once."""
@@ -71,6 +79,7 @@ class WorkerGroup:
         demand: As given, like is_on_device.
         workers: All its workers.
         waiting_count: How many calls wait.
+        start_error: Why a worker could not be started last; empty if one could since.
     """
 
     def __init__(
@@ -89,6 +98,8 @@ class WorkerGroup:
         self.is_on_device = is_on_device
         self.workers: dict[TaskWorker, None] = {}
         self.waiting_count = 0
+        self.start_error = self._logged_error = ""
+        self._start_retry: asyncio.TimerHandle | None = None
         self._options = options
         self._is_counted = bool(demand.resources.amounts)
         self._cpus = demand.resources.amounts.get(CPU, 0)
@@ -146,6 +157,9 @@ class WorkerGroup:
             backlog.waiting.clear()
             backlog.has_no_worker = False
         self._leave_lines()
+        if self._start_retry is not None:
+            self._start_retry.cancel()
+            self._start_retry = None
 
     def feed(self, *, nested_first: bool = False) -> None:
         """Sends the calls that may go.
@@ -265,6 +279,8 @@ class WorkerGroup:
     def _may_fill_slot(self) -> bool:
         if not (self._idle or self._task_workers.may_start()):
             return False
+        if self._start_retry is not None and not self._idle and self.can_run_calls():
+            return False
         is_full = not self._is_counted and len(self._in_slots) >= MOST_SLOTS
         return not is_full and self._slots.error() is None
 
@@ -293,6 +309,44 @@ class WorkerGroup:
         self._slots.mark_transient(lease)
         self._put_in_slot(worker)
         return worker
+
+    # Starts that fail.
+
+    def start_failed(self, label: str, reason: str) -> None:
+        """Takes note that a worker could not be started; another is tried later.
+
+        Args:
+            label: What it was to run, for the log.
+            reason: Why it could not.
+        """
+        if reason != self._logged_error:
+            self._logged_error = reason
+            warn(
+                "no further worker can be started that runs %s, and its calls wait for "
+                "those that run, if there are any. Another start is tried every "
+                "second. The reason: %s",
+                label,
+                reason,
+            )
+        self.start_error = reason
+        if self._start_retry is None:
+            self._start_retry = self._task_workers.call_later(
+                START_RETRY_PAUSE, self._retry_start
+            )
+
+    def start_succeeded(self) -> None:
+        """Takes note that a worker was started."""
+        if self._start_retry is None:  # else it may have begun before one that failed
+            self.start_error = ""
+
+    def _retry_start(self) -> None:
+        self._start_retry = None
+        if self.waiting_count:
+            self.feed()
+
+    def can_run_calls(self) -> bool:
+        """Whether a worker runs or is started that does not wait for a result."""
+        return any(not worker.is_blocked for worker in self.workers)
 
     def _put_in_slot(self, worker: TaskWorker) -> None:
         worker.has_slot = True

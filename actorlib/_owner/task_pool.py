@@ -424,6 +424,8 @@ class TaskPool:
         if task.retries.times and how.cause not in ("failed to start", "lost"):
             task.retries = task.retries.one_less
             return True
+        if how.cause == "failed to start" and worker.group.can_run_calls():
+            return True
         label, most = task.entry.label, task.entry.retries.times
         if how.cause == "failed to start":
             message = f"no process could be started that runs {label}: {how}"

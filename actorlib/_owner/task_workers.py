@@ -211,6 +211,7 @@ class TaskWorkers:
         self._create_worker = create_worker
         self._long_waits = scheduler.long_waits
         self._machine = machine
+        self._loop = scheduler.loop
         self._parallel = machine.parallel
         self._references = references
         self._lost = lost
@@ -240,7 +241,7 @@ class TaskWorkers:
         self.by_id[supervisor.record.id] = worker
         if not group.is_on_device:
             self._starting += 1
-            supervisor.ready().add_done_callback(self._started)
+        supervisor.ready().add_done_callback(lambda ready: self._started(worker, ready))
         asked = group.demand.resources.amounts.get(MEMORY)
         if asked:
             supervisor.ready().add_done_callback(
@@ -263,11 +264,24 @@ class TaskWorkers:
         """Takes a group in."""
         self._worker_groups.add(group)
 
-    def _started(self, ready: asyncio.Future[None]) -> None:
-        self._starting -= 1
-        if not ready.cancelled():
-            ready.exception()  # its end tells of it
+    def _started(self, worker: TaskWorker, ready: asyncio.Future[None]) -> None:
+        group, how = worker.group, worker.supervisor.record.exit
+        if not group.is_on_device:
+            self._starting -= 1
+        if ready.cancelled():
+            pass
+        elif ready.exception() is None:
+            group.start_succeeded()
+        elif how is not None and how.cause == "failed to start":
+            label = next((task.entry.label for task in worker.tasks), "a function")
+            group.start_failed(label, how.reason)
         self._feed_all()
+
+    def call_later(
+        self, seconds: float, callback: Callable[[], None]
+    ) -> asyncio.TimerHandle:
+        """Calls a group back after a while."""
+        return self._loop.call_later(seconds, callback)
 
     def _worker_gone(self, worker: TaskWorker) -> None:
         """Gives the calls of a worker that ended to others, or fails them."""
