@@ -4,7 +4,8 @@
 those that ``--json -f`` prints: their names are promises.
 
 To follow is to ask the door again and again, each time for what is new. Its thread
-answers that by itself: the loop of the program is not asked.
+answers that by itself: the loop of the program is not asked. Lines that were dropped
+before they were read are counted, and the count is shown where they are missing.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 _PATIENCE = 2.0
 _PAUSE = 0.3
-"""Seconds between two questions for what is new."""
+"""Seconds between two questions for what is new, if there was nothing new."""
+_MANY = 500
+"""New lines behind which there is no pause: of one actor 1,000 are kept."""
 _SHORTEST = 4
 _STEERING = re.compile(
     r"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
@@ -56,17 +59,20 @@ class Line(TypedDict):
     method: str
     call: str
     traceback: str
+    lost: int
 
 
 class Logs(TypedDict):
     """Lines of a runtime.
 
-    ``has_lost`` says whether older ones that were asked for are not kept any more.
+    ``lost`` counts the lines that were lost behind the last of these, ``has_lost`` says
+    whether any were lost, and each line counts those directly before it.
     """
 
     pid: int
     lines: list[Line]
     has_lost: bool
+    lost: int
 
 
 class Chosen(NamedTuple):
@@ -157,18 +163,22 @@ def show(
     if as_json and not is_followed:
         write_document(found)
         return 0
-    if found["has_lost"] and not as_json and len(found["lines"]) < count:
-        write_text("(older lines are not kept any more)\n")
-    _write(found["lines"], as_json=as_json)
+    _write(found["lines"], found["lost"], as_json=as_json)
+    reader.unshown = found["lost"] if as_json else 0
+    pause = _PAUSE
     while is_followed:
-        time.sleep(_PAUSE)
+        time.sleep(pause)
         try:
-            new = [*reader.next_lines()]
+            page = reader.next_page()
         except RuntimeUnreachableError:
             if processes.exists(address.pid):
                 raise
-            break  # the program has ended, and so is its log
-        _write(new, as_json=as_json)
+            if not as_json:
+                write_text("(the program has ended; its last lines may be missing)\n")
+            break
+        _write(page.lines, page.lost, as_json=as_json)
+        reader.unshown = page.lost if as_json else 0
+        pause = _PAUSE * max(0.0, 1 - page.total / _MANY)
     return 0
 
 
@@ -182,6 +192,22 @@ def _meant(address: Address, word: str | None) -> tuple[str | None, str | None]:
     return str(find_actor(answer.value["actors"], word)["actor_id"]), None
 
 
+class _Page(NamedTuple):
+    """Lines that are wanted.
+
+    Attributes:
+        lines: These; each counts those that were lost since the one before it.
+        lost: How many lines were lost behind the last of these.
+        total: How many lines there were, wanted or not.
+        end: The time of the latest of them, or None.
+    """
+
+    lines: list[Line]
+    lost: int
+    total: int
+    end: float | None
+
+
 class _Reader:
     """Reads the lines of a runtime.
 
@@ -190,6 +216,9 @@ class _Reader:
         chosen: Which lines are wanted.
         actor: The id of the actor whose they are, or None.
         word: What was written for it, where its id is unknown.
+
+    Attributes:
+        unshown: Lost lines that the next line is to count, too.
     """
 
     def __init__(
@@ -200,7 +229,7 @@ class _Reader:
         self._options: dict[str, Any] = {} if actor is None else {"actor": actor}
         self._word = word
         self._after = 0
-        self._has_lost = False
+        self.unshown = 0
 
     def last(self, count: int) -> Logs:
         """Gives the last lines that are wanted.
@@ -209,25 +238,47 @@ class _Reader:
             count: How many at the most.
         """
         if self._chosen.is_for_all and self._word is None and count <= MOST_LINES:
-            told = self._ask(most=count, newest=True)
-            lines, has_lost = told["lines"], told["has_lost"]
-            self._after = told["number"]
+            page = self._page(most=count, newest=True)
+            lines, lost = page.lines, page.lost
         else:
-            lines = list(deque(self.next_lines(), maxlen=count))
-            has_lost = self._has_lost
-        return {"pid": self._address.pid, "lines": lines, "has_lost": has_lost}
+            lines, lost = self._search(count)
+        has_lost = lost > 0 or any(line["lost"] for line in lines)
+        return {
+            "pid": self._address.pid,
+            "lines": lines,
+            "has_lost": has_lost,
+            "lost": lost,
+        }
 
-    def next_lines(self) -> Iterator[Line]:
+    def next_page(self) -> _Page:
         """Gives the lines that are wanted behind those that were given."""
+        return self._page(after=self._after)
+
+    def _search(self, count: int) -> tuple[list[Line], int]:
+        """Reads all lines up to now; gives the last that are wanted, and the lost."""
+        now = time.time()
+        lines: deque[Line] = deque(maxlen=count)
         while True:
-            told = self._ask(after=self._after)
-            lines: list[Line] = told["lines"]
-            self._has_lost = self._has_lost or told["has_lost"]
-            if not lines:
-                self._after = told["number"]
-                return
-            self._after = lines[-1]["number"]
-            yield from (line for line in lines if self._has(line))
+            page = self.next_page()
+            lines += page.lines
+            # Actors that print faster than this reads would keep it here for ever.
+            if page.end is None or page.end > now:
+                return list(lines), page.lost
+            self.unshown = page.lost
+
+    def _page(self, **options: Any) -> _Page:
+        answer = self._ask(**options)
+        self._after = answer["number"]
+        found: list[Line] = answer["lines"]
+        wanted: list[Line] = []
+        lost, self.unshown = self.unshown, 0
+        for line in found:
+            lost += line["lost"]
+            if self._has(line):
+                wanted.append({**line, "lost": lost})
+                lost = 0
+        end = found[-1]["time"] if found else None
+        return _Page(wanted, lost + answer["lost"], len(found), end)
 
     def _has(self, line: Line) -> bool:
         is_meant = self._word is None or is_of(line, self._word)
@@ -258,12 +309,14 @@ def is_of(line: Line, word: str) -> bool:
     return word == label.partition(" ")[0] or label.endswith(f" {word!r}")
 
 
-def _write(lines: Sequence[Line], *, as_json: bool) -> None:
+def _write(lines: Sequence[Line], lost: int, *, as_json: bool) -> None:
     if as_json:
         for line in lines:
             write_document(line, indent=None)
-    elif lines:
-        write_text("".join(text_of(lines)))
+        return
+    text = "".join((*text_of(lines), *(f"{note}\n" for note in _of_lost(lost))))
+    if text:
+        write_text(text)
 
 
 def text_of(lines: Iterable[Line]) -> Iterator[str]:
@@ -283,6 +336,7 @@ def text_of(lines: Iterable[Line]) -> Iterator[str]:
 
 def _lines_of(lines: Iterable[Line]) -> Iterator[str]:
     for line in lines:
+        yield from _of_lost(line["lost"])
         when = time.strftime("%H:%M:%S", time.localtime(line["time"]))
         parts = int(line["time"] % 1 * 1000)
         is_record = line["source"] == "log"
@@ -296,3 +350,13 @@ def _lines_of(lines: Iterable[Line]) -> Iterator[str]:
         yield f"{head}{line['text']}"
         for below in line["traceback"].splitlines():
             yield f"    {below}"
+
+
+def _of_lost(count: int) -> Iterator[str]:
+    """Says in a line how many lines are missing."""
+    if count:
+        lines = "line is" if count == 1 else "lines are"
+        yield (
+            f"({count:,} {lines} lost here: the last 1,000 of each actor are kept, "
+            "1 MiB at the most)"
+        )

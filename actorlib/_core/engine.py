@@ -581,7 +581,8 @@ class RuntimeEngine(Engine, Protocol):
 
         Args:
             actor: Whose; None for those of all.
-            after: The number behind which they are wanted.
+            after: The position behind which they are wanted: 0, or that of a page of
+                the same actor.
             most: How many at the most.
             since: The time from which on they are wanted, in seconds since the epoch.
             is_newest: Whether those are the last ones, or those right behind ``after``.

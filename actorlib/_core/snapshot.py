@@ -108,6 +108,9 @@ class LogLine:
         method: The method whose call made the record, or empty.
         call: The id of that call, as ``get_task_id()`` says it, or empty.
         traceback: The traceback that the record has, or empty.
+        lost: How many lines were lost directly before this one: the runtime keeps
+            the last of each actor. They are of the same actor if lines of one were
+            asked for, and else of any.
     """
 
     number: int
@@ -122,6 +125,7 @@ class LogLine:
     method: str = ""
     call: str = ""
     traceback: str = ""
+    lost: int = 0
 
 
 class LogPage(NamedTuple):
@@ -129,12 +133,12 @@ class LogPage(NamedTuple):
 
     Attributes:
         lines: These.
-        has_lost: Whether others that were asked for are not kept any more.
-        number: That of the latest line of all.
+        lost: How many lines were lost behind the last of these.
+        number: The position behind these, where the next page begins.
     """
 
     lines: list[LogLine]
-    has_lost: bool
+    lost: int
     number: int
 
 

@@ -243,7 +243,7 @@ def _logs(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     after, most = options.pop("after", 0), options.pop("most", MOST_LINES)
     since, is_newest = options.pop("since", 0.0), _flag(options, "newest")
     if type(after) is not int or after < 0:
-        raise ValueError(f"after takes the number of a line, not {after!r}")
+        raise ValueError(f"after takes the number of a page, not {after!r}")
     if type(most) is not int or not 1 <= most <= MOST_LINES:
         raise ValueError(f"most takes 1 to {MOST_LINES} lines, not {most!r}")
     if type(since) not in (int, float):
@@ -256,7 +256,7 @@ def _logs(engine: RuntimeEngine, _: int, options: Options) -> Asked:
         )
         return {
             "lines": [_row(line) for line in page.lines],
-            "has_lost": page.has_lost,
+            "lost": page.lost,
             "number": page.number,
             "pid": os.getpid(),
         }

@@ -18,7 +18,7 @@ import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
 from actorlib.exceptions import ProtocolError
 
-VERSION: Final = 1
+VERSION: Final = 2
 MOST_ASKED: Final = 4096
 """The longest question, in bytes."""
 MOST_ANSWERED: Final = 64 * 1024 * 1024

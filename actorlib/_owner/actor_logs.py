@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections import OrderedDict, deque
 from heapq import merge
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from actorlib._core.snapshot import LogLine, LogPage
 
@@ -40,6 +40,7 @@ class Kept(NamedTuple):
 
     Attributes:
         number: Counts the lines of the runtime.
+        place: Counts the lines of its actor.
         time: When it came or was made, in seconds since the epoch.
         source: ``stdout``, ``stderr`` or ``log``.
         label: What its actor was called, or its function.
@@ -53,6 +54,7 @@ class Kept(NamedTuple):
     """
 
     number: int
+    place: int
     time: float
     source: str
     label: str
@@ -70,14 +72,18 @@ class Kept(NamedTuple):
         return _OF_LINE + len(self.text) + len(self.traceback)
 
 
+_Owned = tuple["ActorId | None", Kept]
+"""A line, and the actor whose it is."""
+
+
 @final
 class _Log:
-    """What is kept of one actor."""
+    """What is kept of one actor; ``count`` includes the lines that were dropped."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int) -> None:
         self.lines: deque[Kept] = deque()
         self.nbytes = 0
-        self.last_lost = 0
+        self.count = count
 
     def add(self, line: Kept) -> int:
         """Adds a line; gives how many bytes there are more now, or fewer."""
@@ -100,7 +106,6 @@ class _Log:
         """Drops the oldest line; gives how many bytes that makes free."""
         oldest = self.lines.popleft()
         self.nbytes -= oldest.nbytes
-        self.last_lost = oldest.number
         return oldest.nbytes
 
 
@@ -115,6 +120,8 @@ class ActorLogs:
     def __init__(self) -> None:
         self.number = 0
         self._logs: OrderedDict[ActorId | None, _Log] = OrderedDict()
+        # The counts of actors whose lines were all dropped for those of others.
+        self._counts: dict[ActorId | None, int] = {}
         self._nbytes = 0
         self._lock = threading.Lock()
 
@@ -138,8 +145,7 @@ class ActorLogs:
         now = time.time()
         with self._lock:
             for line in lines:
-                self.number += 1
-                self._add(actor, Kept(self.number, now, source, label, pid, line))
+                self._add(actor, now, source, label, pid, line)
 
     def add_record(
         self,
@@ -170,9 +176,8 @@ class ActorLogs:
             traceback: See there.
         """
         with self._lock:
-            self.number += 1
-            line = Kept(
-                self.number,
+            self._add(
+                actor,
                 now,
                 "log",
                 label,
@@ -184,24 +189,28 @@ class ActorLogs:
                 call,
                 traceback,
             )
-            self._add(actor, line)
 
-    def _add(self, actor: ActorId | None, line: Kept) -> None:
+    def _add(self, actor: ActorId | None, *values: Any) -> None:
+        """Adds a line, whose values are those of ``Kept`` from ``time`` on."""
         log = self._logs.get(actor)
         if log is None:
-            log = self._logs[actor] = _Log()
+            log = self._logs[actor] = _Log(self._counts.pop(actor, 0))
         else:
             self._logs.move_to_end(actor)
-        self._nbytes += log.add(line)
+        self.number += 1
+        log.count += 1
+        self._nbytes += log.add(Kept(self.number, log.count, *values))
         while self._nbytes > MOST_IN_ALL:
             silent, oldest = next(iter(self._logs.items()))
             self._nbytes -= oldest.drop()
             if not oldest.lines:
                 del self._logs[silent]
+                self._counts[silent] = oldest.count
 
     def forget(self, actor: ActorId) -> None:
         """Drops the lines of an actor that is listed no more."""
         with self._lock:
+            self._counts.pop(actor, None)
             log = self._logs.pop(actor, None)
             if log is not None:
                 self._nbytes -= log.nbytes
@@ -217,53 +226,89 @@ class ActorLogs:
     ) -> LogPage:
         """Gives lines in the order in which they came; from any thread.
 
+        Each says how many lines were lost directly before it. That follows from the
+        places of the lines that are left, so what is dropped need not be remembered.
+
         Args:
             actor: Whose; None for those of all, of functions too.
-            after: The number behind which they are wanted.
+            after: The position behind which they are wanted: 0, or that of a page of
+                the same actor.
             most: How many at the most; there may be fewer if they are long.
             since: The time from which on they are wanted.
             is_newest: Whether those are the last ones, or those right behind ``after``.
         """
+        place_of = _number if actor is None else _place
+        # A time is looked for in all lines: a record may be older than its place.
+        copied = most + 1 if is_newest and not since else MOST_LINES
         with self._lock:  # for no longer than it takes to copy references
-            number = self.number
+            position = self.number if actor is None else self._count_of(actor)
             logs = [
-                (whose, log.copied(most if is_newest else MOST_LINES), log.last_lost)
+                (whose, log.copied(copied))
                 for whose, log in self._logs.items()
-                if log.lines[-1].number > after and actor in (None, whose)
+                if actor in (None, whose) and place_of(log.lines[-1]) > after
             ]
-        has_lost = False
-        wanted: list[Iterable[tuple[ActorId | None, Kept]]] = []
-        for whose, lines, last_lost in logs:
-            recent = lines[bisect_right(lines, after, key=_number_of) :]
-            if since:
-                is_older = bool(recent) and recent[0].time < since
-                has_lost = has_lost or (last_lost > after and not is_older)
-                recent = [line for line in recent if line.time >= since]
-            else:
-                has_lost = has_lost or last_lost > after
+        position = max(position, after)
+        behind: list[Iterable[_Owned]] = []
+        for whose, lines in logs:
+            recent = lines[bisect_right(lines, after, key=place_of) :]
             in_order = reversed(recent) if is_newest else recent
-            wanted.append(zip(repeat(whose), in_order, strict=False))
-        chosen: list[LogLine] = []
-        nbytes = 0
-        for whose, line in merge(*wanted, key=_number, reverse=is_newest):
-            nbytes += line.nbytes
-            if len(chosen) >= most or (chosen and nbytes > _LONGEST_PAGE):
-                break
-            chosen.append(_shown(whose, line))
+            behind.append(zip(repeat(whose), in_order, strict=False))
+        merged = merge(*behind, key=_number_of, reverse=is_newest)
+        rows, rest = _first(merged, most, since)
+        previous = after
         if is_newest:
-            chosen.reverse()
-        return LogPage(chosen, has_lost, number)
+            rows.reverse()
+            previous = after if rest is None else place_of(rest)
+        elif rest is not None:
+            position = place_of(rows[-1][1])
+        shown: list[LogLine] = []
+        lost = 0
+        for whose, line in rows:
+            lost += place_of(line) - previous - 1
+            previous = place_of(line)
+            if _is_recent(line, since):
+                shown.append(_shown(whose, line, lost))
+            lost = 0  # or older than a line that is too old
+        return LogPage(shown, lost + position - previous, position)
+
+    def _count_of(self, actor: ActorId) -> int:
+        log = self._logs.get(actor)
+        return self._counts.get(actor, 0) if log is None else log.count
 
 
-def _number_of(line: Kept) -> int:
+def _first(
+    rows: Iterable[_Owned], most: int, since: float
+) -> tuple[list[_Owned], Kept | None]:
+    """Gives the first rows up to a page of wanted lines, and the line behind them."""
+    taken: list[_Owned] = []
+    count = nbytes = 0
+    for whose, line in rows:
+        if _is_recent(line, since):
+            nbytes += line.nbytes
+            if count == most or (count and nbytes > _LONGEST_PAGE):
+                return taken, line
+            count += 1
+        taken.append((whose, line))
+    return taken, None
+
+
+def _is_recent(line: Kept, since: float) -> bool:
+    return not since or line.time >= since
+
+
+def _number(line: Kept) -> int:
     return line.number
 
 
-def _number(found: tuple[ActorId | None, Kept]) -> int:
-    return found[1].number
+def _place(line: Kept) -> int:
+    return line.place
 
 
-def _shown(actor: ActorId | None, line: Kept) -> LogLine:
+def _number_of(row: _Owned) -> int:
+    return row[1].number
+
+
+def _shown(actor: ActorId | None, line: Kept, lost: int) -> LogLine:
     text = line.text
     return LogLine(
         number=line.number,
@@ -278,4 +323,5 @@ def _shown(actor: ActorId | None, line: Kept) -> LogLine:
         method=line.method,
         call=line.call,
         traceback=line.traceback,
+        lost=lost,
     )

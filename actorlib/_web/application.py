@@ -5,7 +5,7 @@
 | ``/`` | GET | the page: one file with all that it needs |
 | ``/looks`` | GET | what is seen, as events, for as long as one reads |
 | ``/actors/{id}/stack``, ``calls``, ``explain`` | GET | what is asked, in JSON |
-| ``/actors/{id}/logs`` | GET | its latest lines, or those ``after`` the number of one |
+| ``/actors/{id}/logs`` | GET | its latest lines, or those ``after`` a page |
 | ``/actors/{id}/kill`` | POST | ends the actor: ``{"restart": false}`` |
 """
 

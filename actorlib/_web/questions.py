@@ -18,8 +18,8 @@ OWNER: Final = "owner"
 """The word for the program itself, in place of an actor's id."""
 MOST_CALLS: Final = 200
 """How many calls are shown."""
-MOST_LINES: Final = 500
-"""How many lines are shown at once."""
+MOST_LINES: Final = 1000
+"""How many lines are shown at once: as many as are kept of an actor."""
 _PATIENCE = 2.0
 
 
@@ -66,13 +66,13 @@ class Questions:
 
         Args:
             actor: Its id.
-            after: The number of the line behind which it begins; 0 for the latest.
+            after: The number of the page behind which it begins; 0 for the latest.
         """
         about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
         told = self._loop(
             "logs", after=after, most=MOST_LINES, newest=after == 0, **about
         )
-        return {name: told[name] for name in ("lines", "has_lost", "number")}
+        return {name: told[name] for name in ("lines", "lost", "number")}
 
     def explain(self, actor: str) -> Row:
         """Why an actor waits, or where it is."""

@@ -27,6 +27,7 @@ def line(**changed: Any) -> Line:
         "method": "",
         "call": "",
         "traceback": "",
+        "lost": 0,
     }
     return cast("Line", {**printed, **changed})
 
@@ -68,6 +69,15 @@ def test_text_when_it_would_steer_a_terminal_then_colours_alone_do(
 
     assert printed.endswith(f"[812] err     {shown}\n")
     assert below == "    \\x1b[2Jat\n"
+
+
+def test_text_when_lines_are_lost_then_it_says_how_many_where_they_are_missing() -> (
+    None
+):
+    _, note, below = text_of([line(), line(lost=98_990, text="late")])
+
+    assert note.startswith("(98,990 lines are lost here: ")
+    assert below.endswith("late\n")
 
 
 def test_text_when_a_record_has_a_traceback_then_it_stands_below() -> None:

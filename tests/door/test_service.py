@@ -34,6 +34,7 @@ from actorlib._door.protocol import (
     OK,
     OTHER_VERSION,
     REFUSED,
+    VERSION,
     FrameReader,
     answer_frame,
     question_frame,
@@ -305,6 +306,48 @@ def test_logs_when_followed_then_what_is_new_until_nobody_reads(
     ]
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("pattern", [None, "e$"])
+def test_logs_when_followed_and_lines_are_dropped_then_every_line_is_counted(
+    household: Household,
+    lines: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    pattern: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    kept = household.engine.actor_table.logs
+    m1 = ActorId(bytes.fromhex(lines[0]))
+    bursts = [[b"line"] * 1500, [b"one more"], [b"none", b"last line"]]
+
+    def wait(_: float) -> None:
+        if not bursts:
+            raise KeyboardInterrupt
+        kept.add_printed(m1, "stdout", "Echo 'm1'", 7, bursts.pop(0))
+
+    monkeypatch.setattr(logs, "time", SimpleNamespace(**{**vars(time), "sleep": wait}))
+    with pytest.raises(KeyboardInterrupt):
+        logs.show(
+            "m1",
+            as_json=as_json,
+            count=1,
+            chosen=logs.Chosen.of(ago=None, level=None, pattern=pattern),
+            is_followed=True,
+        )
+
+    printed = capsys.readouterr().out.splitlines()
+    if as_json:
+        rows = [json.loads(row) for row in printed]
+        assert sum(row["lost"] for row in rows) == 500
+        assert rows[1]["lost"] == 500
+    else:
+        assert [row[:24] for row in printed if row.startswith("(")] == [
+            "(500 lines are lost here"
+        ]
+        assert printed[1].startswith("(500 lines")
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
@@ -365,7 +408,7 @@ def test_question_when_of_another_version_then_told_which_this_is(
     household: Household,
 ) -> None:
     sock = household.knock()
-    sock.sendall(packed([2, ["whatever"]]))
+    sock.sendall(packed([VERSION + 1, ["whatever"]]))
 
     _, outcome, value = answered(sock)
     assert (outcome, value) == (OTHER_VERSION, actorlib.__version__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,9 @@ from hypothesis import strategies as st
 from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._owner import actor_logs
 from actorlib._owner.actor_logs import MOST_LINES, ActorLogs
+
+if TYPE_CHECKING:
+    from actorlib._core.snapshot import LogPage
 
 pytestmark = pytest.mark.memory
 
@@ -46,7 +51,7 @@ def test_read_when_several_have_lines_then_in_the_order_in_which_they_came() -> 
     assert [line.number for line in page.lines] == [1, 2, 3, 4]
     assert [line.source for line in page.lines] == ["stdout", "stdout", "log", "stdout"]
     assert [line.actor_id for line in page.lines] == [A.hex(), A.hex(), B.hex(), ""]
-    assert (page.has_lost, page.number) == (False, 4)
+    assert (page.lost, page.number) == (0, 4)
     assert [line.text for line in logs.read(B).lines] == ["three"]
     assert [line.text for line in logs.read(after=2, most=1).lines] == ["three"]
     newest = logs.read(most=2, is_newest=True)
@@ -63,27 +68,70 @@ def test_read_when_since_a_time_then_nothing_older() -> None:
     assert [line.text for line in page.lines] == ["new"]
 
 
-def test_read_when_lines_are_lost_then_it_says_so_of_the_time_that_is_asked() -> None:
+def lost(page: LogPage) -> list[int]:
+    """How many lines were lost before each, and behind the last."""
+    return [*(line.lost for line in page.lines), page.lost]
+
+
+def test_read_when_lines_are_lost_then_they_count_if_they_may_be_recent_enough() -> (
+    None
+):
     logs = ActorLogs()
     for number in range(MOST_LINES + 2):
         record(logs, A, "line", float(number))
 
-    assert logs.read(since=0.5).has_lost
-    assert not logs.read(since=5.0).has_lost
+    assert sum(lost(logs.read(since=0.5))) == 2
+    assert sum(lost(logs.read(since=5.0))) == 0
 
 
-def test_read_when_lines_are_too_old_then_it_says_that_some_are_lost() -> None:
+def test_read_when_lines_are_lost_then_each_says_how_many_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actor_logs, "MOST_LINES", 2)
     logs = ActorLogs()
-    prints(logs, A, *[b"line"] * (MOST_LINES + 5))
-    prints(logs, B, b"other")
+    prints(logs, A, b"1", b"2", b"3")
+    prints(logs, B, b"4")
+    prints(logs, A, b"5", b"6", b"7")
 
-    page = logs.read(A, most=5000)
+    of_all, of_a, of_b = logs.read(), logs.read(A), logs.read(B)
 
-    assert len(page.lines) == MOST_LINES
-    assert page.lines[0].number == 6
-    assert page.has_lost
-    assert not logs.read(A, after=5).has_lost
-    assert not logs.read(B).has_lost
+    assert [line.text for line in of_all.lines] == ["4", "6", "7"]
+    assert (lost(of_all), of_all.number) == ([3, 1, 0, 0], 7)
+    assert (lost(of_a), of_a.number) == ([4, 0, 0], 6)
+    assert (lost(of_b), of_b.number) == ([0, 0], 1)
+    assert lost(logs.read(A, after=3)) == [1, 0, 0]
+    assert lost(logs.read(A, after=4)) == [0, 0, 0]
+    assert lost(logs.read(most=2, is_newest=True)) == [1, 0, 0]
+    assert lost(logs.read(most=9, is_newest=True)) == [3, 1, 0, 0]
+
+
+def test_read_when_an_actor_is_forgotten_then_its_unread_lines_are_lost() -> None:
+    logs = ActorLogs()
+    prints(logs, B, b"1")
+    prints(logs, A, b"2", b"3")
+    logs.forget(A)
+
+    page = logs.read(after=2)
+
+    assert (lost(page), page.number) == ([1], 3)
+    assert lost(logs.read(is_newest=True)) == [0, 2]
+    assert logs.read(A, after=2).number == 2
+
+
+def test_read_when_others_take_all_the_room_then_the_lost_lines_still_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actor_logs, "MOST_IN_ALL", 1000)
+    logs = ActorLogs()
+    prints(logs, A, b"1", b"2")
+    prints(logs, B, bytes(700))
+
+    gone = logs.read(A, after=1)
+    prints(logs, A, b"3")
+    back = logs.read(A, after=1)
+
+    assert (lost(gone), gone.number) == ([1], 2)
+    assert (lost(back), back.number) == ([1, 0], 3)
 
 
 def test_page_when_lines_are_long_then_it_is_short_and_the_next_goes_on(
@@ -94,7 +142,7 @@ def test_page_when_lines_are_long_then_it_is_short_and_the_next_goes_on(
     prints(logs, A, *(bytes(1000) for _ in range(5)))
 
     first = logs.read(A)
-    second = logs.read(A, after=first.lines[-1].number)
+    second = logs.read(A, after=first.number)
     last = logs.read(A, is_newest=True)
 
     assert [line.number for line in first.lines] == [1, 2]
@@ -127,8 +175,14 @@ def test_bounds_when_anything_is_added_then_they_hold(
         patch.setattr(actor_logs, "MOST_BYTES", 3000)
         patch.setattr(actor_logs, "MOST_IN_ALL", 6000)
         logs = ActorLogs()
+        position = count = 0
         for actor, size, is_forgotten in said:
             prints(logs, actor, bytes(size))
+            if size % 3 == 0:  # whoever follows has read or missed every line
+                page = logs.read(after=position, most=4)
+                position = page.number
+                count += len(page.lines) + sum(lost(page))
+                assert count == position
             if is_forgotten and actor is not None:
                 logs.forget(actor)
 

@@ -225,7 +225,7 @@ def test_calls_when_texts_are_no_utf_8_then_they_are_told_all_the_same() -> None
 def test_logs_when_behind_a_line_then_those_that_follow_are_asked_for(
     query: str, after: int, *, newest: bool
 ) -> None:
-    lines = {"lines": [{"number": 18}], "has_lost": False, "number": 18}
+    lines = {"lines": [{"number": 18}], "lost": 0, "number": 18}
     told = Told(logs={**lines, "pid": 7})
     client = Client(told)
     answer = client.get(f"/actors/{ACTOR}/logs", query=f"token={TOKEN}{query}")
