@@ -22,7 +22,7 @@ from actorlib._door.protocol import (
     question_frame,
     read_answer,
 )
-from actorlib._door.reception import ATTACH, python_version
+from actorlib._door.reception import ATTACH, LONGEST_PROGRAM, python_version
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.fd_passing import SegmentSharing
@@ -35,8 +35,6 @@ from actorlib.exceptions import (
 
 PATIENCE = 10.0
 """Seconds that a runtime may take to answer: its loop may be busy."""
-_WORDS = 20
-"""Words of the command line that are told, at the most; and how long each may be."""
 
 
 class Connection(NamedTuple):
@@ -102,8 +100,8 @@ def _admitted(sock: socket.socket, name: str, end: float) -> Connection:
             f"who listens where the runtime {name!r} would is a process of another "
             "user, and was told nothing"
         )
-    words = [word[:80] for word in sys.orig_argv[:_WORDS]]
-    said = {"version": version(), "python": python_version(), "program": words}
+    program = " ".join(sys.orig_argv)[:LONGEST_PROGRAM]
+    said = {"version": version(), "python": python_version(), "program": program}
     sock.sendall(question_frame(ATTACH, said))
     _check(_answer(sock, end), name, pid)
     memory = SharedMemory()

@@ -107,9 +107,7 @@ class FrameReader:
         if not self._has_length and not self.missing:
             (length,) = _LENGTH.unpack(self._data)
             if length > self._limit:
-                raise ProtocolError(
-                    f"a frame of {length} bytes came where {self._limit} are the most"
-                )
+                raise ProtocolError(too_long(length, self._limit))
             self._has_length = True
             self._size += length
         if self.missing:
@@ -117,9 +115,22 @@ class FrameReader:
         return bytes(self._data[_LENGTH.size :])
 
 
+def too_long(length: int, limit: int) -> str:
+    """Says that a frame has more bytes than it may have."""
+    return f"a frame of {length} bytes, where {limit} are the most"
+
+
 def question_frame(verb: str, options: dict[str, Any]) -> bytes:
-    """Makes the frame of a question."""
-    return _frame([VERSION, verb, options])
+    """Makes the frame of a question.
+
+    Raises:
+        ValueError: It is longer than a runtime reads.
+    """
+    frame = _frame([VERSION, verb, options])
+    length = len(frame) - _LENGTH.size
+    if length > MOST_ASKED:
+        raise ValueError(f"the question {verb!r}: {too_long(length, MOST_ASKED)}")
+    return frame
 
 
 def answer_frame(outcome: str, value: object) -> bytes:
@@ -127,8 +138,8 @@ def answer_frame(outcome: str, value: object) -> bytes:
     made = _frame([VERSION, outcome, value])
     if len(made) <= MOST_ANSWERED + _LENGTH.size:
         return made
-    too_long = f"the answer has {len(made)} bytes, and {MOST_ANSWERED} are the most"
-    return _frame([VERSION, REFUSED, too_long])
+    reason = too_long(len(made) - _LENGTH.size, MOST_ANSWERED)
+    return _frame([VERSION, REFUSED, f"the answer: {reason}"])
 
 
 def _frame(fields: list[object]) -> bytes:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 ATTACH = "attach"
 """The verb by which a client asks to be let in."""
+LONGEST_PROGRAM = 200
+"""Characters of a client's command line that are kept: 800 bytes at the most."""
+_LONGEST_REFUSAL = 1000
+"""Characters of a refusal: as bytes they are fewer than a client reads."""
 _ASKING = 5.0
 """Seconds that the question may take to come."""
 _MOST = 64
@@ -179,15 +183,15 @@ class Reception:
             _send(sock, REFUSED, f"runtime {self._name!r} lets nobody in: {reason}")
         elif _send(sock, OK, here):
             program = said.get("program")
-            told = cast("list[object]", program) if isinstance(program, list) else []
-            words = " ".join(map(str, told))[:200]
-            self._admit(Caller(sock, peer_pid(sock), words))
+            text = program[:LONGEST_PROGRAM] if isinstance(program, str) else ""
+            self._admit(Caller(sock, peer_pid(sock), text))
 
     def _other_version(self, said: dict[str, object]) -> str:
         return (
             f"runtime {self._name!r} (pid {os.getpid()}) runs actorlib {version()} on "
             f"Python {python_version()}, and this client has actorlib "
-            f"{said.get('version')} on Python {said.get('python')}: both have to be "
+            f"{_short(said.get('version'))} on Python {_short(said.get('python'))}: "
+            "both have to be "
             "the same, so run both in one environment"
         )
 
@@ -236,8 +240,12 @@ class _Asking:
             content = self._reader.take(piece) if piece else None
         except (BlockingIOError, InterruptedError):
             return
-        except (OSError, ProtocolError):
+        except OSError:
             self.end()
+            return
+        except ProtocolError as error:
+            self._stop()
+            _send(self.caller, REFUSED, str(error))
             return
         if not piece:
             self.end()
@@ -248,12 +256,19 @@ class _Asking:
 
 def _send(sock: socket.socket, outcome: str, value: object) -> bool:
     """Sends an answer, for which an empty socket has room; closes it if it is a no."""
+    if outcome == REFUSED:
+        value = str(value)[:_LONGEST_REFUSAL]
     with suppress(OSError):
         sock.send(answer_frame(outcome, value))
         if outcome == OK:
             return True
     sock.close()
     return False
+
+
+def _short(value: object) -> str:
+    """Shortens what a client says, so that a sentence about it has room."""
+    return str(value)[:50]
 
 
 def _who_has(name: str) -> str:

@@ -53,6 +53,11 @@ def test_answer_when_it_comes_in_any_pieces_then_it_is_as_it_was_sent(
     assert read_answer(content) == (VERSION, OK, value)
 
 
+def test_question_when_it_is_too_long_then_it_is_not_sent() -> None:
+    with pytest.raises(ValueError, match=r"'logs': .* where 4096 are the most"):
+        question_frame("logs", {"actor": "a" * 4096})
+
+
 def test_question_when_sent_then_it_is_as_it_was_asked() -> None:
     content = taken(question_frame("status", {"dead": True}), [1, 2, 3])
 
@@ -63,7 +68,7 @@ def test_question_when_sent_then_it_is_as_it_was_asked() -> None:
 def test_frame_when_longer_than_allowed_then_refused_before_it_comes() -> None:
     reader = FrameReader(MOST_ASKED)
 
-    with pytest.raises(ProtocolError, match="4097 bytes came where 4096"):
+    with pytest.raises(ProtocolError, match="4097 bytes, where 4096"):
         reader.take(struct.pack("!I", MOST_ASKED + 1))
 
 

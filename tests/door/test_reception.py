@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import struct
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +23,13 @@ from actorlib._door.protocol import (
     question_frame,
     read_answer,
 )
-from actorlib._door.reception import ATTACH, Caller, Reception, python_version
+from actorlib._door.reception import (
+    ATTACH,
+    LONGEST_PROGRAM,
+    Caller,
+    Reception,
+    python_version,
+)
 from actorlib.exceptions import (
     RuntimeAlreadyExistsError,
     RuntimeNotFoundError,
@@ -31,7 +39,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-SAID = {"version": version(), "python": python_version(), "program": ["a", "b"]}
+SAID = {"version": version(), "python": python_version(), "program": "a b"}
 
 
 class Hall:
@@ -96,6 +104,43 @@ async def test_caller_when_its_version_is_another_then_both_are_named(
     assert hall.admitted == []
 
 
+async def test_client_when_its_command_line_has_long_words_then_it_is_let_in(
+    hall: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["python", *["\N{PILE OF POO}" * 80, "\udcff" * 80] * 20]
+    monkeypatch.setattr(sys, "orig_argv", words)
+
+    def admit(caller: Caller) -> None:
+        hall.admitted.append(caller)
+        caller.sock.close()  # nothing here could start the client
+
+    monkeypatch.setattr(hall.reception, "_admit", admit)
+    with pytest.raises(RuntimeUnreachableError, match="has just ended"):
+        await asyncio.to_thread(connect, hall.name)
+
+    [caller] = hall.admitted
+    assert caller.program == " ".join(words)[:LONGEST_PROGRAM]
+
+
+@pytest.mark.parametrize(
+    ("question", "why"),
+    [
+        (struct.pack("!I", 4097) + bytes(4097), "4097 bytes, where 4096 are the most"),
+        (b"\xff" * 4, "4294967295 bytes"),
+        (question_frame("\N{PILE OF POO}" * 1000, {}), "nobody is asked"),
+        (question_frame(ATTACH, {**SAID, "version": "\0" * 4000}), "runs actorlib"),
+        (question_frame(ATTACH, {**SAID, "python": ["\0"] * 2000}), "runs actorlib"),
+    ],
+)
+async def test_caller_when_it_says_too_much_then_it_is_told_so(
+    hall: Hall, question: bytes, why: str
+) -> None:
+    answer = await hall.asked(question)
+
+    assert answer.outcome == REFUSED
+    assert why in answer.value
+
+
 async def test_caller_when_it_asks_for_something_else_then_it_is_refused(
     hall: Hall,
 ) -> None:
@@ -127,8 +172,7 @@ async def test_caller_when_it_talks_nonsense_or_leaves_then_others_are_served(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)  # noqa: FBT003  # the socket API
         await loop.sock_connect(sock, named_sockets().place(hall.name))
-        await loop.sock_sendall(sock, b"\xff" * 4)
-        assert await loop.sock_recv(sock, 1) == b""
+        await loop.sock_sendall(sock, b"\0\0\0")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
         silent.setblocking(False)  # noqa: FBT003  # the socket API
         await loop.sock_connect(silent, named_sockets().place(hall.name))
