@@ -443,7 +443,8 @@ class Runtime:
             AllCalls(calls=[], silent=())
         """
         seconds = checked_duration("patience", patience)
-        return await self._running().all_calls(seconds)
+        calls, _ = await self._running().all_calls(seconds)
+        return calls
 
     async def drain(
         self,

@@ -71,11 +71,12 @@ def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> i
         RuntimeNotFoundError: There is no such runtime, or no such actor.
         RuntimeUnreachableError: It does not answer.
     """
-    address, actor = the_runtime(pid), None
+    address = the_runtime(pid)
+    about: dict[str, Any] = {}
     if word is not None:
         rows = ask_loop(address, "status", patience=_PATIENCE, dead=True)["actors"]
-        actor = find_actor(rows, word)["actor_id"]
-    found = described(ask_loop(address, "calls", patience=_PATIENCE), actor)
+        about["actor"] = find_actor(rows, word)["actor_id"]
+    found = described(ask_loop(address, "calls", patience=_PATIENCE, **about))
     out = console()
     if as_json:
         out.out(json.dumps(found, indent=2))
@@ -84,12 +85,11 @@ def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> i
     return 0
 
 
-def described(told: Mapping[str, Any], actor: str | None = None) -> Calls:
+def described(told: Mapping[str, Any]) -> Calls:
     """Makes the document of what a runtime has told.
 
     Args:
         told: What it has told.
-        actor: The id of the actor whose calls are meant; None for all.
     """
     return {
         "pid": told["pid"],
@@ -106,7 +106,6 @@ def described(told: Mapping[str, Any], actor: str | None = None) -> Calls:
                 "variables": row["variables"],
             }
             for row in told["calls"]
-            if actor in (None, row["actor_id"])
         ],
         "left_out": told["left_out"],
         "silent": told["silent"],
@@ -126,7 +125,7 @@ def draw(found: Calls) -> RenderableType:
     if not found["calls"]:
         return Group(Text("No call is under way."), *notes)
     if found["left_out"]:
-        notes.insert(0, Text(f"{found['left_out']} more are not shown."))
+        notes.insert(0, Text(f"{found['left_out']:,} more are not shown."))
     rows = [
         (
             call["id"] or "-",

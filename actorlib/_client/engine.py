@@ -237,9 +237,14 @@ class AttachedEngine(AsyncOwnerClient):
         """The calls of the runtime that have no answer yet, without their variables."""
         return cast("list[CallInfo]", self.ask_and_wait(LIST, "calls"))
 
-    async def all_calls(self, patience: float) -> AllCalls:
+    async def all_calls(
+        self,
+        patience: float,
+        most: int | None = None,
+        actor: ActorId | None = None,
+    ) -> tuple[AllCalls, int]:
         """Refuses: the owner knows."""
-        del patience
+        del patience, most, actor
         raise self._owners("all_calls()", "actorlib calls")
 
     def begin_trace(self, kept: int) -> float:

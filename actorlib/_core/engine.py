@@ -475,11 +475,23 @@ class RuntimeEngine(Engine, Protocol):
         """The calls that have no answer yet."""
         ...
 
-    async def all_calls(self, patience: float) -> AllCalls:
+    async def all_calls(
+        self,
+        patience: float,
+        most: int | None = None,
+        actor: ActorId | None = None,
+    ) -> tuple[AllCalls, int]:
         """The same, and those of which only workers know; on its loop.
 
+        The loop has its turns meanwhile, so calls may be made and answered.
+
         Args:
-            patience: Seconds that workers may take to answer.
+            patience: Seconds that workers may take to answer; 0 asks none.
+            most: How many calls are listed at the most; None for all.
+            actor: Whose; None for those of all, and of functions.
+
+        Returns:
+            The calls, and how many more there are.
         """
         ...
 

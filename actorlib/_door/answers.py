@@ -12,7 +12,7 @@ import os
 import sys
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from actorlib._core.trace_events import Recorded
 
 MOST_CALLS: Final = 10_000
-"""How many calls are looked at: more would hold the owner's loop up."""
+"""How many calls are looked at: more would take the owner's loop too long."""
 MOST_OBJECTS: Final = 10_000
 """How many objects are told of at the most."""
 MOST_REASONS: Final = 50
@@ -53,7 +53,6 @@ _ASKING_WORKERS = 0.5
 """Seconds that workers may take to say which calls they have made over links."""
 _SLACK = 2.0
 """Seconds that a busy loop may be late with what it was to do by then."""
-
 _TELLING = 1.0
 """Seconds that workers may take to tell the rest of what they have recorded."""
 MOST_TRACED: Final = 200_000
@@ -101,16 +100,21 @@ def _status(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     """The runtime and its actors; with ``dead`` also those that are."""
     has_dead = _flag(options, "dead")
     _refuse_others(options)
-    return Asked(partial(_look, engine), partial(_described, has_dead=has_dead))
+
+    def look() -> asyncio.Task[_Look]:
+        return engine.loop.create_task(_look(engine))
+
+    return Asked(look, partial(_described, has_dead=has_dead), _SLACK)
 
 
-def _look(engine: RuntimeEngine) -> _Look:
-    snapshot = engine.snapshot()
+async def _look(engine: RuntimeEngine) -> _Look:
     running = None
-    if sum(actor.pending_calls for actor in snapshot.actors) <= MOST_CALLS:
-        running = Counter(
-            call.actor_id for call in engine.calls() if call.state == "running"
-        )
+    pending = sum(actor.pending_calls for actor in engine.snapshot().actors)
+    if pending <= MOST_CALLS:
+        # Those of actors come first, so that no call of a function is looked at.
+        (calls, _), _ = await engine.all_calls(0.0, pending)
+        running = Counter(call.actor_id for call in calls if call.state == "running")
+    snapshot = engine.snapshot()
     reasons: dict[str, str] = {}
     for actor in snapshot.actors:
         if actor.state in _WAITING and len(reasons) < MOST_REASONS:
@@ -146,7 +150,9 @@ def _described(look: _Look, *, has_dead: bool) -> Row:
             {
                 **_row(actor),
                 "enforced_by": actor.share.enforced_by if actor.share else "",
-                "running_calls": None if running is None else running[actor.actor_id],
+                "running_calls": None
+                if running is None
+                else min(running[actor.actor_id], actor.pending_calls),
                 "why": reasons.get(actor.actor_id, ""),
             }
             for actor in snapshot.actors
@@ -167,29 +173,32 @@ def _stack(engine: RuntimeEngine, _: int, options: Options) -> Asked:
 
 
 def _calls(engine: RuntimeEngine, _: int, options: Options) -> Asked:
-    """The calls without an answer, the oldest of each actor first."""
+    """The calls without an answer, the oldest of each actor first.
+
+    The option ``actor`` asks for those of one.
+    """
+    actor = _actor(options) if "actor" in options else None
     _refuse_others(options)
 
-    def look() -> asyncio.Task[AllCalls]:
-        return engine.loop.create_task(engine.all_calls(_ASKING_WORKERS))
+    def look() -> asyncio.Task[tuple[AllCalls, int]]:
+        calls = engine.all_calls(_ASKING_WORKERS, MOST_CALLS, actor)
+        return engine.loop.create_task(calls)
 
     return Asked(look, _calls_described, _ASKING_WORKERS + _SLACK)
 
 
-def _calls_described(found: AllCalls) -> Row:
-    calls = found.calls
+def _calls_described(found: tuple[AllCalls, int]) -> Row:
+    calls, left_out = found
     return {
-        "silent": list(found.silent),
-        "calls": [_call(call) for call in calls[:MOST_CALLS]],
-        "left_out": max(0, len(calls) - MOST_CALLS),
+        "silent": list(calls.silent),
+        "calls": [_call(call) for call in calls.calls],
+        "left_out": left_out,
         "pid": os.getpid(),
     }
 
 
 def _call(call: CallInfo) -> Row:
-    # Not copied in depth: what is in them is the user's.
-    bare = asdict(replace(call, variables={}))
-    return {**bare, "variables": _plain(call.variables)}
+    return {**_row(call), "variables": _plain(call.variables)}
 
 
 def _plain(variables: Mapping[str, object]) -> Row:
@@ -365,6 +374,7 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
 
 def _row(
     info: ActorInfo
+    | CallInfo
     | ClientInfo
     | DeviceInfo
     | DeviceShare

@@ -65,9 +65,12 @@ class Visit:
 
     Args:
         work: What is called there.
+        asked_at: When it was asked for.
 
     Attributes:
         work: As given.
+        asked_at: As given.
+        probe: Asked for behind it, once its answer is late.
         has_begun: Whether it was called.
         is_done: Whether it has given what it gives.
         value: What that is.
@@ -76,14 +79,16 @@ class Visit:
         future: What it gave first, if that is waited for.
     """
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, work: Callable[[], Any], asked_at: float) -> None:
         self.work = work
+        self.asked_at = asked_at
         self.has_begun = False
         self.is_done = False
         self.value: Any = None
         self.error: BaseException | None = None
         self.is_wanted = True
         self.future: asyncio.Future[Any] | None = None
+        self.probe: Visit | None = None
 
     def begin(self, wake: Callable[[], None]) -> None:
         """Calls it; on the loop.
@@ -117,6 +122,10 @@ class Visit:
         wake()
 
 
+def _nothing() -> None:
+    """Does nothing."""
+
+
 @final
 class LoopVisits:
     """Has functions called by the owner's loop, and knows since when it has not come.
@@ -139,7 +148,7 @@ class LoopVisits:
         Raises:
             RuntimeError: The loop is closed.
         """
-        visit = Visit(work)
+        visit = Visit(work, now)
         with self._lock:
             # A loop that is blocked for hours gets one callback, however many ask.
             self._waiting = [other for other in self._waiting if other.is_wanted]
@@ -152,9 +161,38 @@ class LoopVisits:
     def leave(self, visit: Visit) -> None:
         """Nobody waits for a function any more."""
         visit.is_wanted = False
+        if visit.probe is not None:
+            visit.probe.is_wanted = False
         if visit.future is not None:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(visit.future.cancel)
+
+    def probe(self, visit: Visit, now: float) -> None:
+        """Has nothing called soon, which shows whether the loop is blocked."""
+        with suppress(RuntimeError):  # the loop is closed
+            visit.probe = self.ask(_nothing, now)
+
+    def explain_late(self, visit: Visit, thread: int, now: float) -> tuple[str, object]:
+        """Says why a function has not answered in time.
+
+        Args:
+            visit: The function.
+            thread: The thread that the loop runs on.
+            now: The time.
+
+        Returns:
+            The outcome and the value of the answer.
+        """
+        late = visit if visit.future is None else visit.probe
+        if late is None or late.is_done:
+            return REFUSED, (
+                f"the answer is not complete after {now - visit.asked_at:.1f} s: the "
+                "event loop is busy, but not blocked. Ask again later"
+            )
+        since = late.asked_at
+        if self.posted_at is not None:
+            since = min(since, self.posted_at)
+        return BLOCKED, where_it_stands(self._loop, thread, since, now)
 
     def _come(self) -> None:
         """Calls what waits; on the loop."""
@@ -407,15 +445,13 @@ class Service:
             if visitor.visit.is_done:
                 continue
             if visitor.visit.has_begun and visitor.takes:
+                self._visits.probe(visitor.visit, now)
                 visitor.end = now + visitor.takes
                 visitor.takes = 0.0
                 continue
+            late = self._visits.explain_late(visitor.visit, self._loop_thread, now)
             self._visits.leave(visitor.visit)
-            posted = self._visits.posted_at
-            told = where_it_stands(
-                self._engine.loop, self._loop_thread, posted or now, time.monotonic()
-            )
-            visitor.answer(answer_frame(BLOCKED, told), now)
+            visitor.answer(answer_frame(*late), now)
 
     def _part(self, visitor: Visitor) -> None:
         del self._visitors[visitor.sock.fileno()]

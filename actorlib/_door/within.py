@@ -10,13 +10,13 @@ import time
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._door.answers import ANSWERS
-from actorlib._door.protocol import BLOCKED, OK, VERSION, Answer
+from actorlib._door.protocol import OK, REFUSED, VERSION, Answer
 from actorlib._door.service import LoopVisits
-from actorlib._door.stacks import where_it_stands
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
+    from actorlib._door.service import Visit
 
 _OVER = "this runtime has ended"
 
@@ -62,19 +62,28 @@ class InnerDoor:
         except RuntimeError:
             raise RuntimeUnreachableError(_OVER) from None
         with self._answered:
-            self._answered.wait_for(lambda: visit.is_done or self._is_over, patience)
+            self._wait_for(visit, patience)
+            if visit.has_begun and not visit.is_done:
+                self._visits.probe(visit, time.monotonic())
+                self._wait_for(visit, asked.takes)
         if visit.is_done:
             if visit.error is not None:
                 said = f"{type(visit.error).__name__}: {visit.error}"
                 raise ValueError(said) from visit.error
             return Answer(VERSION, OK, asked.finish(visit.value))
-        visit.is_wanted = False
+        outcome, value = self._visits.explain_late(
+            visit, self._loop_thread, time.monotonic()
+        )
+        self._visits.leave(visit)
         if self._is_over:
             raise RuntimeUnreachableError(_OVER)
-        now = time.monotonic()
-        posted = self._visits.posted_at or now
-        told = where_it_stands(self._engine.loop, self._loop_thread, posted, now)
-        return Answer(VERSION, BLOCKED, told)
+        if outcome == REFUSED:
+            raise ValueError(value)
+        return Answer(VERSION, outcome, value)
+
+    def _wait_for(self, visit: Visit, seconds: float) -> None:
+        """Waits for an answer, or the end; the lock is held."""
+        self._answered.wait_for(lambda: visit.is_done or self._is_over, seconds)
 
     def close(self) -> None:
         """Lets those go who wait: the loop will not answer any more."""

@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from actorlib._core.ids import (
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import OveruseAction
+    from actorlib._core.snapshot import CallInfo
     from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.call_recording import CallRecording
     from actorlib._owner.clients import Clients
@@ -67,6 +69,9 @@ if TYPE_CHECKING:
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.catalogue import Demand
     from actorlib._wire.arguments import SendingEngine
+
+_CALLS_AT_ONCE = 200
+"""Calls that are described in one turn of the loop: 15 us each."""
 
 
 class ActorTable:
@@ -304,23 +309,31 @@ class ActorTable:
             if supervisor.session is not None:
                 supervisor.session.channel.send((OBSERVE, middlewares))
 
-    async def calls(self, patience: float) -> AllCalls:
-        """Lists the calls without an answer, and asks workers for those over links.
-
-        Args:
-            patience: Seconds that workers may take to answer.
-        """
-        frame, callers = (LINK_CALLS,), self._requests.links.callers()
+    async def calls(
+        self, patience: float, most: int | None, actor: ActorId | None
+    ) -> tuple[AllCalls, int]:
+        """Lists the calls without an answer; see ``RuntimeEngine.all_calls``."""
+        frame = (LINK_CALLS,)
+        callers = self._requests.links.callers() if patience else ()
         told = await self.inquiries.ask(callers, frame, patience)
+        found: list[CallInfo] = []
         linked = [
-            (session, [LinkCall(*call) for call in calls])
+            (session, LinkCall(*call))
             for session, calls in told.answers
+            for call in calls
+            if actor in (None, call[2])
         ]
+        inspector = self.inspector
+        every = chain(inspector.calls(most, actor), inspector.link_calls(linked))
+        walk = islice(every, most)
+        while some := [*islice(walk, _CALLS_AT_ONCE)]:
+            found += some
+            await asyncio.sleep(0)
+        count = inspector.count_calls(actor) + len(linked)
         silent = [self.by_id.get(session.actor) for session in told.silent]
-        return AllCalls(
-            self.inspector.calls() + self.inspector.link_calls(linked),
-            tuple(s.record.title for s in silent if s is not None),
-        )
+        titles = tuple(s.record.title for s in silent if s is not None)
+        left_out = count - len(found) if len(found) == most else 0
+        return AllCalls(found, titles), max(0, left_out)
 
     @property
     def recording(self) -> CallRecording:

@@ -15,6 +15,7 @@ go up and are never used twice, so an answer that comes too late finds nobody.
 from __future__ import annotations
 
 from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._owner.calls_under_way import UnderWay
@@ -176,11 +177,15 @@ class CallTable(Generic[R, W]):
         self.posted.clear()
         return targets
 
-    def deferred_under_way(self) -> list[UnderWay]:
-        """The calls that wait for their arguments, for people to look at."""
+    def deferred_under_way(self, most: int | None = None) -> list[UnderWay]:
+        """The calls that wait for their arguments, for people to look at.
+
+        Args:
+            most: How many at the most; None for all.
+        """
         return [
             UnderWay(0, call.method, "pending_arguments", call.target, None, call.since)
-            for call in self.deferred.values()
+            for call in islice(self.deferred.values(), most)
         ]
 
     def check(self) -> None:

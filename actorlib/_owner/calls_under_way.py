@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from actorlib._core.actor_options import LOOPED_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.interface import Interface
@@ -50,7 +50,7 @@ def with_states(
     options: ActorOptions,
     *,
     is_busy: bool = False,
-) -> list[UnderWay]:
+) -> Iterator[UnderWay]:
     """Gives the same calls, and says of those in the worker which run.
 
     Args:
@@ -64,17 +64,15 @@ def with_states(
     taken: Counter[str] = Counter()
     if is_busy:
         taken[MAIN_THREAD] = 1
-    found: list[UnderWay] = []
     for call in calls:
         if call.state != "sent":
-            found.append(call)
+            yield call
             continue
         places = _places(call, face, groups, limits)
         runs = all(taken[place] < limit for place, limit in places)
         if runs and not call.gives_way:
             taken.update(place for place, _ in places)
-        found.append(call._replace(state="running" if runs else "queued"))
-    return found
+        yield call._replace(state="running" if runs else "queued")
 
 
 def _places(

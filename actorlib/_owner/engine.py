@@ -555,12 +555,18 @@ class LocalEngine(ABC):
 
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet; see RuntimeEngine."""
-        return self.actor_table.inspector.calls()
+        return [*self.actor_table.inspector.calls()]
 
-    async def all_calls(self, patience: float) -> AllCalls:
+    async def all_calls(
+        self,
+        patience: float,
+        most: int | None = None,
+        actor: ActorId | None = None,
+    ) -> tuple[AllCalls, int]:
         """The same, and those that workers alone know of; see RuntimeEngine."""
-        self._check_open()
-        return await self.actor_table.calls(patience)
+        if patience:
+            self._check_open()
+        return await self.actor_table.calls(patience, most, actor)
 
     async def drain(self, patience: float) -> list[CallInfo]:
         """Refuses new calls, and waits for those under way; see RuntimeEngine."""
@@ -576,7 +582,7 @@ class LocalEngine(ABC):
 
     def _own_calls(self) -> list[asyncio.Future[Any]]:
         """What this process has called, as far as it has no answer yet."""
-        calls = self._pool.unanswered()
+        calls = [*self._pool.unanswered()]
         for supervisor in self.actor_table:
             calls += supervisor.router.unanswered()
         targets = [call.target for call in calls]

@@ -23,7 +23,7 @@ from actorlib._wire.messages import LINKED
 from actorlib._wire.peer_socket import method_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import Registry
@@ -115,34 +115,49 @@ class Inspector:
             self._logs.forget(ActorId(bytes.fromhex(self._history[0].actor_id)))
         self._history.append(self._info(supervisor))
 
-    def calls(self) -> list[CallInfo]:
-        """Lists the calls without an answer: actor by actor, then functions."""
-        found: list[CallInfo] = []
-        for supervisor in self._actors():
+    def calls(
+        self, most: int | None = None, actor: ActorId | None = None
+    ) -> Iterator[CallInfo]:
+        """Walks over the calls without an answer: actor by actor, then functions.
+
+        Calls may be made and answered during the walk. It leaves out those.
+
+        Args:
+            most: How many of each actor, and of functions; None for all.
+            actor: Whose; None for those of all, and of functions.
+        """
+        for supervisor in [*self._meant(actor)]:
+            if not supervisor.router.pending:
+                continue
             prefix = self._registry.prefix(supervisor.router.session)
             calls = with_states(
-                supervisor.router.unanswered(),
+                supervisor.router.unanswered(most),
                 supervisor.record.interface,
                 supervisor.record.options,
                 # What came over a link is known of by the mark that it leaves.
                 is_busy=bool(self._object_store.mark(prefix)),
             )
-            found += [self._call_info(supervisor, prefix, call) for call in calls]
-        return found + [self._function_info(call) for call in self._pool.unanswered()]
+            for call in calls:
+                yield self._call_info(supervisor, prefix, call)
+        if actor is None:
+            yield from map(self._function_info, self._pool.unanswered(most))
+
+    def count_calls(self, actor: ActorId | None = None) -> int:
+        """Counts what ``calls`` walks over, without a look at each."""
+        functions = len(self._pool.calls) if actor is None else 0
+        return functions + sum(one.router.pending for one in self._meant(actor))
 
     def link_calls(
-        self, told: Iterable[tuple[WorkerSession, Iterable[LinkCall]]]
-    ) -> list[CallInfo]:
-        """Lists the calls over links that have no answer.
+        self, made: Collection[tuple[WorkerSession, LinkCall]]
+    ) -> Iterator[CallInfo]:
+        """Walks over the calls over links that have no answer.
 
         Args:
-            told: Workers, each with those that it has made.
+            made: These, each with the worker that made it.
         """
-        made = [(session, call) for session, calls in told for call in calls]
         # An actor writes which method it runs where the owner can read it, but not who
         # has called it: so one runs for certain if it is the only one of its method.
         alike = Counter((call.actor, call.method) for _, call in made)
-        found: list[CallInfo] = []
         for session, call in made:
             supervisor = self._supervisors.get(call.actor)
             if supervisor is None:
@@ -150,19 +165,16 @@ class Inspector:
             prefix = self._registry.prefix(supervisor.router.session)
             runs = self._object_store.mark(prefix) == method_number(call.method)
             is_alone = alike[call.actor, call.method] == 1
-            found.append(
-                CallInfo(
-                    actor_id=supervisor.record.id.hex(),
-                    class_name=supervisor.record.called.class_name,
-                    method=call.method,
-                    state="running" if runs and is_alone else "sent",
-                    actor_name=supervisor.record.options.name,
-                    name=f"{supervisor.record.called.class_name}.{call.method}",
-                    task_id=f"{prefix.hex()}{session.number * LINKED + call.id:016x}",
-                    caller=self._named(session, call.parent),
-                )
+            yield CallInfo(
+                actor_id=supervisor.record.id.hex(),
+                class_name=supervisor.record.called.class_name,
+                method=call.method,
+                state="running" if runs and is_alone else "sent",
+                actor_name=supervisor.record.options.name,
+                name=f"{supervisor.record.called.class_name}.{call.method}",
+                task_id=f"{prefix.hex()}{session.number * LINKED + call.id:016x}",
+                caller=self._named(session, call.parent),
             )
-        return found
 
     def explain(self, supervisor: ActorSupervisor) -> str:
         """Says why an actor is not placed yet, or where it is."""
@@ -215,6 +227,10 @@ class Inspector:
         if lease is None or not lease.shares:
             return ActorShare()
         return self._node.share(lease, supervisor.record.options, self._node.environ())
+
+    def _meant(self, actor: ActorId | None) -> Iterator[ActorSupervisor]:
+        """Walks over one actor, or all."""
+        return (one for one in self._actors() if actor in (None, one.record.id))
 
     def _actors(self) -> Iterator[ActorSupervisor]:
         """Walks over all but workers of functions."""

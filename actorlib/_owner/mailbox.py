@@ -8,6 +8,7 @@ again: only a call that may is kept after it was sent.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._owner.call_table import CallTable
@@ -146,22 +147,28 @@ class Mailbox(Generic[R]):
         number = self.current(number)
         return number in self.sent and number not in self.waiting
 
-    def unanswered(self) -> list[UnderWay]:
-        """All calls without an answer, and where each is."""
-        since = self.calls.since
+    def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
+        """Walks over the calls without an answer, and says where each is.
+
+        Calls may be made and answered during the walk. It leaves out those.
+
+        Args:
+            most: How many at the most; None for all.
+        """
+        posted = self.calls.posted
+        deferred = self.calls.deferred_under_way(most)
         there: CallState = "sent" if self._is_open else "pending_actor"
-        posted = [
-            UnderWay(
-                number,
-                method,
-                "pending_actor" if number in self.waiting else there,
-                target,
-                headers,
-                since(number),
-            )
-            for number, (target, method, headers) in self.calls.posted.items()
-        ]
-        return posted + self.calls.deferred_under_way()
+        for number, (target, method, headers) in [*islice(posted.items(), most)]:
+            if number in posted:
+                yield UnderWay(
+                    number,
+                    method,
+                    "pending_actor" if number in self.waiting else there,
+                    target,
+                    headers,
+                    self.calls.since(number),
+                )
+        yield from deferred
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
         """Walks over the calls whose arguments are here, and what is counted in them.

@@ -161,14 +161,13 @@ class CallRouter:
         """The number of the session that calls are sent to; 0 while there is none."""
         return 0 if self.channel is None else self._session
 
-    def unanswered(self) -> list[UnderWay]:
-        """All calls without an answer, and where each is."""
-        return [
-            call._replace(
-                gives_way=isinstance(call.target, StreamReader) and call.target.lags
-            )
-            for call in self._mailbox.unanswered()
-        ]
+    def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
+        """Walks over the calls without an answer; see ``Mailbox``."""
+        for call in self._mailbox.unanswered(most):
+            if isinstance(call.target, StreamReader) and call.target.lags:
+                yield call._replace(gives_way=True)
+            else:
+                yield call
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
         """Walks over the calls whose arguments are here; see ``Mailbox``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.loop_thread import call_soon_on
@@ -176,16 +177,15 @@ class TaskPool:
         self._timekeeper.discard(number)
         return awaited(self._calls.take(number))
 
-    def unanswered(self) -> list[UnderWay]:
-        """The calls that have no answer yet."""
-        calls = self._calls
-        posted = [
-            UnderWay(number, task.entry.label, _state_of(task), target, headers, since)
-            for number, (target, task, headers) in calls.posted.items()
-            if target is not None
-            for since in (calls.since(number),)
-        ]
-        return posted + calls.deferred_under_way()
+    def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
+        """Walks over the calls that have no answer yet; see ``Mailbox``."""
+        posted = self._calls.posted
+        deferred = self._calls.deferred_under_way(most)
+        for number, (target, task, headers) in [*islice(posted.items(), most)]:
+            if number in posted and target is not None:
+                state, since = _state_of(task), self._calls.since(number)
+                yield UnderWay(number, task.entry.label, state, target, headers, since)
+        yield from deferred
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
         """Walks over the calls that have something counted among their arguments."""

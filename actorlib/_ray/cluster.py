@@ -278,10 +278,21 @@ class OwnerEngine(RayEngine):
         """
         return list(pending_calls(self.process.pending))
 
-    async def all_calls(self, patience: float) -> AllCalls:
+    async def all_calls(
+        self,
+        patience: float,
+        most: int | None = None,
+        actor: ActorId | None = None,
+    ) -> tuple[AllCalls, int]:
         """The same: Ray's actors are asked nothing; see RuntimeEngine."""
         del patience
-        return AllCalls(self.calls())
+        found = [
+            call
+            for call in self.calls()
+            if actor is None or call.actor_id == actor.hex()
+        ]
+        listed = found[:most]
+        return AllCalls(listed), len(found) - len(listed)
 
     async def drain(self, patience: float) -> NoReturn:
         """Refuses: calls are Ray's; see RuntimeEngine."""

@@ -25,7 +25,7 @@ def told_of(variables: dict[str, object]) -> Any:
         actor_id="", class_name="", method="f", state="running", variables=variables
     )
     no_engine: Any = None
-    made = ANSWERS["calls"](no_engine, 0, {}).finish(AllCalls([info]))
+    made = ANSWERS["calls"](no_engine, 0, {}).finish((AllCalls([info]), 0))
     return read_answer(answer_frame(OK, made)[4:]).value["calls"][0]["variables"]
 
 

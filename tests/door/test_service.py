@@ -25,6 +25,7 @@ import actorlib
 from actorlib._cli import logs
 from actorlib._core.engine import find_engine, set_engine
 from actorlib._core.ids import ActorId
+from actorlib._door import stacks
 from actorlib._door.addresses import Address, doors
 from actorlib._door.client import ask
 from actorlib._door.door import Door
@@ -554,3 +555,43 @@ async def test_future_when_nobody_waits_any_more_then_it_is_cancelled() -> None:
     assert not third.has_begun
     assert first.is_done
     assert futures[0].cancelled()
+
+
+async def test_answer_when_it_is_late_then_only_a_blocked_loop_is_called_blocked() -> (
+    None
+):
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    visits = LoopVisits(loop, woken.set)
+    visit = visits.ask(loop.create_future, 1.0)
+    await woken.wait()
+    woken.clear()
+
+    visits.probe(visit, 3.0)
+    blocked, where = visits.explain_late(visit, threading.get_ident(), 5.5)
+    await woken.wait()
+    busy, why = visits.explain_late(visit, threading.get_ident(), 5.5)
+    visits.leave(visit)
+
+    assert (blocked, busy) == (BLOCKED, REFUSED)
+    assert isinstance(where, dict)
+    assert "not complete after 4.5 s" in str(why)
+
+
+async def test_loop_when_it_came_to_others_before_then_since_a_question_was_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Of another loop than asyncio's nothing tells when its turn began.
+    monkeypatch.setattr(stacks, "_began_turn", lambda _: None)
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+    visits = LoopVisits(loop, woken.set)
+    seen: list[Any] = []
+
+    def slow() -> None:
+        seen.append(visits.explain_late(second, threading.get_ident(), 4.0))
+
+    visits.ask(slow, 1.0)
+    second = visits.ask(int, 1.5)
+    await woken.wait()
+
+    ((outcome, where),) = seen
+    assert (outcome, where["seconds"], where["is_exact"]) == (BLOCKED, 2.5, False)

@@ -6,10 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.actors import Counter, Echo, running
 
 import actorlib
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.actor_options import ActorOptions
+from actorlib._core.engine import find_engine
 from actorlib._core.interface import interface_of
+from actorlib._owner import actor_table
 from actorlib._owner.calls_under_way import UnderWay, with_states
 
 if TYPE_CHECKING:
@@ -83,3 +87,55 @@ def test_states_when_a_stream_waits_for_its_reader_then_the_next_runs() -> None:
     found = with_states(calls, interface_of(Plain), ActorOptions())
 
     assert [call.state for call in found] == [R, R, "pending_arguments"]
+
+
+@actorlib.remote
+def length(text: str) -> int:
+    return len(text)
+
+
+@pytest.mark.memory
+async def test_calls_when_there_are_more_than_the_limit_then_the_rest_is_counted() -> (
+    None
+):
+    async with running(num_gpus=0):
+        engine: Any = find_engine()
+        waiting = Echo.options(num_cpus=4).remote()
+        await waiting
+        late = Counter.options(num_cpus=1).remote(0)
+        sent = [late.add.remote() for _ in range(30)]
+        functions = [length.remote("ab") for _ in range(20)]
+        late_id = pin_of(late).actor_id
+
+        some, left_out = await engine.all_calls(0.0, 10)
+        all_of_one, none_left = await engine.all_calls(0.5, 100, late_id)
+        of_other, _ = await engine.all_calls(0.5, 100, pin_of(waiting).actor_id)
+
+        assert (len(some.calls), left_out) == (10, 40)
+        assert (len(all_of_one.calls), none_left) == (30, 0)
+        assert {call.actor_id for call in all_of_one.calls} == {late_id.hex()}
+        assert of_other.calls == []
+        for ref in (*sent, *functions):
+            ref.cancel()
+
+
+@pytest.mark.memory
+async def test_calls_when_some_are_answered_meanwhile_then_those_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actor_table, "_CALLS_AT_ONCE", 2)
+    async with running(num_gpus=0):
+        engine: Any = find_engine()
+        busy = await Echo.options(num_cpus=4).remote()
+        late = Counter.options(num_cpus=1).remote(0)
+        sent = [late.add.remote() for _ in range(6)]
+        # The first step of the listing runs in the next turn, and then this.
+        listing = asyncio.ensure_future(engine.all_calls(0.0))
+        asyncio.get_running_loop().call_soon(sent[4].cancel)
+
+        found, left_out = await listing
+
+        assert (len(found.calls), left_out) == (5, 0)
+        del busy
+        for ref in sent:
+            ref.cancel()
