@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect
 from starlette.responses import (
     HTMLResponse,
     JSONResponse,
@@ -28,8 +29,9 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
+from actorlib._core.ids import ID_SIZE
 from actorlib._web.guard import Guard
-from actorlib._web.questions import Questions
+from actorlib._web.questions import OWNER, Questions
 from actorlib._web.watch import in_json
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
@@ -48,6 +50,8 @@ _PAGE = Path(__file__).with_name("page.html")
 _PARTS = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
 _LONGEST_BODY = 1024
 _DIGITS = 18
+_ID = re.compile(rf"[0-9a-fA-F]{{{2 * ID_SIZE}}}")
+_KILLS = '{"restart": true}, {"restart": false} or {}'
 
 
 @final
@@ -113,8 +117,10 @@ class Application:
         return await _answered(way, request.path_params["actor"])
 
     async def _logs(self, request: Request) -> Response:
-        after = request.query_params.get("after", "0")
-        if not (after.isascii() and after.isdecimal() and len(after) < _DIGITS):
+        after, *others = request.query_params.getlist("after") or ["0"]
+        if others or not (
+            after.isascii() and after.isdecimal() and len(after) < _DIGITS
+        ):
             wrong = {"error": "after takes the number of a line"}
             return JSONResponse(wrong, status_code=400)
 
@@ -124,11 +130,13 @@ class Application:
         return await _answered(logs, request.path_params["actor"])
 
     async def _kill(self, request: Request) -> Response:
-        said = await _json_of(request)
-        is_restarted = said.get("restart", False) if said is not None else None
-        if not isinstance(is_restarted, bool):
-            wrong = {"error": 'what is sent is {"restart": true} or {"restart": false}'}
+        try:
+            is_restarted = _restart_of(await _body_of(request))
+        except ValueError as error:
+            wrong = {"error": f"send {_KILLS}: {error}"}
             return JSONResponse(wrong, status_code=400)
+        except ClientDisconnect:
+            return Response()  # nobody reads it
 
         def kill(actor: str) -> dict[str, Any]:
             return self._questions.kill(actor, is_restarted=is_restarted)
@@ -137,8 +145,11 @@ class Application:
 
 
 async def _answered(way: Callable[[str], dict[str, Any]], actor: str) -> Response:
+    if actor != OWNER and not _ID.fullmatch(actor):
+        wrong = {"error": "There is no such actor: an id has 32 hex digits."}
+        return JSONResponse(wrong, status_code=404)
     try:
-        found = await asyncio.to_thread(way, actor)
+        found = await asyncio.to_thread(way, actor.lower())
     except RuntimeNotFoundError as error:
         status, said = 404, str(error)
     except RuntimeUnreachableError as error:
@@ -151,18 +162,43 @@ async def _answered(way: Callable[[str], dict[str, Any]], actor: str) -> Respons
     return Response(in_json({"error": said}), status, media_type="application/json")
 
 
-async def _json_of(request: Request) -> dict[str, Any] | None:
-    """What was sent, if it is short and an object of JSON."""
+async def _body_of(request: Request) -> bytes:
+    """Reads what was sent.
+
+    Raises:
+        ValueError: It is too long.
+        ClientDisconnect: It does not come to its end.
+    """
     body = b""
     async for piece in request.stream():
         body += piece
         if len(body) > _LONGEST_BODY:
-            return None
+            raise ValueError(f"this is longer than {_LONGEST_BODY} bytes")
+    return body
+
+
+def _restart_of(body: bytes) -> bool:
+    """Reads whether an actor is to be restarted.
+
+    Raises:
+        ValueError: That is not what the body says.
+    """
     try:
-        said: object = json.loads(body)
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", said) if isinstance(said, dict) else None
+        # As pairs, so that a name that comes twice is seen.
+        pairs: object = json.loads(body, object_pairs_hook=tuple)
+    except RecursionError:
+        raise ValueError("this is nested too deeply") from None
+    except ValueError as error:
+        raise ValueError(f"this is not JSON: {error}") from None
+    if not isinstance(pairs, tuple):
+        raise ValueError("this is not an object")  # noqa: TRY004  # of who asks
+    match cast("tuple[object, ...]", pairs):
+        case ():
+            return False
+        case (("restart", bool(is_restarted)),):
+            return is_restarted
+        case _:
+            raise ValueError("this has another name, another value or two of them")
 
 
 def headers(page: str) -> dict[str, str]:

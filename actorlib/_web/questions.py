@@ -44,10 +44,10 @@ class Questions:
         """Where the threads and the tasks of an actor's process stand."""
         if actor == OWNER:
             return self._owners()
-        row = self._found(actor)
+        row, own = self._found(actor)
         if not row["pid"] or row["state"] == "dead":
             raise RuntimeNotFoundError(row["death"] or "It has no process yet.")
-        if row["pid"] == self._watch.known["runtime"]["pid"]:
+        if row["pid"] == own:
             return self._inline(label_of(row))
         title = f"{row['kind']} (pid {row['pid']})"
         threads = worker_threads(row["pid"], title)
@@ -96,18 +96,34 @@ class Questions:
         own = [one for one in told["threads"] if one["name"].startswith(f"{label} ")]
         return {"threads": own or told["threads"], "tasks": [], "missing": ""}
 
-    def _found(self, actor: str) -> Row:
-        row = self._watch.actor(actor)
-        if row is None:
-            raise RuntimeNotFoundError("There is no such actor any more.")
-        return row
+    def _found(self, actor: str) -> tuple[Row, int]:
+        """Finds an actor as it is now, and the process of the program.
+
+        What was seen is used only if the loop is blocked: while nobody watches, it is
+        as old as the last look.
+        """
+        answer = self._ask("status", patience=_PATIENCE, dead=True)
+        if answer.outcome == BLOCKED:
+            row, own = self._watch.actor(actor), self._watch.own_pid
+            if row is None:
+                raise _blocked(answer.value)
+            return row, own
+        rows: list[Row] = answer.value["actors"]
+        for row in rows:
+            if row["actor_id"] == actor:
+                named = {"kind": row["class_name"], "said": row["repr_name"]}
+                return {**row, **named}, answer.value["pid"]
+        raise RuntimeNotFoundError("There is no such actor any more.")
 
     def _loop(self, verb: str, **options: Any) -> Any:
         answer = self._ask(verb, patience=_PATIENCE, **options)
         if answer.outcome == BLOCKED:
-            seconds = answer.value["seconds"]
-            raise RuntimeUnreachableError(
-                "the event loop of the program does not answer, for at least "
-                f"{seconds:.1f} s by now"
-            )
+            raise _blocked(answer.value)
         return answer.value
+
+
+def _blocked(where: Row) -> RuntimeUnreachableError:
+    return RuntimeUnreachableError(
+        "the event loop of the program does not answer, for at least "
+        f"{where['seconds']:.1f} s by now"
+    )

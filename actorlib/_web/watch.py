@@ -120,6 +120,11 @@ class Watch:
         """Lets those go who wait; called on the loop that serves them."""
         self._over.set()
 
+    @property
+    def own_pid(self) -> int:
+        """The process of the program; 0 before it was seen."""
+        return int(self.known["runtime"]["pid"]) if self.known else 0
+
     def actor(self, actor: str) -> dict[str, Any] | None:
         """What was seen of an actor when the runtime told of it last."""
         rows = self.known.get("actors", ())

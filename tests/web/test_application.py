@@ -27,6 +27,8 @@ from actorlib.exceptions import RuntimeUnreachableError
 
 TOKEN = "s3cret"
 ACTOR = actor(1)["actor_id"]
+LETTERS = actor(0xAB)["actor_id"]
+THREADS = [{"name": "MainThread"}]
 
 
 class Told:
@@ -82,6 +84,7 @@ class Client:
         *,
         query: str = f"token={TOKEN}",
         host: str = "127.0.0.1",
+        is_whole: bool = True,
     ) -> Reply:
         scope = {
             "type": "http",
@@ -92,8 +95,13 @@ class Client:
         }
         sent: list[Any] = []
 
+        received: list[dict[str, Any]] = [
+            {"type": "http.request", "body": body, "more_body": not is_whole},
+            {"type": "http.disconnect"},
+        ]
+
         async def receive() -> Any:
-            return {"type": "http.request", "body": body, "more_body": False}
+            return received.pop(0)
 
         async def send(message: Any) -> None:
             sent.append(message)
@@ -155,15 +163,59 @@ def test_request_when_nothing_is_there_then_it_is_refused(
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b'{"restart": 1}', b" " * 2000 + b"{}"]
+    ("body", "why"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b'{"restart": "\xff"}', "not JSON"),
+        (b"9" * 1000, "not an object"),
+        (b"[]", "not an object"),
+        (b'[["restart", true]]', "not an object"),
+        (b"NaN", "not an object"),
+        (b'{"restart": 1}', "another value"),
+        (b'{"restart": NaN}', "another value"),
+        (b'{"restart": null}', "another value"),
+        (b'{"retsart": true}', "another name"),
+        (b'{"restart": false, "restart": true}', "two of them"),
+        (b"[" * 1024, ""),
+        (b'{"a":' * 200 + b"[" * 24, ""),
+        (b" " * 2000 + b"{}", "longer than 1024 bytes"),
+    ],
 )
-def test_kill_when_what_is_sent_is_no_answer_then_nobody_is_killed(body: bytes) -> None:
+def test_kill_when_what_is_sent_is_wrong_then_nobody_is_killed_and_it_says_why(
+    body: bytes, why: str
+) -> None:
     told = Told(kill=True)
     client = Client(told)
     answer = client.post(f"/actors/{ACTOR}/kill", body)
 
     assert answer.status == 400
+    assert why in answer.json()["error"]
+    assert '{"restart": true}' in answer.json()["error"]
     assert told.count("kill") == 0
+
+
+def test_kill_when_who_sends_it_leaves_then_nobody_is_killed() -> None:
+    told = Told(kill=True)
+    client = Client(told)
+    client.request("POST", f"/actors/{ACTOR}/kill", b'{"restart":', is_whole=False)
+
+    assert told.count("kill") == 0
+
+
+@pytest.mark.parametrize("question", ["stack", "calls", "explain", "logs"])
+@pytest.mark.parametrize(
+    "which", ["ff", ACTOR + "0", "\ufffd" * 16, "٣" * 32, "a" * 5000]
+)
+def test_question_when_it_is_of_no_id_then_nobody_is_asked(
+    question: str, which: str
+) -> None:
+    told = Told(calls=1, explain=1, logs=1)
+    answer = Client(told).get(f"/actors/{which}/{question}")
+
+    assert answer.status == 404
+    assert "32 hex digits" in answer.json()["error"]
+    assert [verb for verb, _ in told.asked] == ["status"]
 
 
 # Answers.
@@ -250,6 +302,13 @@ def test_logs_when_behind_what_is_no_line_then_they_are_refused(after: str) -> N
     assert told.count("logs") == 0
 
 
+def test_logs_when_behind_two_pages_then_they_are_refused() -> None:
+    told = Told(logs={})
+    query = f"token={TOKEN}&after=1&after=2"
+
+    assert Client(told).get(f"/actors/{ACTOR}/logs", query=query).status == 400
+
+
 @pytest.mark.parametrize(
     ("found", "expected", "words"),
     [
@@ -270,7 +329,7 @@ def test_question_when_there_is_no_answer_then_it_says_why(
 
 @pytest.mark.parametrize(
     ("which", "words"),
-    [("ff", "no such actor"), (actor(2)["actor_id"], "no process yet")],
+    [("f" * 32, "no such actor"), (actor(2)["actor_id"], "no process yet")],
 )
 def test_stack_when_there_is_no_process_then_it_says_so(which: str, words: str) -> None:
     client = Client(Told())
@@ -278,6 +337,31 @@ def test_stack_when_there_is_no_process_then_it_says_so(which: str, words: str) 
 
     assert answer.status == 404
     assert words in answer.json()["error"]
+
+
+@pytest.mark.parametrize("which", [LETTERS, LETTERS.upper()])
+def test_stack_when_nobody_has_watched_then_it_is_that_of_the_process_now(
+    which: str,
+) -> None:
+    told = Told(
+        status=status(actor(0xAB, pid=0)), stack={"threads": THREADS, "tasks": []}
+    )
+    client = Client(told)
+    told.answers["status"] = status(actor(0xAB, pid=7))  # it was placed meanwhile
+
+    assert client.get(f"/actors/{which}/stack").json()["threads"] == THREADS
+
+
+def test_stack_when_the_loop_is_blocked_then_what_was_seen_is_used() -> None:
+    told = Told(status=status(actor(1, pid=7)), stack={"threads": THREADS, "tasks": []})
+    client = Client(told)
+    told.answers["status"] = Answer(VERSION, BLOCKED, {"seconds": 3.21})
+
+    seen = client.get(f"/actors/{ACTOR}/stack")
+    unseen = client.get(f"/actors/{actor(3)['actor_id']}/stack")
+
+    assert seen.json()["threads"] == THREADS
+    assert (unseen.status, "3.2 s" in unseen.text) == (503, True)
 
 
 def test_stack_when_the_actor_is_a_thread_of_the_program_then_it_is_its_own() -> None:
