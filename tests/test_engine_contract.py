@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -350,6 +351,53 @@ async def test_error_when_it_crosses_two_actors_then_it_stays_itself(
 
     assert isinstance(error, LookupError)
     assert str(error) == "far"
+
+
+def first_item(value: Any) -> Any:
+    """The first item of a value as it came, or of one behind a ref in a tuple."""
+    return (actorlib.get(value[0]) if isinstance(value, tuple) else value)[0]
+
+
+def change_and_give(value: Any, echo: Any, other: Any, *, puts: bool) -> list[Any]:
+    """What another actor sees of a ref whose value was changed, from plain code."""
+    ref = actorlib.put(value) if puts else echo.echo.remote(value)
+    ref.get()[0] = 1
+    return actorlib.get(
+        [other.run.remote(first_item, given) for given in (ref, (ref,))]
+    )
+
+
+async def change_and_give_async(
+    value: Any, echo: Any, other: Any, *, puts: bool
+) -> list[Any]:
+    """The same on an event loop."""
+    ref = actorlib.put(value) if puts else echo.echo.remote(value)
+    (await ref)[0] = 1
+    return [await other.run.remote(first_item, given) for given in (ref, (ref,))]
+
+
+@pytest.mark.parametrize("puts", [False, True], ids=["calls", "puts"])
+@pytest.mark.parametrize(
+    "value",
+    [[0], [0, (1,)], [0] * 20_000],
+    ids=["plain", "pickled", "long"],
+)
+@pytest.mark.usefixtures("runtime")
+async def test_value_when_changed_then_others_get_it_as_it_was_made(
+    value: Any,
+    puts: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    echo, other = Echo.remote(), Caller.remote()
+    here = await change_and_give_async(value, echo, other, puts=puts)
+    plain = await Caller.remote().run.remote(
+        partial(change_and_give, puts=puts), value, echo, other
+    )
+    looped = await AsyncCaller.remote().run.remote(
+        partial(change_and_give_async, puts=puts), value, echo, other
+    )
+
+    assert here == plain == looped == [0, 0]
+    assert value[0] == 0
 
 
 @CALLERS

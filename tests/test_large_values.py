@@ -175,6 +175,45 @@ async def test_obj_006_what_was_given_is_as_it_was_when_it_was_given() -> None:
     assert (await ref).sum() == 0
 
 
+def changed_first(value: Any, echo: Any, other: Any) -> list[int]:
+    """What another actor sees of a ref whose value was changed here."""
+    refs = [echo.echo.remote(value), actorlib.put(value)]
+    for ref in refs:
+        ref.get()[0] = 1
+    return [
+        other.run.remote(first_of, given).get()
+        for ref in refs
+        for given in (ref, [ref])
+    ]
+
+
+def first_of(value: Any) -> int:
+    """The first byte of a value as it came, or of one behind a ref."""
+    return int((actorlib.get(value[0]) if isinstance(value, list) else value)[0])
+
+
+async def test_what_is_changed_is_seen_by_others_as_it_was_and_leaves_nothing() -> None:
+    echo, caller, other = Echo.remote(), Caller.remote(), Caller.remote()
+    await settled(echo, caller, other)
+    before = in_blocks()
+    value = bytearray(2 * ABOVE)
+    refs = [echo.echo.remote(value), actorlib.put(value)]
+    for ref in refs:
+        (await ref)[0] = 1
+    here = [
+        await other.run.remote(first_of, given)
+        for ref in refs
+        for given in (ref, [ref])
+    ]
+    there = await caller.run.remote(changed_first, value, echo, other)
+    del ref, refs
+    await settled(echo, caller, other)
+    await settled(echo, caller, other)
+
+    assert here == there == [0] * 4
+    assert in_blocks() == before
+
+
 async def test_values_between_workers_are_equal_and_come_by_refs_too() -> None:
     array = numbers(2 * MIB)
     echo = Echo.remote()

@@ -12,6 +12,7 @@ import pytest
 
 import actorlib
 from actorlib._core.engine import find_engine
+from actorlib._core.object_ref import kept_value
 from actorlib._wire.codec import MAX_ITEMS
 from actorlib.exceptions import ObjectLostError, TaskCancelledError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from actorlib import ActorHandle, ObjectRef, Runtime
+    from actorlib._owner.actor_table import ActorTable
     from actorlib._owner.engine import LocalEngine
 
 pytestmark = [
@@ -110,13 +112,18 @@ def looped() -> Any:
     return actorlib.remote(Looped).remote()
 
 
+def table() -> ActorTable:
+    """The actors of the runtime, and what it keeps."""
+    return cast("LocalEngine", find_engine()).actor_table
+
+
 async def settled(*actors: Any) -> tuple[int, int]:
     """How many objects and blocks are kept, when what was given back has come."""
     gc.collect()
     for _ in range(2):  # what one gives back may be another's
         await asyncio.gather(*(actor.ping.remote() for actor in actors))
-    table = cast("LocalEngine", find_engine()).actor_table
-    return len(table.objects), sum(table.object_store._held.values())
+    objects, store = table().objects, table().object_store
+    return len(objects), sum(store._held.values())
 
 
 # put.
@@ -185,6 +192,219 @@ async def test_put_when_an_actor_does_then_everybody_gets_it(size: int) -> None:
     assert await text == "text"
     assert await other.sums.remote([numbers]) == [size]
     assert await third.sums.remote([numbers]) == [size]
+
+
+async def test_put_when_by_a_view_that_is_read_only_then_it_stays_as_it_was() -> None:
+    value = np.zeros(10_000)
+    view = value.view()
+    view.flags.writeable = False
+    ref = actorlib.put(view)
+
+    value[:] = 1
+
+    assert (await ref).sum() == 0
+    assert await holder().total.remote(ref) == 0
+
+
+# Values that somebody changes.
+
+
+MUTABLE: dict[str, Callable[[], Any]] = {
+    "list": lambda: [0, 1],
+    "nested": lambda: [[0], {"a": 1}],
+    "table": lambda: {0: 0},
+    "long list": lambda: [0] * 20_000,
+    "longer list": lambda: [0] * 400_000,
+    "bytes": lambda: bytearray(2),
+    "large bytes": lambda: bytearray(1_000_000),
+    "array": lambda: np.zeros(4),
+    "medium array": lambda: np.zeros(10_000),
+}
+"""Values of each way to be sent, whose first item is 0 or a list of it."""
+CHANGED = pytest.mark.parametrize("name", MUTABLE)
+
+
+def change(value: Any) -> None:
+    """Changes the first item of a value, unless it is an array that refuses that."""
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        return
+    if isinstance(value[0], list):
+        value[0][0] = 1
+    else:
+        value[0] = 1
+
+
+def first_of(_: object, value: Any) -> int:
+    """The first item of a value as it came, or of one behind a ref."""
+    value = actorlib.get(value[0]) if isinstance(value, tuple) else value
+    first = value[0]
+    return int(first[0] if isinstance(first, list) else first)
+
+
+async def seen_of(ref: ObjectRef[Any]) -> list[int]:
+    """What others see of a ref that was awaited: given by itself, and in a tuple."""
+    value = await ref
+    change(value)
+    assert await ref is value
+    made = [holder() for _ in range(2)]
+    return [
+        await actor.__ray_call__.remote(first_of, given)
+        for actor in made
+        for given in (ref, (ref,))
+    ]
+
+
+def return_made(_: object, name: str) -> Any:
+    return MUTABLE[name]()
+
+
+class Maker:
+    """Makes values, and changes what others have made."""
+
+    def make(self, name: str) -> Any:
+        return MUTABLE[name]()
+
+    def pair(self, name: str) -> tuple[Any, Any]:
+        return 0, MUTABLE[name]()
+
+    def items(self, name: str) -> Iterator[Any]:
+        yield 0
+        yield MUTABLE[name]()
+
+    def seen(self, name: str, maker: ActorHandle[Any], other: Any) -> list[int]:
+        ref = (
+            actorlib.put(MUTABLE[name]()) if maker is None else maker.make.remote(name)
+        )
+        change(ref.get())
+        return [
+            other.__ray_call__.remote(first_of, given).get() for given in (ref, (ref,))
+        ]
+
+
+class LoopedMaker(Maker):
+    """The same on an event loop."""
+
+    async def seen(  # type: ignore[override]
+        self, name: str, maker: ActorHandle[Any], other: Any
+    ) -> list[int]:
+        ref = (
+            actorlib.put(MUTABLE[name]()) if maker is None else maker.make.remote(name)
+        )
+        change(await ref)
+        return [
+            await other.__ray_call__.remote(first_of, given) for given in (ref, (ref,))
+        ]
+
+
+@actorlib.remote
+def make_in_function(name: str) -> Any:
+    return MUTABLE[name]()
+
+
+@CHANGED
+@pytest.mark.parametrize(
+    "way", ["method", "function", "put", "part", "yielded", "item"]
+)
+async def test_value_when_changed_then_others_get_it_as_it_was_made(
+    name: str, way: str
+) -> None:
+    maker = actorlib.remote(Maker).remote()
+    if way == "method":
+        ref = maker.make.remote(name)
+    elif way == "function":
+        ref = make_in_function.remote(name)
+    elif way == "put":
+        ref = actorlib.put(MUTABLE[name]())
+    elif way == "part":
+        _, ref = maker.pair.options(num_returns=2).remote(name)
+    elif way == "yielded":
+        _, ref = maker.items.options(num_returns=2).remote(name)
+    else:
+        _, ref = [item async for item in maker.items.remote(name)]
+
+    assert await seen_of(ref) == [0] * 4
+
+
+@CHANGED
+@pytest.mark.parametrize("puts", [False, True], ids=["calls", "puts"])
+@pytest.mark.parametrize("kind", [Maker, LoopedMaker])
+async def test_value_when_a_worker_changes_it_then_others_get_it_as_it_was_made(
+    name: str,
+    kind: type[Maker],
+    puts: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    actor, maker = actorlib.remote(kind).remote(), actorlib.remote(Maker).remote()
+
+    seen = await actor.seen.remote(name, None if puts else maker, holder())
+
+    assert seen == [0, 0]
+
+
+async def test_value_when_changed_then_calls_of_plain_values_stay_whole() -> None:
+    actor = actorlib.remote(Echoing).remote()
+    values: list[Any] = [[0, "a"], {"a": 1}, [], {}, [[1], (2,)], 3, "text", None]
+    refs = [actorlib.put(value) for value in values]
+
+    for ref in refs:
+        value = await ref
+        if isinstance(value, list | dict):
+            value.clear()
+    for first, one in zip(refs, values, strict=True):
+        for second, other in zip(refs, values, strict=True):
+            given = await actor.all.remote(first, 1, second, 0.5, [2])
+            assert given == (one, 1, other, 0.5, [2])
+    assert await actor.all.remote(*refs * 3) == (*values, *values, *values)
+
+
+class Echoing:
+    """Returns its arguments."""
+
+    def all(self, *values: Any) -> tuple[Any, ...]:
+        return values
+
+
+async def test_handle_when_taken_out_of_a_value_then_it_goes_with_the_ref() -> None:
+    keeper, other = holder(), holder()
+    target = holder()
+    await keeper.keep.remote([target])
+    ref = keeper.__ray_call__.remote(lambda self: self.kept.pop())
+    del target
+    (await ref).clear()
+    gc.collect()
+
+    again = await other.__ray_call__.remote(lambda _, value: value, ref)
+    value = await again[0].plus.remote(1)
+    del again
+    await settled(keeper, other)
+    living = len([*table()])
+    del ref
+    await settled(keeper, other)
+
+    assert value == 2
+    assert (living, len([*table()])) == (3, 2)
+
+
+async def test_ref_when_its_value_cannot_be_changed_then_it_keeps_nothing() -> None:
+    actor = actorlib.remote(Echoing).remote()
+    scalars: list[Any] = [None, True, 1, 1 << 100, 0.5, 1j, "text" * 100, b"bytes"]
+    refs = [actor.__ray_call__.remote(lambda _, it: it, value) for value in scalars]
+    refs += [actorlib.put(value) for value in scalars]
+
+    assert await asyncio.gather(*refs) == scalars * 2
+    assert [kept_value(ref) for ref in refs] == [None] * len(refs)
+
+
+@pytest.mark.process
+async def test_ref_when_dropped_then_so_is_what_it_kept() -> None:
+    actor = holder()
+    before = await settled(actor)
+    ref = actor.__ray_call__.remote(return_made, "large bytes")
+    (await ref)[0] = 1
+    while_it_is_held = await settled(actor)
+    del ref
+
+    assert while_it_is_held[1] == before[1] + 1
+    assert await settled(actor) == before
 
 
 # Refs inside of values.

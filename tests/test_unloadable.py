@@ -137,13 +137,26 @@ class LockedError(Exception):
 class Odd:
     """Gives and raises what cannot travel on."""
 
+    def pid(self) -> int:
+        """The process it is in."""
+        return os.getpid()
+
     def once(self) -> Once:
         """What travels once."""
         return Once()
 
+    def pair(self) -> tuple[Once, int]:
+        """The same as a part of a result."""
+        return Once(), 1
+
     def hand_on(self, keeper: Any, maker: Any) -> Any:
         """Gives another actor the ref of a call of a third."""
         return actorlib.get(keeper.keep.remote([maker.once.remote()]))
+
+    def hand_part_on(self, keeper: Any, maker: Any) -> Any:
+        """Gives another actor a part of the result of a third."""
+        part, _ = maker.pair.options(num_returns=2).remote()
+        return actorlib.get(keeper.keep.remote([part]))
 
 
 class Asking:
@@ -197,18 +210,30 @@ async def kept_ref(keeper: Any) -> Any:
     return ref
 
 
-async def test_ref_in_a_value_when_what_it_stands_for_cannot_travel_on_then_said() -> (
+async def test_ref_in_a_value_when_that_can_be_pickled_once_then_it_travels_on() -> (
     None
 ):
     maker, keeper = actorlib.remote(Odd).remote(), Keeper.remote()
+    made_in = await maker.pid.remote()
     ref = maker.once.remote()
     await ref
     asking = actorlib.remote(Asking).remote()
 
-    with pytest.raises(SerializationError, match="travelled before"):
-        await asking.wait_for.remote([ref])
-
+    await asking.wait_for.remote([ref])
     await actorlib.remote(Odd).remote().hand_on.remote(keeper, maker)
+    assert (await (await kept_ref(keeper))).made_in == made_in
+
+
+async def test_part_in_a_value_when_it_cannot_travel_on_then_said() -> None:
+    maker, keeper = actorlib.remote(Odd).remote(), Keeper.remote()
+    part, _ = maker.pair.options(num_returns=2).remote()
+    await part
+    asking = actorlib.remote(Asking).remote()
+
+    with pytest.raises(SerializationError, match="travelled before"):
+        await asking.wait_for.remote([part])
+
+    await actorlib.remote(Odd).remote().hand_part_on.remote(keeper, maker)
     with pytest.raises(SerializationError, match="travelled before"):
         await (await kept_ref(keeper))
 

@@ -30,7 +30,7 @@ from actorlib._api.waiting import (
 )
 from actorlib._core.engine import HandlePin, collecting_ids
 from actorlib._core.ids import ActorId
-from actorlib._core.interface import READY, Interface
+from actorlib._core.interface import NO_METHODS
 from actorlib._core.object_ref import ObjectRef, bind, result_owner_of, watch
 from actorlib._core.public import public
 from actorlib._core.validation import check_bool, check_count, check_seconds
@@ -46,15 +46,12 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from actorlib._api.decorators import ActorClass
 
 
 R = TypeVar("R")
-
-_NO_METHODS = Interface("actor in a queue", READY, {})
-"""The interface of handles that are held for an item, and never called."""
 
 _NOT_SENDABLE = (
     "the ref of a queue's answer cannot be sent to another process: await it, and send "
@@ -107,6 +104,11 @@ class QueueRef(ObjectRef[R]):
         if answer is not True:
             self._items = answer if self._many else [answer]
         self.set_result(cast("R", None))
+
+    def __await__(self) -> Generator[Any, None, R]:
+        """Waits for the answer, and decodes the item; see ObjectRef."""
+        yield from super().__await__()
+        return self.result()
 
     def result(self) -> R:
         """The item; it is decoded here when it is asked for first.
@@ -234,7 +236,7 @@ class QueueClient:
                 f"process: {error}"
             ) from error
         # Handles of refs and blocks, too: they keep them alive by their ids.
-        holds = [HandlePin(self._engine, ActorId(loan), _NO_METHODS) for loan in loans]
+        holds = [HandlePin(self._engine, ActorId(loan), NO_METHODS) for loan in loans]
         handles = [ActorHandle[Any](hold) for hold in holds] or None
         if type(payload) is list:
             return [0, [pickle.PickleBuffer(part) for part in payload], handles]

@@ -7,10 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.object_ref import (
+    IMMUTABLE,
+    KeptValue,
     ObjectRef,
     ResultOwner,
     as_filled,
     bind,
+    give_value,
+    kept_value,
     label_of,
     mark_cancelled,
     result_owner_of,
@@ -78,7 +82,7 @@ class _Collector:
         self._items = items
         self._parts = parts
         self._where = where
-        self._values: list[Any] = []
+        self._values: list[ObjectRef[Any]] = []
 
     def look(self) -> None:
         """Takes the items that are there, and is called again for the rest."""
@@ -90,7 +94,7 @@ class _Collector:
                 return
             if not count:
                 continue
-            self._values.append(ref.result())
+            self._values.append(ref)
             if len(self._values) > count:
                 items.drop()
                 self._fail(self._fault("more values"))
@@ -102,7 +106,7 @@ class _Collector:
         else:
             for part, value in zip(self._parts, self._values, strict=True):
                 if not part.done():
-                    part.set_result(value)
+                    give_value(value, part)
 
     def _look_again(self, arrival: ObjectRef[None]) -> None:
         if asyncio._get_running_loop() is arrival.get_loop():  # noqa: SLF001  # None, and no error, if there is none
@@ -194,7 +198,22 @@ def _fill_parts(
         if error is not None:
             part.set_exception(error)
         else:
-            part.set_result(ref.result()[place])
+            value = ref.result()[place]
+            part.set_result(value, _kept_part(ref, place, value))
+
+
+def _kept_part(ref: ObjectRef[Any], place: int, value: object) -> KeptValue | None:
+    """What a part keeps beside its value: the whole result, to be taken apart again."""
+    kept = kept_value(ref)
+    if kept is None or type(value) in IMMUTABLE:
+        return None
+    return partial(_load_part, kept, place), None, kept[2], False
+
+
+def _load_part(kept: KeptValue, place: int) -> Any:
+    from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
+
+    return load_kept(kept)[place]
 
 
 def _fault(value: object, count: int, where: str) -> ValueError | None:

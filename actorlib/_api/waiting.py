@@ -16,15 +16,19 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from actorlib._core.loop_thread import OTHER_LOOP, may_block, portal_of
+from actorlib._core.loop_thread import OTHER_LOOP, may_block, portal_of, run_on_loop_of
 from actorlib._core.object_ref import (
+    IMMUTABLE,
     BorrowedRef,
     ObjectRef,
+    block_until_done,
     end_wait,
     fetch_value,
     interrupt_calls,
+    kept_value,
     release_if_unused,
     result_owner_of,
+    was_handed_out,
 )
 from actorlib._core.public import public
 from actorlib._core.stream_reader import ObjectRefGenerator, reader_of
@@ -346,7 +350,43 @@ async def _wait_in_thread(
         waits[0].result()  # raises if the engine's loop does not run any more
 
 
-def get_all(refs: object, timeout: float | None) -> list[Any]:
+def get_fresh(refs: object, timeout: float | None) -> Any:
+    """Returns values of refs, each as an object that only the caller has.
+
+    Args:
+        refs: One ref, or a list of them; see ``get_all``.
+        timeout: Seconds to wait for all of them, or None.
+    """
+    if not isinstance(refs, ObjectRef):
+        return get_all(refs, timeout, _fresh_value)
+    ref = cast("ObjectRef[Any]", refs)
+    if not ref.done():
+        block_until_done(ref, timeout)
+    return _fresh_value(ref)
+
+
+def _fresh_value(ref: ObjectRef[Any]) -> Any:
+    """Returns the value of a ref that is done, unless it failed."""
+    is_shared = was_handed_out(ref)
+    value, kept = ref.get(0), kept_value(ref)
+    if kept is None or not is_shared or type(value) in IMMUTABLE:
+        return value
+    from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
+
+    # Handles and refs are counted where the engine is; all else can be loaded here.
+    load = partial(load_kept, kept)
+    return run_on_loop_of(ref, load) if kept[2] else load()
+
+
+def _value(ref: ObjectRef[Any]) -> Any:
+    return ref.get(0)
+
+
+def get_all(
+    refs: object,
+    timeout: float | None,
+    value_of: Callable[[ObjectRef[Any]], Any] = _value,
+) -> list[Any]:
     """Returns the values of refs, in their order; blocks this thread.
 
     Raises as soon as one has failed, wherever in the list that is.
@@ -354,6 +394,8 @@ def get_all(refs: object, timeout: float | None) -> list[Any]:
     Args:
         refs: A list of refs; one may be there twice.
         timeout: Seconds to wait for all of them, or None.
+        value_of: Returns the value of a ref that is done. Default: the object that it
+            has.
 
     Raises:
         TypeError: It is no list of refs.
@@ -379,13 +421,13 @@ def get_all(refs: object, timeout: float | None) -> list[Any]:
             )
     pending = [ref for ref in dict.fromkeys(given) if not ref.done()]
     if not pending:
-        return [ref.get(0) for ref in given]
+        return [value_of(ref) for ref in given]
     if not any(ref.done() and _has_failed(ref) for ref in given):
         _until_over(_AllOf(pending), timeout)
     for ref in given:
         if ref.done() and _has_failed(ref):
             ref.get(0)
-    return [ref.get(0) for ref in given]
+    return [value_of(ref) for ref in given]
 
 
 def _generator_given(given: object) -> TypeError:

@@ -311,6 +311,10 @@ class Interface(NamedTuple):
         return {name: group for name, group in named.items() if group is not None}
 
 
+NO_METHODS = Interface("actor in a value", READY, {})
+"""The interface of handles that are held for a value, and never called."""
+
+
 def interface_of(cls: type) -> Interface:
     """Makes the interface of a class.
 

@@ -28,9 +28,20 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol, Self, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    NoReturn,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 from actorlib._core.loop_thread import OTHER_LOOP, portal_of, run_on_loop_of
 from actorlib._core.public import public
@@ -44,6 +55,17 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _future: Any = asyncio.Future  # looked up once, as every answer needs it
+_result_of: Any = _future.result
+
+IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes})
+"""The classes of values that cannot be changed: exact, as a subclass may be mutable."""
+
+KeptValue: TypeAlias = "tuple[Any, Collection[bytes] | None, object, bool]"
+"""The value of a ref as it was produced, to be sent and to be decoded once more: the
+payload, or a function that makes the value once more; the ids that are counted in it;
+what holds those; whether the object that was decoded first was handed out."""
+# Reentrant: a signal handler may interrupt its holder and ask for a result, too.
+_handing_out = threading.RLock()
 
 
 class Waiter(Protocol):
@@ -146,6 +168,11 @@ class ObjectRef(_Future[R]):
     when they are cancelled, as they do with any future: ``asyncio.shield(ref)`` keeps
     it.
 
+    Every wait in one process gets the same object. What is done to that object is seen
+    there alone: whoever is sent the ref gets the result as it was produced. For that
+    the encoded result stays with the ref, unless it is None, a number, ``str`` or
+    ``bytes``. Actors whose handles are in it live until the ref is dropped.
+
     Example:
         >>> @actorlib.remote
         ... def double(x):
@@ -164,8 +191,8 @@ class ObjectRef(_Future[R]):
     callee: object
     """What was called, for messages, where its result owner keeps no table of calls."""
     _engine: ResultOwner
-    _payload: tuple[Any, Collection[bytes] | None]
-    """The encoded value and the ids counted in it; only if it is in shared memory."""
+    _payload: KeptValue | None
+    """The value as it was produced; None if it cannot be changed. Set with it."""
     _object_id: bytes
     """Its id in every process; only once somebody has asked for it."""
     # No slot: few are awaited one by one, and making a ref must not cost more.
@@ -219,13 +246,39 @@ class ObjectRef(_Future[R]):
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
                 raise
+        try:
+            is_immutable = self._payload is None
+        except AttributeError:  # it has no value
+            is_immutable = False
+        if is_immutable:  # as below, at hand for most
+            value: R = _result_of(self)
+            return value
         if self.cancelled():
             raise TaskCancelledError("the call was cancelled")
         return self.result()
 
-    def set_result(self, result: R, /) -> None:
-        """Fills the ref; see asyncio.Future."""
-        _future.set_result(self, result)
+    def result(self) -> R:
+        """Returns the result, the same object each time; see asyncio.Future."""
+        value: R = _result_of(self)
+        kept = self._payload
+        if kept is not None and not kept[3]:
+            self._payload = (kept[0], kept[1], kept[2], True)
+        return value
+
+    def set_result(self, result: R, kept: KeptValue | None = None, /) -> None:
+        """Fills the ref; see asyncio.Future.
+
+        Args:
+            result: The value.
+            kept: The same as it was produced; None if it cannot be changed. Default:
+                None.
+        """
+        self._payload = kept  # first: there are loops that call back at once
+        try:
+            _future.set_result(self, result)
+        except asyncio.InvalidStateError:
+            del self._payload
+            raise
         if self._first_waiter is not None:
             end_wait(self._first_waiter)
 
@@ -347,11 +400,7 @@ class ObjectRef(_Future[R]):
             Exception: What the method raised, or ActorDiedError.
         """
         if not self.done():
-            try:
-                self._engine.wait(self, timeout)
-            except KeyboardInterrupt:
-                interrupt_calls((self,))
-                raise
+            block_until_done(self, timeout)
         if self.cancelled():
             raise TaskCancelledError("the call was cancelled")
         return self.result()
@@ -450,11 +499,6 @@ class BorrowedRef(ObjectRef[R]):
         fetch_value(self)
         super().add_done_callback(fn, context=context)
 
-    def get(self, timeout: float | None = None) -> R:
-        """Blocks this thread until the result is there; see ObjectRef."""
-        fetch_value(self)
-        return super().get(timeout)
-
     def cancel(
         self,
         msg: Any | None = None,
@@ -522,22 +566,24 @@ def mark_cancelled(ref: ObjectRef[Any], msg: Any | None = None) -> None:
     _end_failed_wait(ref)
 
 
-def keep_payload(
-    ref: ObjectRef[Any], payload: Any, loans: Collection[bytes] | None
-) -> None:
-    """Keeps the encoded value of a ref, to send it on without encoding it again.
-
-    Args:
-        ref: The ref.
-        payload: The encoded value.
-        loans: The ids that are counted in it.
-    """
-    ref._payload = payload, loans  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def kept_payload(ref: ObjectRef[Any]) -> tuple[Any, Any] | None:
-    """The encoded value of a ref and the ids counted in it, if they were kept."""
+def kept_value(ref: ObjectRef[Any]) -> KeptValue | None:
+    """Returns the value of a ref as it was produced; None if that was not kept."""
     return getattr(ref, "_payload", None)
+
+
+def give_value(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
+    """Fills another ref with the value of a ref, and with what that has kept."""
+    to.set_result(_result_of(ref), kept_value(ref))
+
+
+def was_handed_out(ref: ObjectRef[Any]) -> bool:
+    """Whether somebody has the object of a ref and may have changed it; notes it."""
+    with _handing_out:
+        kept = kept_value(ref)
+        if kept is None or kept[3]:
+            return kept is not None
+        ref._payload = (*kept[:3], True)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    return False
 
 
 def object_id_of(ref: ObjectRef[Any]) -> bytes:
@@ -583,6 +629,19 @@ def fetch_value(ref: BorrowedRef[Any]) -> None:
     fetch, ref._fetch = ref._fetch, None  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
     if fetch is not None:
         run_on_loop_of(ref, fetch)
+
+
+def block_until_done(ref: ObjectRef[Any], timeout: float | None) -> None:
+    """Blocks this thread until a ref is done; see ``ObjectRef.get``."""
+    if isinstance(ref, BorrowedRef):
+        fetch_value(ref)
+        if ref.done():  # its value was here
+            return
+    try:
+        ref._engine.wait(ref, timeout)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    except KeyboardInterrupt:
+        interrupt_calls((ref,))
+        raise
 
 
 def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:

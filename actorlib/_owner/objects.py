@@ -19,7 +19,7 @@ from actorlib._core.object_ref import (
     BorrowedRef,
     ObjectRef,
     bind,
-    kept_payload,
+    kept_value,
     object_id_of,
 )
 from actorlib._owner.refcount import OWNER
@@ -111,8 +111,9 @@ class ObjectTable:
     def kept(self) -> Iterator[KeptObject]:
         """Walks over those that are kept."""
         for object_id, ref in self._own.items():
-            known = kept_payload(ref) if ref.done() else None
-            yield KeptObject(object_id, ref.done(), known and known[0])
+            kept = kept_value(ref)
+            payload = None if kept is None or callable(kept[0]) else kept[0]
+            yield KeptObject(object_id, ref.done(), payload)
         for object_id, entry in self._of_workers.items():
             answer = entry.answer
             payload = None if answer is None else answer[-1]

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.loop_thread import add_done_callback, block, call_soon_on
-from actorlib._core.object_ref import ObjectRef, bind
+from actorlib._core.object_ref import IMMUTABLE, ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.deadlines import Timed, Timekeeper
 from actorlib._owner.exit_reason import under_way
@@ -35,7 +35,7 @@ from actorlib._owner.response_target import (
 )
 from actorlib._owner.teardown import tear_down
 from actorlib._wire.codec import pack
-from actorlib._wire.errors import fail_to_load, load_result
+from actorlib._wire.errors import fail_to_load, kept_with, load_result
 from actorlib._wire.messages import (
     CALL,
     CALL_SCALARS,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
+    from actorlib._core.object_ref import KeptValue
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.call_policy import CallPolicy
     from actorlib._owner.call_table import CallTable
@@ -343,13 +344,19 @@ class CallRouter:
         sent = mailbox.sent.get(number)
         target = None if sent is None else sent[0]
         if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
+            kept: KeptValue | None = None
             try:
-                value = decode(frame[3])
+                payload = frame[3]
+                value = decode(payload)
+                if type(payload) is not bytes:
+                    kept = kept_with(value, payload)
+                elif type(value) not in IMMUTABLE:  # as kept_with(), at hand
+                    kept = payload, None, None, False
             except BaseException as error:  # noqa: BLE001  # loading runs the user's code
                 fail_to_load(target, error)
             else:
                 if not target.done():
-                    target.set_result(value)
+                    target.set_result(value, kept)
         elif number >= LINKED:
             self.callers.answer(frame)
         else:

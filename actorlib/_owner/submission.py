@@ -10,7 +10,7 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from actorlib._core.object_ref import REFS, bind
+from actorlib._core.object_ref import REFS, bind, kept_value
 from actorlib._owner.creation import EncodedArguments
 from actorlib._owner.refcount import OWNER
 from actorlib._wire.arguments import Arguments, call_when_done, share_arrays
@@ -307,6 +307,8 @@ def _filled(args: tuple[object, ...]) -> tuple[object, ...] | None:
             continue
         ref = cast("ObjectRef[Any]", arg)
         if not ref.done() or ref.cancelled() or ref.exception() is not None:
+            return None
+        if kept_value(ref) is not None:
             return None
         values.append(ref.result())
     filled = tuple(values)

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from actorlib._api.waiting import CombinedRef
 from actorlib._core.loop_thread import TOO_LATE, block, may_block
 from actorlib._core.object_ref import (
+    IMMUTABLE,
     REFS,
     BorrowedRef,
     ObjectRef,
     bind,
     borrow,
+    kept_value,
     mark_cancelled,
     result_owner_of,
 )
@@ -174,8 +176,16 @@ class RayTask:
             if isinstance(answer, FailedAnswer):
                 ref.set_exception(answer.error)
             else:
-                ref.set_result(answer)
+                is_whole = read is None and self.ray_ref is not None
+                has_more = is_whole and type(answer) not in IMMUTABLE
+                kept = (self._load_again, None, None, False) if has_more else None
+                ref.set_result(answer, kept)
             self.on_done()
+
+    def _load_again(self) -> Any:
+        """Has Ray make the value once more, as it was produced."""
+        answer = ray.get(self.ray_ref)
+        return unpickle_value(answer) if type(answer) is PickledValue else answer
 
     def fail(self, error: BaseException) -> None:
         """Gives the ref an error that is no answer; nobody has to look at it."""
@@ -451,7 +461,10 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
         return task.ray_ref
     if ref.done():
-        value = ref.result()
+        value = ref.result()  # it raises what there is to raise
+        kept = kept_value(ref)
+        if kept is not None:
+            value = kept[0]()
         return ray.put(pickle_value(value) if is_client() else value)
     raise UnsupportedOptionError(
         f"{ref!r} is a part of a result, or of a stream, that is not there yet, and "

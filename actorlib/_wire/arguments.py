@@ -29,8 +29,7 @@ from actorlib._core.object_ref import (
     REFS,
     ObjectRef,
     borrow,
-    keep_payload,
-    kept_payload,
+    kept_value,
 )
 from actorlib._shm.memory import SharedPayload, share_payload
 from actorlib._wire.errors import (
@@ -48,6 +47,7 @@ from actorlib._wire.serialization import (
     encode_array_call,
     encode_call,
     encode_plain_call,
+    join_plain_call,
     one_line,
     with_own_buffers,
 )
@@ -93,19 +93,22 @@ class EncodedValue:
         engine: That of the process that pickles it.
         payload: The value.
         loans: Its loans.
+
+    Attributes:
+        payload: The value.
     """
 
     def __init__(
         self, engine: SendingEngine, payload: Payload, loans: Collection[bytes] | None
     ) -> None:
         self._engine = engine
-        self._payload = payload
+        self.payload = payload
         self._loans = loans or ()
 
     def __reduce__(self) -> tuple[object, ...]:
         for loan in self._loans:
             note_pickled(self._engine, cast("Any", loan))
-        payload = self._payload
+        payload = self.payload
         if isinstance(payload, SharedPayload):
             if payload.is_forwardable:
                 return _load_shared, (payload.location(),)
@@ -144,9 +147,11 @@ def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
         engine: That of this process.
         ref: A ref that has its value.
     """
-    value = ref.result()  # it raises what there is to raise
-    known = kept_payload(ref)
-    return value if known is None else EncodedValue(engine, *known)
+    kept = kept_value(ref)
+    if kept is None:
+        return ref.result()  # it raises what there is to raise
+    payload, loans, *_ = kept
+    return payload() if callable(payload) else EncodedValue(engine, payload, loans)
 
 
 def reduce_ref(object_id: ObjectId) -> tuple[object, ...]:
@@ -190,8 +195,11 @@ def payload_of(
         SerializationError: It came, and cannot be sent on.
         ObjectStoreFullError: It has no room, and may not go another way.
     """
-    known = kept_payload(ref)
-    return encode_shared(engine, ref.result()) if known is None else known
+    kept = kept_value(ref)
+    if kept is None:
+        return encode_shared(engine, ref.result())
+    payload, loans, *_ = kept
+    return encode_shared(engine, payload()) if callable(payload) else (payload, loans)
 
 
 def encode_error(
@@ -219,8 +227,6 @@ def failure_frame(engine: SendingEngine, error: BaseException) -> Frame:
 def fill_encoded(ref: ObjectRef[Any], payload: Payload, loans: list[CountedId]) -> None:
     """Fills a ref with a value of this process, which is encoded only once."""
     fill_future(ref, (RESULT, 0, loans or None, payload))
-    if not ref.exception():
-        keep_payload(ref, payload, loans)
 
 
 class BorrowedRefs:
@@ -458,8 +464,13 @@ class Arguments:
         ]
         if self._is_plain:
             args, _ = with_values(decode(self._payload), {}, self._places, values)
-            plain = encode_plain_call(args)
-            if plain is not None:
+            encoded = {
+                place: value.payload
+                for place, value in enumerate(args)
+                if type(value) is EncodedValue
+            }
+            plain = join_plain_call(args, encoded)
+            if plain:
                 return plain, None
         with collecting_ids(engine) as loans:
             # What is in the others is counted once more, and then no more by itself.

@@ -25,7 +25,10 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
-from actorlib._core.object_ref import ObjectRef, keep_payload
+from actorlib._core.engine import HandlePin, current_engine
+from actorlib._core.ids import ActorId
+from actorlib._core.interface import NO_METHODS
+from actorlib._core.object_ref import IMMUTABLE, ObjectRef
 from actorlib._core.own_files import OWN_FILES
 from actorlib._core.public import public
 from actorlib._core.serializers import REDUCERS
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
         Sequence,
     )
 
+    from actorlib._core.object_ref import KeptValue
+    from actorlib._shm.layout import Buffer
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
 
@@ -112,7 +117,7 @@ def load_result(
     """Gives a future the value in a payload, or why it cannot be loaded.
 
     Args:
-        future: The future; a ref keeps what lies in shared memory, for passing it on.
+        future: The future; a ref keeps the payload of what can be changed.
         payload: The value.
         loans: What is in it and counted.
 
@@ -123,15 +128,61 @@ def load_result(
         if type(payload) is SharedPayload:
             payload.hold()  # first, so that what is loaded shares that view
         value = decode(payload)
-        if type(payload) is SharedPayload:
-            filled: object = future
-            if isinstance(filled, ObjectRef):
-                keep_payload(cast("ObjectRef[Any]", filled), payload, loans)
+        kept = kept_with(value, payload, loans)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
         fail_to_load(future, error)
     else:
         if not future.done():
-            future.set_result(value)
+            if kept is not None and isinstance(future, ObjectRef):
+                cast("ObjectRef[Any]", future).set_result(value, kept)
+            else:
+                future.set_result(value)
+
+
+def kept_with(
+    value: object, payload: Payload, loans: Collection[bytes] | None = None
+) -> KeptValue | None:
+    """Returns what a ref keeps beside the value of a payload.
+
+    Args:
+        value: The value that was decoded from it.
+        payload: The payload.
+        loans: The ids that are counted in it; they are held while it is kept.
+
+    Returns:
+        None for a value that cannot be changed, unless it lies in shared memory: it is
+        sent on from there without a copy.
+    """
+    own = b""
+    if type(payload) is SharedPayload:
+        own = payload.block  # the payload holds that by itself
+    elif type(value) in IMMUTABLE:
+        return None
+    elif type(payload) is list and len(payload) > 1:
+        # Arrays may be views of the buffers behind the head, and be written to.
+        payload = [
+            payload[0],
+            *(part if type(part) is bytes else bytearray(part) for part in payload[1:]),
+        ]
+    holds: list[HandlePin] | None = None
+    counted = [loan for loan in loans if loan != own] if loans else None
+    if counted:
+        engine = current_engine()
+        holds = [HandlePin(engine, ActorId(loan), NO_METHODS) for loan in counted]
+    return payload, loans, holds, False
+
+
+def load_kept(kept: KeptValue) -> Any:
+    """Makes the value of a ref once more, as it was produced.
+
+    Raises:
+        Exception: Whatever loading it raised.
+    """
+    payload: Any = kept[0]
+    if type(payload) is list:  # as above
+        head, *buffers = cast("list[Buffer]", payload)
+        return decode([head, *map(bytearray, buffers)])
+    return payload() if callable(payload) else decode(payload)
 
 
 def fail_to_load(future: SettableFuture, error: BaseException) -> None:

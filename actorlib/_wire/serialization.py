@@ -76,6 +76,7 @@ _unpack: Any = _msgpack.unpackb
 _pack: Callable[[object], bytes] = _msgpack.Packer(
     use_bin_type=True, autoreset=True
 ).pack
+_pack_head: Callable[[int], bytes] = _msgpack.Packer(autoreset=True).pack_array_header
 # What msgpack cannot hold after all: integers beyond 64 bits, lone surrogates, sizes
 # beyond its own limits.
 _NOT_PLAIN = (OverflowError, UnicodeEncodeError, ValueError, MemoryError)
@@ -112,6 +113,31 @@ def encode_plain_call(args: tuple[object, ...]) -> bytes | None:
         return _pack(args)
     except _NOT_PLAIN:
         return None
+
+
+def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> bytes:
+    """Joins positional arguments, some of which are encoded, to those of a call.
+
+    Args:
+        args: The arguments; for one that is encoded, anything.
+        encoded: The payloads of those that are, by their place.
+
+    Returns:
+        Nothing if they cannot be joined: one is pickled, or not plain.
+    """
+    parts: list[bytes] = [_pack_head(len(args))]
+    for place, arg in enumerate(args):
+        if place in encoded:
+            part = encoded[place]
+            if type(part) is not bytes or part[:2] == _PICKLED:
+                return b""
+            parts.append(part)
+            continue
+        plain = encode_plain_call((arg,))
+        if plain is None:
+            return b""
+        parts.append(plain[1:])  # without the head of one argument
+    return b"".join(parts)
 
 
 def encode_array_call(args: tuple[object, ...]) -> Payload | None:
@@ -181,14 +207,13 @@ def with_own_buffers(payload: Payload) -> Payload:
     """Gives a payload buffers of its own, where it is not sent at once.
 
     Buffers of a fresh payload are those of the value itself, and its owner may change
-    them as soon as the call has returned.
+    them as soon as the call has returned: also by another view than one that is
+    read-only.
     """
     if type(payload) is not list:
         return payload
     return [
-        buffer
-        if type(buffer) is bytes or memoryview(buffer).readonly
-        else bytes(buffer)
+        buffer if type(memoryview(buffer).obj) is bytes else bytes(buffer)
         for buffer in payload
     ]
 

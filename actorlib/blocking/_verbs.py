@@ -68,7 +68,8 @@ def get(refs: object, *, timeout: float | None = None) -> object:
             Default: None.
 
     Returns:
-        The value, or the list of values in the order of the refs.
+        The value, or the list of values in the order of the refs. A value that can be
+        changed is an object of its own each time: nobody sees what is done to it.
 
     Raises:
         TypeError: It is neither a ref nor a list of refs.
@@ -87,7 +88,7 @@ def get(refs: object, *, timeout: float | None = None) -> object:
         [2, 4]
     """
     SCRIPT.engine()
-    return _runtime.get(cast("Sequence[ObjectRef[Any]]", refs), timeout=timeout)
+    return _waiting.get_fresh(refs, timeout)
 
 
 @public("actorlib.blocking")

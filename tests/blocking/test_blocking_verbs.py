@@ -44,6 +44,112 @@ def test_obj_001_get_when_given_a_list_then_values_in_its_order(ray: Any) -> Non
     assert ray.get(refs[7]) == 7
 
 
+LOADED: list[int] = []
+
+
+class Noted:
+    """Notes each time that it is loaded."""
+
+    def __init__(self, items: list[int]) -> None:
+        self.items = items
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _load_noted, (self.items,)
+
+
+def _load_noted(items: list[int]) -> Noted:
+    LOADED.append(os.getpid())
+    return Noted(items)
+
+
+def _noted(_: object) -> Noted:
+    return Noted([0])
+
+
+class Values:
+    """Makes values that can be changed."""
+
+    def pair(self) -> tuple[list[int], bytearray]:
+        return [0], bytearray(300_000)
+
+    def items(self) -> Iterator[list[int]]:
+        yield [0]
+
+    def again(self, value: Any) -> list[int]:
+        """What a method gets of its own put(), before and after it changes that."""
+        ref = actorlib.blocking.put(value)
+        seen = []
+        for _ in range(3):
+            found = actorlib.blocking.get(ref)
+            seen.append(found[0])
+            found[0] += 1
+        return seen
+
+
+@actorlib.blocking.remote
+def nested() -> list[list[int]]:
+    return [[0]]
+
+
+def test_get_when_repeated_then_each_has_an_object_of_its_own(ray: Any) -> None:
+    maker = ray.remote(Values).remote()
+    part, large = maker.pair.options(num_returns=2).remote()
+    (item,) = maker.items.remote()
+    refs = [part, large, item, ray.put([0]), Echo.remote().echo.remote([0, (1,)])]
+    for ref in refs:
+        for _ in range(3):
+            value = ray.get(ref)
+            assert value[0] == 0
+            value[0] = 1
+    values = ray.get(refs * 2)
+    assert [value[0] for value in values] == [0] * 10
+    assert len({id(value) for value in values}) == 10
+    ref = nested.remote()
+    ray.get(ref)[0].append(1)
+    assert ray.get(ref) == [[0]]
+
+
+@pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}])
+def test_get_when_repeated_in_an_actor_then_likewise(ray: Any, options: Any) -> None:
+    actor = ray.remote(Values).options(**options).remote()
+    assert ray.get(actor.again.remote([0])) == [0, 0, 0]
+    assert ray.get(actor.again.remote(bytearray(300_000))) == [0, 0, 0]
+
+
+def test_get_when_it_is_the_first_then_nothing_is_loaded_twice(ray: Any) -> None:
+    actor = Echo.remote()
+    LOADED.clear()
+    ref = actor.__ray_call__.remote(_noted)
+    ray.wait([ref])
+    ray.get(ref).items.append(1)
+    loaded_once = len(LOADED)
+    again = ray.get(ref)
+    fixed = [actor.echo.remote(b"bytes" * 100_000), ray.put("text" * 100)]
+    are_same = [ray.get(ref) is ray.get(ref) for ref in fixed]
+
+    assert (loaded_once, len(LOADED), again.items) == (1, 2, [0])
+    assert are_same == [True, True]
+
+
+def test_get_when_it_was_awaited_then_the_value_as_it_was_made(ray: Any) -> None:
+    refs = [Echo.remote().echo.remote([0]), ray.put([0])]
+
+    async def change() -> None:
+        for value in [await refs[0], *await asyncio.gather(refs[1])]:
+            value.append(1)
+
+    asyncio.run(change())
+    assert ray.get(refs) == [[0], [0]]
+
+
+def test_get_when_a_handle_is_inside_then_each_has_one(ray: Any) -> None:
+    counter = Counter.remote()
+    ref = Echo.remote().echo.remote([counter])
+    del counter
+    assert ray.get(ray.get(ref).pop().add.remote(1)) == 1
+    assert ray.get(ray.get(ref).pop().add.remote(1)) == 2
+
+
 def test_obj_004_nothing_when_asked_for_then_given(ray: Any) -> None:
     assert ray.get([]) == []
     assert ray.wait([]) == ([], [])
