@@ -75,6 +75,15 @@ class Loop:
         """Is awaited."""
         return "inner"
 
+    @actorlib.method(concurrency_group="third")
+    def block_group(self, place: Place) -> None:
+        """Blocks the loop of its group."""
+        place.stop_here()
+
+    @actorlib.method(concurrency_group="third")
+    async def in_group(self) -> None:
+        """Gives its group a loop."""
+
     @actorlib.method(concurrency_group="other")
     async def beside(self) -> list[str]:
         """What was said."""
@@ -90,13 +99,18 @@ def told() -> Iterator[Stop]:
 
 
 def loop(*args: Any, **options: Any) -> Any:
-    groups = {"other": 1}
+    groups = {"other": 1, "third": 1}
     made = actorlib.remote(concurrency_groups=groups, **options)(Loop)
     return made.remote(*args)
 
 
 @pytest.mark.parametrize(
-    ("method", "who"), [("block", "Loop.block"), ("block_in_task", "inner")]
+    ("method", "who"),
+    [
+        ("block", "Loop.block"),
+        ("block_in_task", "inner"),
+        ("block_group", "Loop.block_group"),
+    ],
 )
 async def test_loop_when_a_method_blocks_it_then_said_once_with_its_line(
     method: str, who: str, stop: Stop, told: Stop

@@ -509,9 +509,8 @@ _local = threading.local()
 
 
 class MixedGrouped(Grouped):
-    """The same on a loop."""
+    """The same in an actor with a loop: none of the groups has a coroutine."""
 
-    @actorlib.method(concurrency_group="io")
     async def wait(self) -> None:
         await asyncio.Event().wait()
 

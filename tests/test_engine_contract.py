@@ -847,6 +847,76 @@ async def test_group_when_it_has_a_limit_then_others_pass_it() -> None:
     assert await asyncio.gather(held, behind) == ["a", "b"]
 
 
+class Grouped:
+    """Says which thread runs its methods."""
+
+    @actorlib.method(concurrency_group="mixed")
+    async def mixed(self) -> int:
+        return threading.get_ident()
+
+    @actorlib.method(concurrency_group="mixed")
+    def mixed_plain(self) -> int:
+        return threading.get_ident()
+
+    @actorlib.method(concurrency_group="plain")
+    def plain(self, place: Any = None) -> int:
+        if place is not None:
+            place.stop_here()
+        return threading.get_ident()
+
+    async def ping(self) -> str:
+        return "well"
+
+
+def grouped() -> Any:
+    groups = {"mixed": 2, "plain": 2}
+    return actorlib.remote(concurrency_groups=groups)(Grouped).remote()
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_group_when_it_has_coroutines_then_plain_methods_share_the_thread() -> (
+    None
+):
+    actor = grouped()
+    thread = await actor.mixed_plain.remote()
+
+    assert await actor.mixed.remote() == thread
+    moved = actor.plain.options(concurrency_group="mixed")
+    assert await moved.map([None] * 3, chunksize=3) == [thread] * 3
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_group_when_it_has_plain_methods_only_then_they_run_at_once(
+    stop: Stop,
+) -> None:
+    actor = grouped()
+    held = [actor.plain.remote(stop.place) for _ in range(2)]
+    await stop.reached()
+    await stop.reached()
+
+    assert await actor.ping.remote() == "well"
+    for _ in held:
+        stop.release()
+    assert len(set(await asyncio.gather(*held))) == 2
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_group_when_a_call_brings_its_first_coroutine_then_threads_end_first(
+    stop: Stop,
+) -> None:
+    actor = grouped()
+    held = actor.plain.remote(stop.place)
+    await stop.reached()
+    moved = actor.mixed.options(concurrency_group="plain").remote()
+
+    assert await actor.ping.remote() == "well"
+    assert not moved.done()
+    stop.release()
+    thread = await moved
+    assert await held != thread
+    assert await actor.plain.remote() == thread
+
+
 @pytest.mark.usefixtures("runtime")
 async def test_calls_when_too_many_have_no_answer_then_one_more_is_refused(
     stop: Stop,

@@ -354,6 +354,28 @@ class Grouped:
         return "well"
 
     @actorlib.method(concurrency_group="health")
+    def block_check(self, place: Place) -> str:
+        place.stop_here()
+        return "went on"
+
+    @actorlib.method(concurrency_group="health")
+    def leave_plainly(self, code: int) -> None:
+        sys.exit(code)
+
+    @actorlib.method(concurrency_group="health")
+    def set_variable(self) -> None:
+        _said.set("plain")
+
+    @actorlib.method(concurrency_group="health")
+    async def variable(self) -> str:
+        return _said.get()
+
+    @actorlib.method(concurrency_group="health")
+    def ask_plainly(self, echo: Any) -> list[Any]:
+        refs = [echo.echo.remote(number) for number in range(3)]
+        return [actorlib.get(ref) for ref in refs]
+
+    @actorlib.method(concurrency_group="health")
     async def ask(self, echo: Any) -> list[Any]:
         refs = [echo.echo.remote(number) for number in range(3)]
         ready, _ = await actorlib.wait(refs, num_returns=3)
@@ -368,6 +390,15 @@ class Grouped:
     async def where(self) -> tuple[bool, bool]:
         loop = asyncio.get_running_loop()
         return threading.get_ident() == self.here, loop is self.loop
+
+    @actorlib.method(concurrency_group="health")
+    async def thread(self) -> int:
+        return threading.get_ident()
+
+    @actorlib.method(concurrency_group="health")
+    def threads_of_items(self, number: int) -> Iterator[int]:
+        for _ in range(number):
+            yield threading.get_ident()
 
     async def where_by_default(self) -> tuple[bool, bool]:
         loop = asyncio.get_running_loop()
@@ -386,9 +417,8 @@ class Grouped:
 
 
 def grouped() -> Any:
-    return actorlib.remote(concurrency_groups={"work": 2, "health": 4})(
-        Grouped
-    ).remote()
+    groups = {"work": 2, "health": 4}
+    return actorlib.remote(concurrency_groups=groups)(Grouped).remote()
 
 
 @pytest.mark.parametrize("method", ["block", "block_plain", "block_work"])
@@ -413,6 +443,53 @@ async def test_group_when_asked_where_then_its_loop_is_its_own() -> None:
 
     assert await actor.where.remote() == (False, False)
     assert await actor.where_by_default.remote() == (True, True)
+
+
+async def test_group_when_a_plain_generator_pauses_then_it_stays_on_its_loop() -> None:
+    actor = grouped()
+    items = actor.threads_of_items.options(backpressure=1).remote(3)
+
+    assert {await ref async for ref in items} == {await actor.thread.remote()}
+
+
+async def test_group_when_a_plain_method_blocks_it_then_its_coroutines_wait(
+    stop: Stop,
+) -> None:
+    actor = grouped()
+    blocked = actor.block_check.remote(stop.place)
+    await stop.reached()
+    waits = actor.check.remote()
+
+    assert await actor.where_by_default.remote() == (True, True)
+    cancelled = actor.check_plain.remote()
+    cancelled.cancel()
+    assert isinstance(await raised(cancelled), TaskCancelledError)
+    assert not waits.done()
+    stop.release()
+    assert await asyncio.gather(blocked, waits) == ["went on", "well"]
+
+
+async def test_group_when_plain_methods_ask_others_then_they_may_block() -> None:
+    actor, echo = grouped(), Echo.remote()
+
+    assert await actor.ask_plainly.remote(echo) == [0, 1, 2]
+
+
+async def test_group_when_a_plain_method_sets_a_variable_then_later_ones_see_it() -> (
+    None
+):
+    actor = grouped()
+    await actor.set_variable.remote()
+
+    assert await actor.variable.remote() == "plain"
+
+
+async def test_group_when_a_plain_method_ends_the_actor_then_it_is_gone() -> None:
+    error = await raised(grouped().leave_plainly.remote(3))
+
+    assert isinstance(error, ActorDiedError)
+    assert error.exit is not None
+    assert error.exit.code == 3
 
 
 async def test_group_when_a_coroutine_is_cancelled_then_it_cleans_up() -> None:

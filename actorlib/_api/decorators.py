@@ -241,8 +241,9 @@ class ActorClass(Generic[P, T]):
                 is an ``async def``, else 1.
             concurrency_groups: Groups of methods by name, each with how many of its
                 calls run at once, 1 or more: ``{"io": 2}``. Methods without a group
-                share ``max_concurrency``. Plain methods of a group run in threads of
-                that group. Default: None, for no groups.
+                share ``max_concurrency``. A group of plain methods runs them in threads
+                of its own; one that has an ``async def`` runs all of its methods on a
+                loop of its own. Default: None, for no groups.
             max_pending_calls: How many calls of this actor one process may have that
                 are not answered yet. One more raises PendingCallsLimitExceeded.
                 Default: None (or 0, or -1), which is any number.
@@ -498,8 +499,9 @@ def remote(*given: object, **options: Any) -> object:
             an ``async def``, else 1.
         concurrency_groups: Actors only. Groups of methods by name, each with how many
             of its calls run at once, 1 or more: ``{"io": 2}``. Methods without a group
-            share ``max_concurrency``. Plain methods of a group run in threads of that
-            group. Default: None, for no groups.
+            share ``max_concurrency``. A group of plain methods runs them in threads of
+            its own; one that has an ``async def`` runs all of its methods on a loop of
+            its own. Default: None, for no groups.
         max_pending_calls: Actors only. How many calls of this actor one process may
             have that are not answered yet. One more raises PendingCallsLimitExceeded.
             Default: None (or 0, or -1), which is any number.

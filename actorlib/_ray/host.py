@@ -3,7 +3,7 @@
 Ray's actors are of classes derived from these, one for each interface. A host with
 ``async def`` methods has Ray's event loop, on a thread that is not the main one: there
 Ray calls the constructor too, and plain methods run, which block the loop meanwhile.
-Only those of a concurrency group have threads of their own.
+Only those of a concurrency group that has no coroutines have threads of their own.
 """
 
 from __future__ import annotations
@@ -185,7 +185,11 @@ class AsyncActorHost(_BaseHost):
             if group
         }
         self._groups = config.groups
+        self._ending_threads: dict[str, asyncio.Future[None]] = {}
         super().__init__(config, sent, *values)
+        for name, group in config.groups.items():
+            if _is_coroutine(self._method(name)):
+                self._threads.pop(group, None)
 
     def was_canceled(self, call: int) -> bool:
         """Whether the call that asks was cancelled; see CallLookup."""
@@ -215,6 +219,7 @@ class AsyncActorHost(_BaseHost):
         try:
             self._enter(sent)
             items = self._method(sent.name)(*args, **kwargs)
+            await self._leave_threads(sent, is_async=hasattr(items, "__anext__"))
             step = self._stepper(sent, items)
             while (item := await step()) is not _END:
                 yield item
@@ -244,6 +249,7 @@ class AsyncActorHost(_BaseHost):
             self._enter(sent)
             method = self._method(sent.name)
             is_async = inspect.iscoroutinefunction(method)
+            await self._leave_threads(sent, is_async=is_async)
             if sent.batch is not None:
                 if is_async:
                     each = await await_each(method, sent.batch, args, places)
@@ -258,6 +264,20 @@ class AsyncActorHost(_BaseHost):
             raise
         except BaseException as error:  # noqa: BLE001  # the user's code
             raise self._raised(error, sent) from None
+
+    async def _leave_threads(self, sent: CallMessage, *, is_async: bool) -> None:
+        """Ends the threads of a group to which a call moves the first coroutine.
+
+        From then on the plain methods of the group run on the loop.
+        """
+        group = self._group(sent)
+        threads = self._threads.pop(group, None) if is_async else None
+        if threads is not None:
+            loop = asyncio.get_running_loop()
+            ending = loop.run_in_executor(None, threads.shutdown)
+            self._ending_threads[group] = ending
+        if group in self._ending_threads:
+            await asyncio.shield(self._ending_threads[group])
 
     async def _plainly(
         self, sent: CallMessage, calling: Callable[[], object]
@@ -280,6 +300,10 @@ class AsyncActorHost(_BaseHost):
         if hasattr(items, "__anext__"):
             return lambda: anext(items, _END)
         return lambda: self._plainly(sent, partial(next, items, _END))
+
+
+def _is_coroutine(method: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
 
 
 def _left(leave: Callable[[], object]) -> BaseException:

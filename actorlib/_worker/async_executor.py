@@ -4,8 +4,9 @@ The constructor, the plain methods and the ``async def`` methods all run on it, 
 order in which their calls came, so the state of an actor belongs to one thread. A plain
 method blocks the loop while it runs. The loop also reads the pipe.
 
-Each concurrency group has a loop and threads of its own, whatever the others do. Then
-the pipe is read by a loop on a thread beside all of them, and frames cross to it.
+Each concurrency group has threads of its own. A group that has coroutines has one: its
+loop's, on which its plain methods run, too. The pipe is then read by a loop on a thread
+beside all of them, and frames cross to it.
 
 Async generators run each in the task of its call. While its reader is behind, the task
 waits and has given its place among the calls that run at once to another; it stands in
@@ -279,11 +280,13 @@ class MethodLoop:
 
     Attributes:
         loop: The loop.
+        context: The context of its plain methods. Two threads cannot enter one context.
         tasks: The calls of ``async def`` methods that run on it, by number.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
         self.loop = loop
+        self.context = context
         self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
 
 
@@ -312,7 +315,9 @@ class AsyncExecutor:
         self._loop = loop
         self._pipe_loop = pipe_loop
         self._is_single = pipe_loop is loop
-        self._main = MethodLoop(loop)
+        # What plain code sets is there in all that runs later.
+        self._context = copy_context()
+        self._main = MethodLoop(loop, self._context)
         self._tasks = self._main.tasks
         self._client = client
         self._channel = client.channel = AsyncChannel(
@@ -327,8 +332,6 @@ class AsyncExecutor:
         client.reader.receive = self._receive_from_link
         client.on_leave = self._begin_to_leave
         client.is_call_cancelled = self._was_cancelled
-        # What plain code sets is there in all that runs later.
-        self._context = copy_context()
         self._streams = OutgoingStreams(self._wake, start.config.max_unread)
         self._gates = Gates(
             start.config.limits or {"": LOOPED_LIMIT},
@@ -763,19 +766,31 @@ class AsyncExecutor:
                 return
             methods = self._loop_of_call[frame[1]] = self._loop_of(gate)
             methods.loop.call_soon_threadsafe(self._begin_async, frame, gate, methods)
-        elif gate is not None and gate is not self._gates.default:
-            self._plain_running += 1
-            threads = self._threads_of(gate)
-            self._threads_of_call[frame[1]] = threads, gate
-            threads.submit(frame)
         else:
             self._plain_running += 1
-            soon = (
-                self._loop.call_soon
-                if self._is_single
-                else self._loop.call_soon_threadsafe
-            )
-            soon(self._run_plain, frame, gate, context=self._context)
+            if self._is_single:
+                self._loop.call_soon(
+                    self._run_plain, frame, gate, self._main, context=self._context
+                )
+            elif gate is None or self._has_coroutines(gate):
+                methods = self._main if gate is None else self._loop_of(gate)
+                methods.loop.call_soon_threadsafe(
+                    self._run_plain, frame, gate, methods, context=methods.context
+                )
+            else:
+                threads = self._threads_of(gate)
+                self._threads_of_call[frame[1]] = threads, gate
+                threads.submit(frame)
+
+    def _has_coroutines(self, gate: Gate) -> bool:
+        """Whether the plain methods of a group run on its loop."""
+        if gate is self._gates.default or gate in self._group_loops:
+            return True
+        if gate in self._group_threads:
+            return False
+        group = self._gates.name_of(gate)
+        groups = self._start.config.groups
+        return any(self._inspect(name)[0] for name in groups if groups[name] == group)
 
     def _loop_of(self, gate: Gate) -> MethodLoop:
         """The loop of a group, made when it is needed."""
@@ -783,9 +798,14 @@ class AsyncExecutor:
             return self._main
         methods = self._group_loops.get(gate)
         if methods is None:
-            methods = self._group_loops[gate] = MethodLoop(new_loop())
+            methods = MethodLoop(new_loop(), self._context.copy())
+            self._group_loops[gate] = methods
+            # They are there if a call has moved the first coroutine to this group.
+            threads = self._group_threads.pop(gate, None)
+            if threads is not None:
+                threads.stop()
             name = f"{self._start.config.class_name}-{self._gates.name_of(gate)}-loop"
-            self._start.threads.start(name, self._run_loop, methods)
+            self._start.threads.start(name, self._run_loop, methods, threads)
         return methods
 
     def _threads_of(self, gate: Gate) -> GroupThreads:
@@ -962,7 +982,7 @@ class AsyncExecutor:
             if recorder is None
             else recorder.awaited(frame, self._run_async, gate, methods)
         )
-        task = methods.loop.create_task(work, context=self._context.copy())
+        task = methods.loop.create_task(work, context=methods.context.copy())
         methods.tasks[frame[1]] = task, frame, gate
 
     async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
@@ -1147,8 +1167,8 @@ class AsyncExecutor:
 
     # Calls of plain methods, where they run.
 
-    def _run_plain(self, frame: Frame, gate: Gate | None) -> None:
-        """Runs one on the loop of the actor's own thread."""
+    def _run_plain(self, frame: Frame, gate: Gate | None, methods: MethodLoop) -> None:
+        """Runs one on the loop of the actor's own thread, or of a group."""
         if self._ending is not None:
             return
         if self._client.is_leaving:
@@ -1161,7 +1181,10 @@ class AsyncExecutor:
         try:
             self._plain_methods.run(frame, gate)
         except BaseException as error:  # noqa: BLE001  # it ends the actor
-            self._end(error)
+            if methods is self._main:
+                self._end(error)
+            else:
+                self._break(error)
             return
         if (
             not self._timing.ran(name, time.perf_counter() - started)
@@ -1193,7 +1216,9 @@ class AsyncExecutor:
 
     # The loops of groups.
 
-    def _run_loop(self, methods: MethodLoop) -> None:
+    def _run_loop(self, methods: MethodLoop, threads: GroupThreads | None) -> None:
+        if threads is not None:
+            threads.join()
         loop = methods.loop
         asyncio.set_event_loop(loop)
         self._watch_loop(methods)

@@ -78,7 +78,7 @@ class GroupThreads:
         # Not that of the call which happens to need another thread.
         self._context = copy_context()
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
-        self._started = 0
+        self._started: list[threading.Thread] = []
         self._idle = 0
 
     def submit(self, frame: Frame) -> None:
@@ -87,9 +87,9 @@ class GroupThreads:
             self._idle -= 1
             self._jobs.put(frame)
             return
-        self._started += 1
-        name = f"{self._name}-{self._started}"
-        self._context.run(self._threads.start, name, self._work, frame)
+        name = f"{self._name}-{len(self._started) + 1}"
+        start = self._threads.start
+        self._started.append(self._context.run(start, name, self._work, frame))
 
     def became_idle(self) -> None:
         """Counts one that has run a call and has no other.
@@ -101,8 +101,13 @@ class GroupThreads:
 
     def stop(self) -> None:
         """Ends them, each behind the call that it runs."""
-        for _ in range(self._started):
+        for _ in self._started:
             self._jobs.put(None)
+
+    def join(self) -> None:
+        """Waits until all of them have ended."""
+        for thread in self._started:
+            thread.join()
 
     def _work(self, frame: Frame | None) -> None:
         while frame is not None:

@@ -1,7 +1,7 @@
 """Runs the plain methods of an actor with an event loop.
 
-That is done on the actor's own thread, where the loop stands still meanwhile, or on one
-of the threads of a concurrency group.
+That is done on a loop, which stands still meanwhile: the actor's own, or that of a
+concurrency group that has coroutines. A group without coroutines has threads.
 """
 
 from __future__ import annotations
