@@ -7,6 +7,7 @@ of its own.
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
@@ -287,14 +288,14 @@ async def test_tsk_001_num_returns_gives_as_many_refs() -> None:
 
 
 async def test_num_returns_when_a_function_yields_so_many_then_each_is_a_ref() -> None:
-    @actorlib.remote(num_returns=3)
+    @actorlib.remote(num_returns=3, max_retries=0)
     def three() -> Iterator[int]:
         yield from (1, 2, 3)
 
     refs: Any = three.remote()
     assert [await ref for ref in refs] == [1, 2, 3]
     alone: Any = three.options(num_returns=1).remote()
-    assert isinstance(await raised(alone), ValueError)
+    assert await alone == 1
     assert three.options(num_returns=0).remote() is None
     streamed: Any = three.options(num_returns="streaming").remote()
     assert await all_of(streamed) == [1, 2, 3]
@@ -302,30 +303,95 @@ async def test_num_returns_when_a_function_yields_so_many_then_each_is_a_ref() -
     assert await inside.remote() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("count", "words"), [(2, "more values"), (4, "3 values")])
-async def test_num_returns_when_a_function_yields_other_many_then_each_ref_fails(
-    count: int, words: str
-) -> None:
-    @actorlib.remote
-    def three() -> Iterator[int]:
-        yield from (1, 2, 3)
+async def test_num_returns_when_a_function_yields_fewer_then_the_rest_fails() -> None:
+    @actorlib.remote(num_returns=4)
+    def two() -> Iterator[int]:
+        yield from (1, 2)
 
-    refs: Any = three.options(num_returns=count).remote()
-    for ref in refs:
+    first, second, *rest = cast("Any", two).remote()
+    assert (await first, await second) == (1, 2)
+    for ref in rest:
         error = await raised(ref)
+        assert isinstance(error, TaskError)
         assert isinstance(error, ValueError)
-        assert f"yielded {words}, and was called with num_returns={count}" in str(error)
+        assert "two yielded 2 values, and was called with num_returns=4" in str(error)
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
-async def test_num_returns_when_a_function_raises_between_then_each_ref_fails() -> None:
-    @actorlib.remote(num_returns=2)
+async def test_num_returns_when_a_function_yields_more_then_the_first_are_taken(
+    stop: Stop,
+) -> None:
+    @actorlib.remote(num_returns=2, max_retries=0)
+    def numbers(place: Any) -> Iterator[int]:
+        number = 0
+        try:
+            while True:
+                yield number
+                number += 1
+        finally:
+            place.stop_here()
+
+    refs: Any = numbers.remote(stop.place)
+    assert [await ref for ref in refs] == [0, 1]
+    await stop.reached()  # it was closed
+    stop.release()
+
+
+async def test_num_returns_when_a_function_raises_between_then_what_came_is_kept() -> (
+    None
+):
+    @actorlib.remote(num_returns=3)
     def fails() -> Iterator[int]:
         yield 1
         raise KeyError("after one")
 
-    refs: Any = fails.remote()
-    for ref in refs:
+    first, *rest = cast("Any", fails).remote()
+    assert await first == 1
+    for ref in rest:
         assert isinstance(await raised(ref), KeyError)
+
+
+async def test_num_returns_when_a_function_returns_other_many_then_each_says_so() -> (
+    None
+):
+    pair = actorlib.remote(num_returns=3)(lambda: (1, 2))
+    for ref in cast("Any", pair).remote():
+        error = await raised(ref)
+        assert isinstance(error, TaskError)
+        assert isinstance(error, ValueError)
+        assert "returned 2 values, and was called with num_returns=3" in str(error)
+
+
+async def test_num_returns_when_a_value_has_come_then_it_is_there_before_the_rest(
+    stop: Stop,
+) -> None:
+    @actorlib.remote(num_returns=2, max_retries=0)
+    def slowly(place: Any) -> Iterator[int]:
+        yield 1
+        place.stop_here()
+        yield 2
+
+    first, second = cast("Any", slowly).remote(stop.place)
+    assert await first == 1
+    await stop.reached()
+    assert not second.done()
+    stop.release()
+    assert await second == 2
+
+
+async def test_num_returns_when_a_function_raises_behind_them_then_it_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @actorlib.remote(num_returns=1, max_retries=0)
+    def fails() -> Iterator[int]:
+        yield 1
+        raise KeyError("behind one")
+
+    logged = asyncio.Event()
+    caplog.handler.addFilter(lambda _: logged.set() or True)
+    assert await cast("Any", fails).remote() == 1
+    await logged.wait()
+    assert "KeyError: 'behind one'" in caplog.text
 
 
 async def test_remote_when_called_by_its_older_name_then_it_is_the_same() -> None:

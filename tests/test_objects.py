@@ -14,7 +14,7 @@ import actorlib
 from actorlib._core.engine import find_engine
 from actorlib._core.object_ref import kept_value
 from actorlib._wire.codec import MAX_ITEMS
-from actorlib.exceptions import ObjectLostError, TaskCancelledError
+from actorlib.exceptions import ObjectLostError, TaskCancelledError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -81,6 +81,10 @@ class Holder:
     def pieces(self, count: int) -> Iterator[int]:
         yield from range(count)
 
+    def pieces_until_it_fails(self) -> Iterator[int]:
+        yield 0
+        raise LookupError("after one")
+
     def ask_and_wait(self, other: ActorHandle[Any]) -> list[ObjectRef[Any]]:
         return [other.wait.remote()]
 
@@ -99,6 +103,10 @@ class Looped:
     async def pieces(self, count: int) -> AsyncIterator[int]:
         for piece in range(count):
             yield piece
+
+    async def pieces_until_it_fails(self) -> AsyncIterator[int]:
+        yield 0
+        raise LookupError("after one")
 
     async def wait(self) -> None:
         await asyncio.Event().wait()
@@ -540,11 +548,19 @@ async def test_parts_when_there_are_not_so_many_then_each_says_so() -> None:
         with pytest.raises(ValueError, match=r"returned 3 values.*num_returns=2"):
             await part
     for part in actor.plus.options(num_returns=2).remote(1):
-        with pytest.raises(ValueError, match="returned a int"):
+        with pytest.raises(TaskError, match="returned a int") as raised:
             await part
+        assert isinstance(raised.value, ValueError)
 
 
-@pytest.mark.parametrize("make", [holder, looped])
+def threaded() -> Any:
+    return actorlib.remote(max_concurrency=2)(Holder).remote()
+
+
+MAKERS = pytest.mark.parametrize("make", [holder, looped, threaded])
+
+
+@MAKERS
 async def test_obj_014_num_returns_of_a_generator_takes_what_it_yields(
     make: Callable[[], Any],
 ) -> None:
@@ -553,13 +569,34 @@ async def test_obj_014_num_returns_of_a_generator_takes_what_it_yields(
     first, second = actor.pieces.options(num_returns=2).remote(2)
 
     assert (await first, await second) == (0, 1)
-    for part in actor.pieces.options(num_returns=3).remote(2):
-        with pytest.raises(ValueError, match=r"yielded 2 values.*num_returns=3"):
-            await part
-    for part in actor.pieces.options(num_returns=2).remote(100_000_000):
-        with pytest.raises(ValueError, match="yielded more values"):
-            await part
+    *two, third = actor.pieces.options(num_returns=3).remote(2)
+    assert await asyncio.gather(*two) == [0, 1]
+    with pytest.raises(ValueError, match=r"yielded 2 values.*num_returns=3"):
+        await third
+    many = actor.pieces.options(num_returns=2).remote(100_000_000)
+    assert await asyncio.gather(*many) == [0, 1]
     assert [await ref async for ref in actor.pieces.remote(2)] == [0, 1]
+
+
+@MAKERS
+async def test_parts_when_a_generator_fails_then_those_that_came_have_values(
+    make: Callable[[], Any],
+) -> None:
+    actor = make()
+    first, *rest = actor.pieces_until_it_fails.options(num_returns=3).remote()
+
+    assert await first == 0
+    for part in rest:
+        with pytest.raises(LookupError, match="after one"):
+            await part
+
+    def get_all(_: Any, refs: list[ObjectRef[Any]]) -> list[Any]:
+        return actorlib.get(refs)
+
+    parts = actor.pieces.options(num_returns=3).remote(1)
+    assert await holder().plus.remote(parts[0]) == 1
+    with pytest.raises(TaskError, match="yielded 1 values"):
+        await holder().__ray_call__.remote(get_all, parts)
 
 
 async def test_part_when_cancelled_then_so_is_the_call() -> None:

@@ -301,6 +301,24 @@ async def test_parts_when_asked_for_then_each_is_a_ref() -> None:
 
     assert await asyncio.gather(first, second) == [1, 2]
     assert await Echo.remote().echo.remote(first) == 1
+    for part in Source.remote().parts.options(num_returns=3).remote():
+        error = await raised(part)
+        assert isinstance(error, TaskError)
+        assert isinstance(error, ValueError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_parts_when_a_generator_fails_or_yields_more_then_those_that_came() -> (
+    None
+):
+    items = Source.remote().items
+    first, *rest = items.options(num_returns=3).remote(1, fails=True)
+
+    assert await first == 0
+    for part in rest:
+        assert isinstance(await raised(part), ValueError)
+    many = items.options(num_returns=2).remote(1_000)
+    assert await asyncio.gather(*many) == [0, 1]
 
 
 @pytest.mark.usefixtures("runtime")

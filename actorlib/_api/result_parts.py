@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,11 +20,14 @@ from actorlib._core.object_ref import (
     mark_cancelled,
     result_owner_of,
 )
+from actorlib.exceptions import TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actorlib._core.stream_reader import StreamReader
+
+_log = logging.getLogger("actorlib")
 
 
 def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[Any]]:
@@ -50,13 +54,13 @@ def collect_items(
 ) -> list[ObjectRef[Any]] | ObjectRef[Any] | None:
     """Makes refs of the values that a generator yields.
 
-    They are done when it has ended, as the parts of a tuple are when it is returned; if
-    it fails, or yields another number of values, each of them fails. For 0 it runs to
-    its end, whatever it yields.
+    Each is done as soon as its value has come. If the generator fails or ends early,
+    the others fail. If it yields more, it is closed. For 0 it runs to its end, whatever
+    it yields.
 
     Args:
         items: The reader of the call.
-        count: How many values it has to yield.
+        count: How many of its values are wanted.
         where: What was called, for messages.
 
     Returns:
@@ -82,31 +86,30 @@ class _Collector:
         self._items = items
         self._parts = parts
         self._where = where
-        self._values: list[ObjectRef[Any]] = []
+        self._count = 0
 
     def look(self) -> None:
         """Takes the items that are there, and is called again for the rest."""
-        items, count = self._items, len(self._parts)
+        items, parts = self._items, self._parts
         while (ref := items.take()) is not None:
             error = ref.exception()
             if error is not None:
                 self._fail(error)
                 return
-            if not count:
-                continue
-            self._values.append(ref)
-            if len(self._values) > count:
+            if self._count < len(parts):
+                part = parts[self._count]
+                self._count += 1
+                if not part.done():
+                    give_value(ref, part)
+            elif parts:
                 items.drop()
-                self._fail(self._fault("more values"))
                 return
         if not items.is_exhausted:
             self._look_again(items.arrival())
-        elif len(self._values) < count:
-            self._fail(self._fault(f"{len(self._values)} values"))
-        else:
-            for part, value in zip(self._parts, self._values, strict=True):
-                if not part.done():
-                    give_value(value, part)
+        elif self._count < len(parts):
+            has = f"yielded {self._count} values"
+            advice = f"yield {len(parts)} values"
+            self._fail(_count_error(self._where, has, len(parts), advice))
 
     def _look_again(self, arrival: ObjectRef[None]) -> None:
         if asyncio._get_running_loop() is arrival.get_loop():  # noqa: SLF001  # None, and no error, if there is none
@@ -114,15 +117,18 @@ class _Collector:
         else:
             self._items.watch(arrival, self.look)
 
-    def _fault(self, has: str) -> ValueError:
-        count = len(self._parts)
-        return ValueError(
-            f"{self._where} yielded {has}, and was called with num_returns={count}: "
-            f"yield {count} values, or call it with another num_returns"
-        )
-
     def _fail(self, error: BaseException) -> None:
-        for part in self._parts:
+        missing = self._parts[self._count :]
+        if not missing and isinstance(error, TaskError):  # no ref can raise it
+            from actorlib._wire.serialization import one_line  # noqa: PLC0415  # msgpack
+
+            _log.warning(
+                "%s failed behind the %d values that its caller takes: %s",
+                self._where,
+                self._count,
+                one_line(error.cause or error),
+            )
+        for part in missing:
             if not part.done():
                 part.set_exception(error)
 
@@ -216,7 +222,7 @@ def _load_part(kept: KeptValue, place: int) -> Any:
     return load_kept(kept)[place]
 
 
-def _fault(value: object, count: int, where: str) -> ValueError | None:
+def _fault(value: object, count: int, where: str) -> TaskError | None:
     if isinstance(value, tuple | list):
         held = len(cast("Sequence[object]", value))
         if held == count:
@@ -224,7 +230,18 @@ def _fault(value: object, count: int, where: str) -> ValueError | None:
         has = f"{held} values"
     else:
         has = f"a {type(value).__qualname__}"
-    return ValueError(
-        f"{where} returned {has}, and was called with num_returns={count}: return a "
-        f"tuple of {count}, or call it with another num_returns"
+    return _count_error(where, f"returned {has}", count, f"return a tuple of {count}")
+
+
+def _count_error(where: str, has: str, count: int, advice: str) -> TaskError:
+    """Makes the error of a call that has not given as many values as were asked for."""
+    # ``import actorlib`` loads neither of them.
+    from actorlib._wire.errors import task_error  # noqa: PLC0415
+    from actorlib._wire.serialization import one_line  # noqa: PLC0415
+
+    cause = ValueError(
+        f"{where} {has}, and was called with num_returns={count}: {advice}, or call it "
+        "with another num_returns"
     )
+    summary = one_line(cause)
+    return task_error(cause, summary, summary, where)

@@ -491,6 +491,22 @@ def test_num_returns_when_a_function_yields_then_each_value_has_a_ref(ray: Any) 
         ray.get(three.options(num_returns="streaming").remote())
 
 
+def test_num_returns_when_a_function_fails_between_then_what_came_is_kept(
+    ray: Any,
+) -> None:
+    @ray.remote(num_returns=3)
+    def fails() -> Any:
+        yield 1
+        raise KeyError("after one")
+
+    first, *rest = fails.remote()
+
+    assert ray.get(first) == 1
+    for ref in rest:
+        with pytest.raises(KeyError):
+            ray.get(ref)
+
+
 # What there is.
 
 
