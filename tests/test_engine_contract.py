@@ -7,6 +7,7 @@ output) or to one process (threads, shared modules) has tests of its own.
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import threading
 from functools import partial
@@ -1177,3 +1178,90 @@ async def test_shutdown_when_actors_are_busy_then_nothing_is_left(options: Any) 
     assert not actorlib.is_initialized()
     left = set(threading.enumerate()) - threads
     assert not {thread.name for thread in left if "asyncio_" not in thread.name}
+
+
+# Methods and attributes of one name.
+
+
+class Shadowed:
+    """Has attributes with the names of methods."""
+
+    def __init__(self) -> None:
+        for name in ("value", "later", "items", "items_later", "cls", "static"):
+            setattr(self, name, 7)
+        self.partial = self.__call__ = None
+        self.replaced = lambda: "the instance's"
+
+    def value(self) -> tuple[str, Any]:
+        return "value", vars(self)["value"]
+
+    async def later(self) -> str:
+        return "later"
+
+    def items(self) -> Iterator[str]:
+        yield "items"
+
+    async def items_later(self) -> AsyncIterator[str]:
+        yield "items"
+
+    @classmethod
+    def cls(cls) -> str:
+        return cls.__name__
+
+    @staticmethod
+    def static(*, wanted: str = "static") -> str:
+        return wanted
+
+    partial = functools.partialmethod(static, wanted="partial")
+
+    def __call__(self) -> str:
+        return "call"
+
+    def replaced(self) -> str:
+        return "the class's"
+
+
+class ShadowedPlain(Shadowed):
+    """The same without a loop."""
+
+    later = items_later = None  # type: ignore[assignment]
+
+    @actorlib.setup
+    def begin(self) -> None:
+        assert self.begin == 0
+
+    def __new__(cls) -> Any:
+        made = super().__new__(cls)
+        made.begin = 0  # type: ignore[method-assign]
+        return made
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (Shadowed, {}),
+        (Shadowed, {"concurrency_groups": {"other": 1}}),
+        (ShadowedPlain, {}),
+        (ShadowedPlain, {"max_concurrency": 2}),
+    ],
+    ids=["async", "groups", "serial", "threaded"],
+)
+async def test_method_when_an_attribute_has_its_name_then_the_method_is_called(
+    cls: Any, options: dict[str, Any], way: str
+) -> None:
+    actor = actorlib.remote(cls).options(**options).remote()
+
+    assert await actor.value.remote() == ("value", 7)
+    assert await actor.static.remote(wanted="given") == "given"
+    assert await actor.cls.remote() == cls.__name__
+    assert await actor.partial.remote() == "partial"
+    assert await actor.__call__.remote() == "call"
+    assert await actor.replaced.remote() == "the instance's"
+    if cls is Shadowed:
+        assert await actor.later.remote() == "later"
+    if way == "ray_client":  # it passes no streams
+        return
+    assert await actor.items.options(num_returns=1).remote() == "items"
+    if cls is Shadowed:
+        assert await actor.items_later.options(num_returns=1).remote() == "items"

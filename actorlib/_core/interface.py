@@ -11,7 +11,7 @@ import functools
 import inspect
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.call_options import CallOptions
 
@@ -432,6 +432,25 @@ def _count(number: int, noun: str) -> str:
 def class_of(source: object) -> type:
     """The user's class, from the class itself or from its ActorClass."""
     return cast("type", getattr(source, "__wrapped__", source))
+
+
+def find_method(instance: object, name: str) -> Callable[..., Any]:
+    """Finds what a call of a method calls.
+
+    A callable attribute of the instance replaces the method of the class, as in
+    ``self.predict = torch.compile(self.predict)``. Another attribute of that name, as
+    in ``self.value = 0``, does not.
+    """
+    found = getattr(instance, name)
+    return found if callable(found) else bind_method(instance, name)
+
+
+def bind_method(instance: object, name: str) -> Callable[..., Any]:
+    """Binds a method of an instance's class, whatever attributes the instance has."""
+    cls = type(instance)
+    found: object = inspect.getattr_static(cls, name)
+    bind: Any = getattr(cast("type", type(found)), "__get__", None)
+    return cast("Any", found if bind is None else bind(found, instance, cls))
 
 
 def interface_of_source(source: object) -> Interface:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import ActorExit
 from actorlib._core.hooks import hooks_of
-from actorlib._core.interface import CALL, READY
+from actorlib._core.interface import CALL, READY, find_method
 from actorlib._ray.messages import (
     answer_to,
     enter_call,
@@ -61,7 +61,7 @@ class _BaseHost:
                 self._instance = make(*args, **kwargs)
                 setup = hooks_of(type(self._instance)).setup
                 if setup is not None:
-                    getattr(self._instance, setup)()
+                    find_method(self._instance, setup)()
         except Exception as error:  # noqa: BLE001  # the user's code
             raise failure_of(error, f"{self._label}()", retried=False) from None
 
@@ -100,8 +100,7 @@ class _BaseHost:
             return _true
         if name == CALL.name:
             return self._call_with
-        found: Callable[..., Any] = getattr(self._instance, name)
-        return found
+        return find_method(self._instance, name)
 
     def _call_with(
         self, function: Callable[..., object], /, *args: Any, **kwargs: Any

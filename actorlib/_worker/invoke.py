@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import running
 from actorlib._core.engine import collecting_ids
+from actorlib._core.interface import bind_method
 from actorlib._shm.memory import share_payload
 from actorlib._wire import serialization
 from actorlib._wire.call_headers import enter_variables
@@ -110,6 +111,8 @@ def invoke(
     try:
         args, kwargs = engine.arguments(borrowed, payload)
         method = getattr(instance, name)
+        if not callable(method):
+            method = bind_method(instance, name)
         if headers:
             value = call_with(engine, headers[0], method, args, kwargs, name)
         else:

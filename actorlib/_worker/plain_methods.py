@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.current_call import is_late
 from actorlib._core.engine import ActorExit
+from actorlib._core.interface import find_method
 from actorlib._wire.messages import CALL, Frame
 from actorlib._worker import invoke
 from actorlib._worker.generator_runner import GeneratorRunner
@@ -66,7 +67,7 @@ class PlainMethods:
         self._instance = instance
         client = self._client
         self._generators = GeneratorRunner(
-            partial(getattr, instance),
+            partial(find_method, instance),
             client.where,
             client,
             self._streams,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import ActorExit, set_engine
+from actorlib._core.interface import find_method
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
@@ -233,7 +234,7 @@ class SerialExecutor:
 
         client, inbox, pipe = self._client, self._inbox, self._pipe
         return GeneratorRunner(
-            partial(getattr, self._instance),
+            partial(find_method, self._instance),
             client.where,
             client,
             inbox.streams,

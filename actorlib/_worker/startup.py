@@ -21,7 +21,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import ActorExit
 from actorlib._core.hooks import hooks_of
-from actorlib._core.interface import CALL, READY, class_of, interface_of_source
+from actorlib._core.interface import (
+    CALL,
+    READY,
+    class_of,
+    find_method,
+    interface_of_source,
+)
 from actorlib._core.labels import Label
 from actorlib._core.value import dataclass
 from actorlib._wire.actor_config import ActorConfig
@@ -239,7 +245,7 @@ def construct(
         setup = hooks_of(type(instance)).setup
         if setup is not None:
             where = engine.where(setup)
-            (run_to_end or _run_alone)(getattr(instance, setup))
+            (run_to_end or _run_alone)(find_method(instance, setup))
         if engine.is_over:
             engine.check_over(0)
     except ActorExit:

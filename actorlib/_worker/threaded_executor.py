@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from actorlib._core.current_call import is_late
+from actorlib._core.interface import find_method
 from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, STREAM_ACK, Frame
 from actorlib._worker import invoke
 from actorlib._worker.concurrency_groups import Gate, Gates
@@ -77,7 +78,7 @@ class ThreadedExecutor:
         self._is_stopping = False
         self._fatal: BaseException | None = None
         self._generators = GeneratorRunner(
-            partial(getattr, instance),
+            partial(find_method, instance),
             client.where,
             client,
             inbox.streams,
