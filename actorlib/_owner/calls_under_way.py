@@ -90,6 +90,10 @@ def _places(
         places.append((f"group {group}", limits[group]))
     elif is_async:
         places.append(("group ", LOOPED_LIMIT))
-    if not is_async and (not limits or (face.is_async and not group)):
+    if is_async:
+        return places
+    if not limits or (face.is_async and not group):
         places.append((MAIN_THREAD, 1))
+    elif any(face.methods[name].is_async for name in groups if groups[name] == group):
+        places.append((f"the thread of group {group}", 1))
     return places

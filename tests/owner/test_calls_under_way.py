@@ -32,6 +32,12 @@ class Mixed(Plain):
         await asyncio.sleep(0)
 
 
+class MixedGroup(Plain):
+    @actorlib.method(concurrency_group="io")
+    async def d(self) -> None:
+        await asyncio.sleep(0)
+
+
 def states(
     cls: type, methods: str, *, is_busy: bool = False, **options: Any
 ) -> list[CallState]:
@@ -55,6 +61,8 @@ IO = {"concurrency_groups": {"io": 1}}
         (Mixed, "ccac", {"max_concurrency": 1}, [R, Q, Q, Q]),
         (Mixed, "abcab", IO, [R, R, R, Q, Q]),
         (Mixed, "aac", {"max_concurrency": 2}, [R, Q, R]),
+        (Mixed, "bbb", {"concurrency_groups": {"io": 2}}, [R, R, Q]),
+        (MixedGroup, "bbdd", {"concurrency_groups": {"io": 3}}, [R, Q, R, R]),
     ],
 )
 def test_states_when_calls_were_sent_then_as_many_run_as_may(
