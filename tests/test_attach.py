@@ -12,7 +12,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from helpers.actors import Cleaner, Counter, Echo, end_of, running
+from helpers.actors import Cleaner, Counter, Echo, Gate, end_of, running
 from helpers.attached import named_owner, new_name
 from helpers.calls import raised
 from helpers.owners import Owner
@@ -130,3 +130,118 @@ async def test_client_when_it_is_killed_then_what_it_made_ends(tmp_path: Path) -
         assert runtime.snapshot().clients == ()
         assert runtime.available_resources()["GPU"] == 1
         assert await actorlib.get_actor("kept", "its own").add.remote() == 1
+
+
+_BUSY_CLIENT = """
+    import asyncio, sys
+    import actorlib
+    import actorlib.blocking as ray
+    from helpers.actors import Echo, Gate
+    from helpers.owners import tell
+
+    @actorlib.remote
+    class Source:
+        async def ping(self):
+            pass
+
+        async def items(self, gate):
+            yield 1
+            await gate.wait.remote()
+
+        async def hand_over(self, gate):
+            return [gate.wait.remote()]
+
+    @actorlib.remote(num_cpus=1)
+    def wait_for(gate):
+        ray.get(gate.wait.remote())
+
+    @actorlib.remote
+    class Serial:
+        def wait_for(self, gate):
+            ray.get(gate.wait.remote())
+
+        def ping(self):
+            pass
+
+    async def read(stream):
+        return [await item async for item in stream]
+
+    async def main():
+        async with actorlib.attach(sys.argv[1]):
+            gate = actorlib.get_actor("gate")
+            serial = await Serial.options(num_cpus=1).remote()
+            source = await Source.remote()
+            late = Serial.options(num_cpus=4).remote()
+            stream = source.items.remote(gate)
+            assert await (await anext(stream)) == 1
+            for _ in range(20):  # from now on over a link
+                await source.ping.remote()
+            [borrowed] = await source.hand_over.remote(gate)
+            running = serial.wait_for.remote(gate)
+            calls = {
+                "running": running,
+                "queued": serial.ping.remote(),
+                "deferred": Echo.remote().echo.remote(running),
+                "running function": wait_for.remote(gate),
+                "waiting function": wait_for.options(num_cpus=4).remote(gate),
+                "linked": gate.wait.remote("linked"),
+                "borrowed": borrowed,
+                "stream": read(stream),
+                "get": asyncio.to_thread(ray.get, gate.wait.remote()),
+                "wait": asyncio.to_thread(late.ping.remote().get),
+                "creation": asyncio.ensure_future(late),
+                "call of a creation": late.ping.remote(),
+            }
+            gathered = asyncio.gather(*calls.values(), return_exceptions=True)
+            await gate.reached.remote("linked")
+            tell("ready")
+            errors = await gathered
+            tell({call: type(e).__name__ for call, e in zip(calls, errors)})
+            try:
+                gate.wait.remote()
+            except Exception as error:
+                tell(type(error).__name__)
+
+    actorlib.run(main())
+"""
+
+_BUSY_SCRIPT = """
+    import sys
+    import actorlib.blocking as ray
+    from helpers.owners import tell
+
+    ray.init(address=sys.argv[1], namespace="default")
+    gate = ray.get_actor("gate")
+    ref = gate.wait.remote("script")
+    others = [gate.wait.remote() for _ in range(9)]
+    done, pending = ray.wait([ref], timeout=0)
+    assert (done, pending) == ([], [ref])
+    [done], _ = ray.wait([ref])
+    for failed in (done, *others):
+        try:
+            ray.get(failed)
+        except Exception as error:
+            tell(type(error).__name__)
+"""
+
+
+@pytest.mark.slow
+async def test_client_when_the_runtime_is_shut_down_then_its_calls_tell_of_that(
+    tmp_path: Path,
+) -> None:
+    name = new_name()
+    async with running(name=name, grace=0.1) as runtime:
+        gate = await Gate.options(name="gate").remote()
+        with (
+            Owner(_BUSY_CLIENT, name, folder=tmp_path) as client,
+            Owner(_BUSY_SCRIPT, name, folder=tmp_path) as script,
+        ):
+            assert await asyncio.to_thread(client.told) == "ready"
+            await gate.reached.remote("script")
+            await runtime.shutdown()
+            errors = await asyncio.to_thread(client.told)
+            assert {*errors.values()} == {"RuntimeLostError"}, errors
+            assert await asyncio.to_thread(client.told) == "RuntimeLostError"
+            lost = [await asyncio.to_thread(script.told) for _ in range(10)]
+            assert {*lost} == {"RuntimeLostError"}
+            assert (client.end(), script.end()) == (0, 0)

@@ -6,6 +6,7 @@ is nobody's child: it is sent no calls, and it is not ended with what was its se
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, NoReturn, final
 
@@ -17,7 +18,6 @@ from actorlib._wire.messages import START
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    import asyncio
     import socket
     from collections.abc import Callable, Iterator, Mapping
 
@@ -163,6 +163,28 @@ class Clients:
     def title(self, number: int) -> str | None:
         """Names a client by the number of its session; None if it is none."""
         return next((s.title for s in self._sessions if s.number == number), None)
+
+    async def part(self, patience: float) -> None:
+        """Closes the connections, which tells the clients that the runtime ends.
+
+        Before actors end: a client would take their end for the reason of its errors.
+        What was kept for clients stays until ``close``. Cancelled: all are closed.
+
+        Args:
+            patience: Seconds that clients may take to read their last answers.
+        """
+        channels = [session.channel for session in self._sessions]
+        unsent = [
+            asyncio.ensure_future(channel.drain())
+            for channel in channels
+            if channel.unsent
+        ]
+        try:
+            if unsent:
+                await asyncio.wait(unsent, timeout=patience)
+        finally:
+            for channel in channels:
+                channel.close()  # which ends the waits too
 
     def close(self) -> None:
         """Lets all of them go, which tells them that the runtime has ended."""

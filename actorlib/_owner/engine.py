@@ -467,6 +467,14 @@ class LocalEngine(ABC):
 
     async def _end_all(self) -> None:
         self.machine.enforcement.stop()
+        clients = self.actor_table.clients
+        try:
+            if clients is not None:
+                await clients.part(self._grace)
+        finally:
+            await self._end_actors()
+
+    async def _end_actors(self) -> None:
         self.actor_table.groups.close()
         self.actor_table.scheduler.long_waits.close()
         self.actor_table.pool.close("the runtime was shut down")
