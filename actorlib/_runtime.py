@@ -455,13 +455,17 @@ class Runtime:
         This is for the end of a service: afterwards the block of the runtime ends at
         once. From now on, calls, new actors and new groups of this program raise
         RuntimeDrainingError. Calls under way are finished, with all that actors call
-        for them. Actors live on. It cannot be undone.
+        for them. So are the calls of clients. Clients that are attached may make more,
+        which are finished too: have them end first. Actors live on. It cannot be
+        undone.
 
         Args:
             timeout: Seconds after which it waits no more, 0 or more. Default: 30.
 
         Returns:
-            The calls that have no answer then; empty if all were finished.
+            The calls that have no answer then; empty if all were finished. Calls that
+            actors have made of their own accord are among them, though it does not wait
+            for those. ``caller`` says who has made a call.
 
         Raises:
             RuntimeError: It is not running.

@@ -245,3 +245,95 @@ async def test_client_when_the_runtime_is_shut_down_then_its_calls_tell_of_that(
             lost = [await asyncio.to_thread(script.told) for _ in range(10)]
             assert {*lost} == {"RuntimeLostError"}
             assert (client.end(), script.end()) == (0, 0)
+
+
+_DRAINED_CLIENT = """
+    import asyncio, sys
+    import actorlib
+    import actorlib.blocking as ray
+    from helpers.actors import Echo
+    from helpers.owners import listen, tell
+
+    @actorlib.remote
+    def wait_for(gate):
+        return ray.get(gate.wait.remote("function"))
+
+    @actorlib.remote
+    def large():
+        return bytes(50_000)
+
+    @actorlib.remote
+    class Source:
+        async def items(self, gate):
+            yield 1
+            yield await gate.wait.remote("stream")
+
+    async def read(stream):
+        return [await item async for item in stream]
+
+    async def main():
+        async with actorlib.attach(sys.argv[1]):
+            gate = actorlib.get_actor("gate")
+            for _ in range(20):  # from now on over a link
+                await gate.left.remote()
+            running = gate.wait.remote("linked")
+            calls = [
+                running,
+                wait_for.remote(gate),
+                Echo.remote().echo.remote(running),
+                read(Source.remote().items.remote(gate)),
+            ]
+            gathered = asyncio.gather(*calls)
+            for place in "linked", "function", "stream":
+                await gate.reached.remote(place)
+            tell("ready")
+            await asyncio.to_thread(listen)
+            for place in "linked", "function", "stream":
+                await gate.open.remote(place)
+            tell(await gathered)
+            many = [large.remote() for _ in range(200)]
+            await asyncio.sleep(0)  # they are sent
+            actorlib.get_actor("gate")  # and read
+            tell("ready")
+            listen()  # and reads nothing
+            tell(sum(map(len, await asyncio.gather(*many))))
+
+    actorlib.run(main())
+"""
+
+
+@pytest.mark.slow
+async def test_drain_when_clients_have_calls_then_they_are_finished(
+    tmp_path: Path,
+) -> None:
+    name = new_name()
+    async with running(name=name, grace=5) as runtime:
+        gate = await Gate.options(name="gate").remote()
+        with Owner(_DRAINED_CLIENT, name, folder=tmp_path) as client:
+            assert await asyncio.to_thread(client.told) == "ready"
+            left = await runtime.drain(timeout=0.001)
+            assert {call.method for call in left} >= {"wait", "wait_for", "items"}
+            by_clients = [call for call in left if call.caller.startswith("client")]
+            assert sorted(call.name for call in by_clients) == [
+                "Gate.wait",
+                "Source.items",
+                "wait_for",
+            ]
+
+            draining = asyncio.create_task(runtime.drain())
+            client.go_on()
+            assert await asyncio.to_thread(client.told) == [
+                "linked",
+                "function",
+                "linked",
+                [1, "stream"],
+            ]
+            assert await draining == []
+
+            assert await asyncio.to_thread(client.told) == "ready"
+            assert await runtime.drain() == []
+            client.go_on()
+            await runtime.shutdown()
+            assert await asyncio.to_thread(client.told) == 200 * 50_000
+            assert client.end() == 0
+    del gate

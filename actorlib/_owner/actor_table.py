@@ -335,6 +335,10 @@ class ActorTable:
         left_out = count - len(found) if len(found) == most else 0
         return AllCalls(found, titles), max(0, left_out)
 
+    async def client_calls(self, patience: float) -> list[asyncio.Future[None]]:
+        """Gives what clients have called; see ``WorkerRequests``."""
+        return await self._requests.client_calls(patience)
+
     @property
     def recording(self) -> CallRecording:
         """Records what happens, while somebody wants to know."""

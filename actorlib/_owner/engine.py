@@ -66,6 +66,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
 
+_LAST_ANSWERS = 0.5
+"""Seconds that workers may take to tell which calls over links they have."""
+
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
 
@@ -579,14 +582,15 @@ class LocalEngine(ABC):
     async def drain(self, patience: float) -> list[CallInfo]:
         """Refuses new calls, and waits for those under way; see RuntimeEngine."""
         self._refuses = True
-        deadline = self.loop.time() + patience
-        # One that is answered may have made others, which a worker waits for.
-        while under_way := self._own_calls():
-            rest = deadline - self.loop.time()
-            if rest <= 0:
-                break
-            await asyncio.wait(under_way, timeout=rest)
-        return self.calls()
+        deadline, now = self.loop.time() + patience, self.loop.time
+        # One that is answered may have made others, and clients make more.
+        while (rest := deadline - now()) > 0:
+            of_clients = await self.actor_table.client_calls(rest)
+            under_way = [*self._own_calls(), *of_clients]
+            if not under_way:
+                return self.calls()
+            await asyncio.wait(under_way, timeout=max(0.0, deadline - now()))
+        return (await self.all_calls(_LAST_ANSWERS)).calls
 
     def _own_calls(self) -> list[asyncio.Future[Any]]:
         """What this process has called, as far as it has no answer yet."""

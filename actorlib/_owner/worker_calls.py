@@ -6,6 +6,7 @@ passed on as it came, and so are the items of a stream.
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, final
 
@@ -32,8 +33,6 @@ from actorlib._wire.serialization import dump, encode, one_line
 from actorlib.exceptions import DeadlineExceededError
 
 if TYPE_CHECKING:
-    import asyncio
-
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._owner.refcount import BorrowedReferences
@@ -67,6 +66,7 @@ class WorkerCalls:
         self._references = references
         self._calls: dict[tuple[int, int], WorkerCall] = {}
         self._children: dict[tuple[int, int], set[int]] = {}
+        self._awaited: dict[tuple[int, int], asyncio.Future[None]] = {}
 
     def __len__(self) -> int:
         """Counts the calls without an answer."""
@@ -99,6 +99,10 @@ class WorkerCalls:
         """Removes a call that is answered or not wanted; None if it was before."""
         if self.deferred.calls:
             self.deferred.discard((session, call))
+        if self._awaited:
+            over = self._awaited.pop((session, call), None)
+            if over is not None and not over.done():
+                over.set_result(None)
         found = self._calls.pop((session, call), None)
         if found is not None and found.parent_call:
             key = session, found.parent_call
@@ -107,6 +111,15 @@ class WorkerCalls:
             if not children:
                 del self._children[key]
         return found
+
+    def of_clients(self) -> list[asyncio.Future[None]]:
+        """Gives the calls of clients that have no answer, each done when it is over."""
+        new_future = asyncio.get_running_loop().create_future
+        return [
+            self._awaited.get(key) or self._awaited.setdefault(key, new_future())
+            for key, call in self._calls.items()
+            if call.session.is_client
+        ]
 
     def children(self, session: int, parent_call: int) -> list[int]:
         """Lists the calls that a call has made, in order."""

@@ -92,6 +92,9 @@ if TYPE_CHECKING:
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
 
+_CLIENT_ANSWER = 0.5
+"""Seconds that a client may take to tell whether it has calls over links."""
+
 _OF_TASK_WORKERS = frozenset({REGISTER_FUNCTION, DURATION, BLOCKED, RESUMED})
 
 
@@ -354,8 +357,27 @@ class WorkerRequests:
         if self.note_run is not None and supervisor is not None:
             self.note_run(supervisor.record, *run)
 
-    def _tell_link_calls(self, session: WorkerSession, calls: Any, _: int) -> None:
-        self._inquiries.answered(session, LINK_CALLS, calls)
+    def _tell_link_calls(
+        self, session: WorkerSession, calls: Any, count: int, number: int
+    ) -> None:
+        del count
+        self._inquiries.answered(session, LINK_CALLS, calls, number)
+
+    async def client_calls(self, patience: float) -> list[asyncio.Future[None]]:
+        """Gives the calls of clients that have no answer, each done when it has one.
+
+        Args:
+            patience: Seconds to wait for the calls over links, which the owner does not
+                see: they are not given.
+        """
+        linked = [session for session in self.links.callers() if session.is_client]
+        if linked:
+            # A client that is stuck is not waited for: it takes no answer either.
+            limit = min(_CLIENT_ANSWER, patience)
+            first = await self._inquiries.ask(linked, (LINK_CALLS,), limit)
+            busy = [session for session, calls in first.answers if calls]
+            await self._inquiries.ask(busy, (LINK_CALLS, 1), patience, 1)
+        return self._calls.of_clients()
 
     def _take_recorded(
         self, session: WorkerSession, number: int, runs: int, piece: bytes

@@ -108,8 +108,9 @@ LINK_CLOSED        up    everything that came over links is answered
 LINK_LOST          down  session, text, error: it has ended, and answers nothing any
                          more
 LINK_CALLS         both  down: which calls of this worker over links have no answer?
-                         up: those: of each the id, parent, actor, method; and
-                         how many they are
+                         Or 1: answer as soon as none of them has none.
+                         up: those: of each the id, parent, actor, method; how many
+                         they are; and the 1, or 0
 LOG                up    level, name of the logger, seconds since the epoch, id, method,
                          attributes, traceback or None, message: a log record; the id
                          is that of the call whose code made it, or 0

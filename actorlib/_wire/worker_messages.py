@@ -562,6 +562,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     LINK_CALLS: {
         "calls": FieldType("calls over links", "_are_link_calls(value)"),
         "count": _COUNT,
+        "number": _number(0, 2),
     },
     RECORDED: {"number": _RUNS_IF_ANY, "runs": _COUNT, "piece": _BYTES},
     RAN: {

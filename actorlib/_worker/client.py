@@ -667,9 +667,12 @@ class OwnerClient(ABC):
             self.record(*frame[1:])
             return []
         if frame[0] == LINK_CALLS:
+            if frame[1:]:
+                self.outgoing_links.report_answered()
+                return []
             has_links = "outgoing_links" in self.made_parts
             calls = self.outgoing_links.unanswered() if has_links else ()
-            self.post((LINK_CALLS, calls, len(calls)))
+            self.post((LINK_CALLS, calls, len(calls), 0))
             return []
         is_outgoing = frame[0] in (LINK_OPENED, LINK_LOST) or (
             frame[0] == CANCEL_CHILDREN and not frame[1]

@@ -27,6 +27,7 @@ from actorlib._wire.messages import (
     LINK_BEGIN,
     LINK_CALL,
     LINK_CALL_SENT,
+    LINK_CALLS,
     LINK_CANCEL,
     LINK_FENCE,
     LINK_OPEN,
@@ -246,6 +247,7 @@ class OutgoingLinks:
         self._sharing = sharing
         self._links: dict[CountedId, OutgoingLink] = {}
         self._unanswered: dict[int, LinkCall] = {}
+        self._reports_answered = False
         engine.refcount.awaits_answer = self.awaits_answer
 
     # Calls on their way out, in order.
@@ -351,6 +353,8 @@ class OutgoingLinks:
                 self._post((CALL_ACTOR, *target, payload))
             else:
                 self._post((CALL_ACTOR_WITH, *target, headers, payload))
+        if self._reports_answered:
+            self.report_answered()
 
     # Answers, and calls that nobody wants.
 
@@ -432,7 +436,15 @@ class OutgoingLinks:
             and refcount.was_answered(sent_call[0].actor)
         ):
             self._engine.return_borrowed_soon()
+        if self._reports_answered:
+            self.report_answered()
         return sent_call
+
+    def report_answered(self) -> None:
+        """Tells the owner, now or later, that every call over a link has an answer."""
+        self._reports_answered = bool(self._unanswered)
+        if not self._reports_answered:
+            self._post((LINK_CALLS, (), 0, 1))
 
     # Frames of the owner about links.
 
