@@ -43,6 +43,7 @@ class Said(logging.Handler):
 def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
     """The log, where every wait is a long one."""
     monkeypatch.setattr(long_waits, "LONG", 0.0)
+    monkeypatch.setattr(long_waits, "GATHERED", 0.0)
     handler = Said()
     log = logging.getLogger("actorlib")
     log.addHandler(handler)
@@ -67,6 +68,53 @@ async def test_wait_of_an_actor_names_who_holds_what_it_asks(
     assert told.startswith(f"Target asks GPU=1; all of GPU=1 is taken. {held}. It has")
     assert held in runtime.explain(waiting)
     assert held in runtime.explain(Target.options(num_gpus=1))
+
+
+async def test_wait_of_every_actor_is_told_once_however_many_wait_already(
+    runtime: Runtime, said: Said
+) -> None:
+    holder = Target.options(num_gpus=1, name="holder").remote()
+    await holder.ping.remote()
+    waiting = Target.options(num_gpus=1, name="m1").remote()
+    assert (await said.messages.get()).startswith("Target 'm1' asks GPU=1")
+
+    second = Target.options(num_gpus=1, name="m2").remote()
+    told = await said.messages.get()
+    assert told.startswith("Target 'm2' asks GPU=1; all of GPU=1 is taken. Held: GPU=1")
+    assert "by Target 'holder' (pid" in told
+    assert "Ahead of it in line: Target 'm1' (GPU=1). It has waited" in told
+
+    unnamed = Target.options(num_gpus=1).remote()
+    told = await said.messages.get()
+    ids = {actor.name: actor.actor_id for actor in runtime.snapshot().actors}
+    assert f"in line for 0 s: Target {ids[None]}; runtime.explain()" in told
+    await Target.remote().ping.remote()  # long enough for what is due at once
+    assert said.messages.empty()
+    del waiting, second, unnamed
+
+
+async def test_waits_of_many_actors_are_one_record(
+    runtime: Runtime, said: Said
+) -> None:
+    del runtime
+    holder = Target.options(num_gpus=1, num_cpus=2).remote()
+    await holder.ping.remote()
+
+    waiting = [
+        Target.options(num_gpus=1, name=f"m{number}").remote() for number in range(1000)
+    ]
+    others = [Target.options(num_cpus=1, name=name).remote() for name in ("a", "b")]
+    told = await said.messages.get()
+
+    first, second = told.splitlines()
+    assert first.startswith("Target 'm0' asks GPU=1; all of GPU=1 is taken. Held: ")
+    assert "in line for 0 s: Target 'm0', Target 'm1'," in first
+    assert first.endswith("Target 'm7' and 992 more")
+    assert second.startswith("Target 'a' asks CPU=1; all of CPU=2 is taken. Held: ")
+    assert "in line for 0 s: Target 'a', Target 'b'; runtime.explain()" in second
+    await Target.remote().ping.remote()  # long enough for what is due at once
+    assert said.messages.empty()
+    del waiting, others
 
 
 async def test_wait_of_a_group_and_inside_of_one_is_told(

@@ -276,7 +276,10 @@ class ActorPlacer:
         if record.is_actor and not pending.done():
             group = options.group and options.group.id
             kind = record.called.class_name, str(request.resources), group
-            scheduler.long_waits.add(pending, kind, lambda: self.explain(placement))
+            name = record.label if options.name else f"{record.label} {record.id.hex()}"
+            scheduler.long_waits.add(
+                pending, kind, lambda: self.explain(placement), name
+            )
         return pending
 
     def explain(self, placement: ActorPlacement) -> str:

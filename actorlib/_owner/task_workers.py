@@ -306,7 +306,7 @@ class TaskWorkers:
         explain: Callable[[], str | None],
     ) -> None:
         """Has the log say why a function waits for a slot, if it does for long."""
-        self._long_waits.add(pending, label, explain)
+        self._long_waits.add(pending, label, explain, label, is_one_of_many=True)
 
     def send(self, task: Task, worker: TaskWorker) -> None:
         """Sends a call to a worker."""

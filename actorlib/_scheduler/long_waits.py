@@ -1,8 +1,9 @@
 """Logs once who has waited for a lease for long, and who holds what it needs.
 
 An actor that waits looks like one that hangs, and nothing else tells them apart. There
-is one timer for all of a runtime, and it is set only while somebody waits. Requests of
-one shape are reported together, and not again while the first of them waits.
+is one timer for all of a runtime, and it is set only while something waits. All waits
+that become due at about the same time are one record of the log, with one reason for
+the requests of one shape.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.log import warn
+from actorlib._scheduler.device_pool import LISTED, listed
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 
 LONG = 5.0
 """Seconds in the queue after which a wait is reported."""
+GATHERED = 0.5
+"""Seconds that a report waits for those that become due after it.
+
+A thousand actors that are created in a loop, a tenth of a millisecond each, are one.
+"""
 
 
 class _Wait(NamedTuple):
@@ -33,12 +40,17 @@ class _Wait(NamedTuple):
         pending: The lease.
         shape: Equal for requests that are reported together.
         explain: Says why it waits; None if that is nothing to speak of.
+        name: Names what waits.
+        is_one_of_many: Whether it is not reported while another of its shape waits that
+            was.
     """
 
     due: float
     pending: asyncio.Future[Lease]
     shape: Hashable
     explain: Callable[[], str | None]
+    name: str
+    is_one_of_many: bool
 
 
 @final
@@ -60,6 +72,9 @@ class LongWaits:
         pending: asyncio.Future[Lease],
         shape: Hashable,
         explain: Callable[[], str | None],
+        name: str,
+        *,
+        is_one_of_many: bool = False,
     ) -> None:
         """Adds a request that waits from now on.
 
@@ -67,11 +82,15 @@ class LongWaits:
             pending: The lease that it waits for.
             shape: Equal for requests that are reported together.
             explain: Says why it waits; None if that is nothing to speak of.
+            name: Names what waits.
+            is_one_of_many: Whether it is not reported while another of its shape waits
+                that was.
         """
         due = self._loop.time() + LONG
-        self._waiting.append(_Wait(due, pending, shape, explain))
+        wait = _Wait(due, pending, shape, explain, name, is_one_of_many)
+        self._waiting.append(wait)
         if self._timer is None:
-            self._timer = self._loop.call_at(due, self._report_due)
+            self._timer = self._loop.call_at(due + GATHERED, self._report_due)
 
     def close(self) -> None:
         """Reports nothing any more."""
@@ -92,28 +111,41 @@ class LongWaits:
             if not (wait.pending.done() or wait.shape in self._reported):
                 alike.setdefault(wait.shape, []).append(wait)
         if waiting:
-            self._timer = self._loop.call_at(waiting[0].due, self._report_due)
-        for shape, each in alike.items():
-            self._report(shape, each)
+            due = waiting[0].due + GATHERED
+            self._timer = self._loop.call_at(due, self._report_due)
+        self._report([*alike.values()])
 
-    def _report(self, shape: Hashable, waiting: Sequence[_Wait]) -> None:
-        reason = waiting[0].explain()
-        if reason is None:
-            return
-        self._reported[shape] = waiting[0].pending
-        more = (
-            f", as have {len(waiting) - 1} more that ask the same"
-            if waiting[1:]
-            else ""
-        )
-        with suppress(Exception):  # a handler of the user's may raise
-            warn(
-                "%s. It has waited in line for %g s%s; runtime.explain() and "
-                "runtime.snapshot() say more",
-                reason.rstrip("."),
-                LONG,
-                more,
-            )
+    def _report(self, alike: Sequence[Sequence[_Wait]]) -> None:
+        lines: list[str] = []
+        others: list[str] = []
+        for first, *more in alike:
+            names = [first.name, *(wait.name for wait in more)]
+            if len(lines) >= LISTED and not first.is_one_of_many:
+                others += names
+                continue
+            reason = first.explain()
+            if reason is None:
+                continue
+            if first.is_one_of_many:
+                names = names[:1]
+                self._reported[first.shape] = first.pending
+            lines.append(_line(reason.rstrip("."), names))
+        if others:
+            lines.append(f"These have waited as long: {listed(others, len(others))}")
+        if lines:
+            with suppress(Exception):  # a handler of the user's may raise
+                warn(
+                    "%s; runtime.explain() and runtime.snapshot() say more",
+                    "\n".join(lines),
+                )
+
+
+def _line(reason: str, names: Sequence[str]) -> str:
+    who = "They ask the same, and have" if names[1:] else "It has"
+    line = f"{reason}. {who} waited in line for {LONG:g} s"
+    if not names[1:] and reason.startswith(f"{names[0]} "):
+        return line
+    return f"{line}: {listed(names, len(names))}"
 
 
 def shell_hint() -> str:

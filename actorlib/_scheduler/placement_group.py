@@ -481,7 +481,7 @@ class GroupTable:
 
     def watch_wait(self, pending: asyncio.Future[Lease], group: Group) -> None:
         """Watches a group that waits, to report it after a while."""
-        self._long_waits.add(pending, group.spec.id, group.explain)
+        self._long_waits.add(pending, group.spec.id, group.explain, group.spec.label)
 
     def note_lease(self, lease: Lease, group: Group) -> None:
         """Notes of which group a lease is."""

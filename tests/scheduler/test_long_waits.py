@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from actorlib._scheduler.long_waits import LONG, LongWaits, shell_hint
+from actorlib._scheduler.device_pool import LISTED
+from actorlib._scheduler.long_waits import GATHERED, LONG, LongWaits, shell_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,9 +65,16 @@ class Waits:
         self.long = LongWaits(cast("Any", self.loop))
         self._caplog = caplog
 
-    def add(self, kind: str, why: str | None = "A asks GPU=1") -> asyncio.Future[Lease]:
+    def add(
+        self,
+        kind: str,
+        why: str | None = "A asks GPU=1",
+        name: str = "A",
+        *,
+        is_one_of_many: bool = False,
+    ) -> asyncio.Future[Lease]:
         promise: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
-        self.long.add(promise, kind, lambda: why)
+        self.long.add(promise, kind, lambda: why, name, is_one_of_many=is_one_of_many)
         return promise
 
     @property
@@ -98,7 +106,7 @@ async def test_wait_when_it_is_for_what_can_never_be_then_its_sentence_ends_once
 ) -> None:
     waits.add("a", "A asks GPU=2; this machine has GPU=1. Lower num_gpus.")
 
-    waits.loop.passes(LONG)
+    waits.loop.passes(2 * LONG)
 
     assert "Lower num_gpus. It has waited" in waits.said[0]
 
@@ -113,34 +121,69 @@ async def test_wait_when_it_is_over_before_then_nothing_is_said(waits: Waits) ->
     assert waits.loop.due == []
 
 
-async def test_wait_when_many_ask_for_the_same_then_they_are_told_of_together(
-    waits: Waits,
-) -> None:
-    for _ in range(3):
-        waits.add("a")
-    waits.add("b", "B asks CPU=1")
-    assert waits.loop.due == [LONG]  # one timer for all
+async def test_wait_when_many_are_due_then_they_are_one_record(waits: Waits) -> None:
+    for number in range(1000):
+        waits.add("a", name=f"A {number}")
+    waits.add("b", "B asks CPU=1", "B 'b1'")
+    waits.loop.passes(GATHERED)  # created one after the other
+    waits.add("a", name="A 'a1'")
+    assert len(waits.loop.due) == 1  # one timer for all
 
-    waits.loop.passes(LONG)
+    waits.loop.passes(LONG + GATHERED)
 
-    assert [said.partition(";")[0] for said in waits.said] == [
-        "A asks GPU=1. It has waited in line for 5 s, as have 2 more that ask the same",
-        "B asks CPU=1. It has waited in line for 5 s",
+    named = ", ".join(f"A {number}" for number in range(LISTED))
+    assert [said.partition(";")[0].splitlines() for said in waits.said] == [
+        [
+            "A asks GPU=1. They ask the same, and have waited in line for 5 s: "
+            f"{named} and {1001 - LISTED} more",
+            "B asks CPU=1. It has waited in line for 5 s: B 'b1'",
+        ]
     ]
 
 
-async def test_wait_when_others_come_later_then_nothing_more_is_said_meanwhile(
+async def test_wait_when_many_ask_for_different_things_then_the_record_is_short(
     waits: Waits,
 ) -> None:
-    first = waits.add("a")
-    waits.loop.passes(LONG)
-    waits.add("a")
-    waits.loop.passes(LONG)
-    assert len(waits.said) == 1
+    for number in range(1000):
+        waits.add(f"a{number}", f"A asks GPU={number}", f"A {number}")
+
+    waits.loop.passes(2 * LONG)
+
+    [lines] = [said.splitlines() for said in waits.said]
+    assert lines[LISTED - 1].startswith(f"A asks GPU={LISTED - 1}. It has waited in")
+    named = ", ".join(f"A {number}" for number in range(LISTED, 2 * LISTED))
+    assert lines[LISTED:] == [
+        f"These have waited as long: {named} and {1000 - 2 * LISTED} more; "
+        "runtime.explain() and runtime.snapshot() say more"
+    ]
+
+
+async def test_wait_when_others_come_later_then_each_is_told_of(waits: Waits) -> None:
+    for name in ("A 'a1'", "A 'a2'"):
+        waits.add("a", f"{name} asks GPU=1", name)
+        waits.loop.passes(2 * LONG)
+
+    assert [said.partition(";")[0] for said in waits.said] == [
+        "A 'a1' asks GPU=1. It has waited in line for 5 s",
+        "A 'a2' asks GPU=1. It has waited in line for 5 s",
+    ]
+
+
+async def test_wait_when_it_is_one_of_many_then_nothing_more_is_said_meanwhile(
+    waits: Waits,
+) -> None:
+    first = waits.add("f", is_one_of_many=True)
+    waits.add("f", is_one_of_many=True)
+    waits.loop.passes(2 * LONG)
+    waits.add("f", is_one_of_many=True)
+    waits.loop.passes(2 * LONG)
+    assert [said.partition(";")[0] for said in waits.said] == [
+        "A asks GPU=1. It has waited in line for 5 s"
+    ]
 
     first.cancel()
-    waits.add("a")
-    waits.loop.passes(LONG)
+    waits.add("f", is_one_of_many=True)
+    waits.loop.passes(2 * LONG)
 
     assert len(waits.said) == 2
 
@@ -149,9 +192,9 @@ async def test_wait_when_it_is_nothing_to_speak_of_then_nothing_is_said(
     waits: Waits,
 ) -> None:
     waits.add("a", None)
-    waits.loop.passes(LONG)
+    waits.loop.passes(2 * LONG)
     waits.add("a")
-    waits.loop.passes(LONG)
+    waits.loop.passes(2 * LONG)
 
     assert len(waits.said) == 1
 
