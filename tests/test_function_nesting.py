@@ -464,3 +464,79 @@ async def test_list_actors_when_functions_run_then_their_processes_are_none(
     assert len(group_of(runtime).pids) >= 1
     assert {actor.state for actor in actorlib.list_actors()} <= {"dead"}
     assert living(runtime) == []
+
+
+# Functions that get what is there.
+
+
+@actorlib.remote(num_cpus=2)
+def get_in_order(refs: list[ObjectRef[int]]) -> tuple[int, list[int]]:
+    return os.getpid(), [actorlib.get(ref) for ref in refs]
+
+
+@actorlib.remote(num_cpus=2)
+def get_at_once(refs: list[ObjectRef[int]]) -> tuple[int, list[int]]:
+    return os.getpid(), actorlib.get(refs)
+
+
+@actorlib.remote(num_cpus=2)
+def wait_for_some(refs: list[ObjectRef[int]]) -> tuple[int, list[int]]:
+    ready, left = actorlib.wait(refs, num_returns=len(refs) - 1).get()
+    return os.getpid(), [*actorlib.get(ready), *actorlib.get(left)]
+
+
+@pytest.mark.parametrize("function", [get_in_order, get_at_once, wait_for_some])
+async def test_get_when_the_values_are_there_then_no_cpu_is_lent(
+    function: Any, runtime: Runtime
+) -> None:
+    counter = Counter.remote()
+    results = [add.remote(1, 2), counter.add.remote(4)]
+    await asyncio.gather(*results)
+    refs = [*map(actorlib.put, range(3)), *results]
+    answers = await asyncio.gather(*(function.remote(refs) for _ in range(20)))
+    assert [sorted(values) for _, values in answers] == [[0, 1, 2, 3, 4]] * 20
+    # Each needs all CPUs: a second process runs them only while the first has lent its.
+    assert len({pid for pid, _ in answers}) == 1
+    assert group_of(runtime, "CPU=2").blocked == 0
+
+
+async def test_get_when_the_answer_came_before_then_no_cpu_is_lent(stop: Stop) -> None:
+    @actorlib.remote(num_cpus=2)
+    def outer(counter: ActorHandle[Any], place: Place) -> tuple[int, int]:
+        ref = counter.add.remote(1)
+        place.stop_here()
+        return os.getpid(), actorlib.get(ref)
+
+    counter = Counter.remote()
+    refs = [outer.remote(counter, stop.place) for _ in range(2)]
+    for count in (1, 2):
+        await stop.reached()
+        # The actor's next answer: so that to the function has come before.
+        assert await counter.add.remote(0) == count
+        stop.release()
+    (first, _), (second, _) = await asyncio.gather(*refs)
+    assert first == second
+
+
+async def test_get_when_a_placement_group_is_there_then_no_cpu_is_lent() -> None:
+    @actorlib.remote(num_cpus=2)
+    def outer(group: actorlib.PlacementGroup) -> int:
+        group.ready().get()
+        return os.getpid()
+
+    group = await actorlib.placement_group([{"lane": 1}]).ready()
+    pids = await asyncio.gather(*(outer.remote(group) for _ in range(5)))
+    await actorlib.remove_placement_group(group)
+    assert len(set(pids)) == 1
+
+
+async def test_get_when_some_values_are_there_then_the_cpus_are_lent_until_the_last(
+    runtime: Runtime, stop: Stop
+) -> None:
+    slow = halt.options(num_cpus=0).remote(stop.place, 3)
+    await stop.reached()
+    ref = get_at_once.remote([actorlib.put(1), slow])
+    assert await add.options(num_cpus=2).remote(1) == 1
+    assert group_of(runtime, "CPU=2").blocked == 1
+    stop.release()
+    assert (await ref)[1] == [1, 3]

@@ -31,7 +31,13 @@ from actorlib._api.waiting import (
 from actorlib._core.engine import HandlePin, collecting_ids
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import NO_METHODS
-from actorlib._core.object_ref import ObjectRef, bind, result_owner_of, watch
+from actorlib._core.object_ref import (
+    ObjectRef,
+    awaited_calls,
+    bind,
+    result_owner_of,
+    watch,
+)
 from actorlib._core.public import public
 from actorlib._core.validation import check_bool, check_count, check_seconds
 from actorlib._wire.serialization import decode, encode, with_own_buffers
@@ -104,6 +110,11 @@ class QueueRef(ObjectRef[R]):
         if answer is not True:
             self._items = answer if self._many else [answer]
         self.set_result(cast("R", None))
+
+    @property
+    def _awaited(self) -> tuple[tuple[int, ...], int]:
+        """The call to the queue's actor; ``call`` is a number of the client's own."""
+        return awaited_calls(self._call_ref)
 
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the answer, and decodes the item; see ObjectRef."""

@@ -224,7 +224,11 @@ class ObjectTable:
             then: Gets the frame. What is in it is counted by whoever takes it.
         """
         own, entry = self._own.get(object_id), self._of_workers.get(object_id)
-        if own is not None:
+        if own is not None and own.done():
+            # At once: a function that waits keeps its CPUs only if its answer has been
+            # sent before the owner reads that it waits.
+            self._tell(own, then)
+        elif own is not None:
             own.add_done_callback(lambda ref: self._tell(ref, then))
         elif entry is None:
             lost = f"object {object_id.hex()} is kept by nobody any more"

@@ -214,7 +214,11 @@ def when_ready(
     if found is None:
         settle(PlacementGroupRemovedError(f"group {group.hex()} was removed"))
         return
-    found.ready().add_done_callback(lambda done: settle(done.exception()))
+    reserved = found.ready()
+    if reserved.done():  # at once: a function that waits for it keeps its CPUs
+        settle(reserved.exception())
+    else:
+        reserved.add_done_callback(lambda done: settle(done.exception()))
 
 
 def removed(

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from actorlib._core.log import warn
 from actorlib._core.resources import CPU
 from actorlib._owner.task import MIN_DEPTH
-from actorlib._wire.messages import RESUME
+from actorlib._wire.messages import RESUME, RETURN_UNSTARTED
 
 if TYPE_CHECKING:
     import asyncio
@@ -482,6 +482,8 @@ class WorkerGroup:
         worker.wait_number = number
         worker.is_blocked = True
         self._idle_workers.count_blocked(1)
+        if len(worker.tasks) > 1:
+            worker.supervisor.router.tell((RETURN_UNSTARTED,))
         if not self.is_on_device and worker.has_slot:
             worker.has_slot = False
             self._in_slots.remove(worker)

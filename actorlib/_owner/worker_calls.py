@@ -91,6 +91,13 @@ class WorkerCalls:
             key = call.session.number, call.call_id
             self.deferred.add(key, call.method, deadline)
 
+    def expect(self, session: WorkerSession, call: int) -> WorkerCall:
+        """Adds a worker's question that may have to wait for its answer."""
+        question = WorkerCall(self, session, call)
+        self.put(question)
+        session.cleanup.add(Phase.ANSWERS, self.on_worker_gone)
+        return question
+
     def get(self, session: int, call: int) -> WorkerCall | None:
         """Finds a call that has no answer; None if it has one."""
         return self._calls.get((session, call))

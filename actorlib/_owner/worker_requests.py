@@ -54,6 +54,7 @@ from actorlib._wire.messages import (
     REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
+    RESUME,
     RESUMED,
     RUN,
     STREAM_ACK,
@@ -224,7 +225,7 @@ class WorkerRequests:
     def _group(
         self, session: WorkerSession, call: int, verb: str, about: Payload
     ) -> None:
-        made = WorkerCall(self._calls, session, call)
+        made = self._calls.expect(session, call)
         session.cleanup.add(Phase.GROUPS, self._remove_groups)
         serve_group(self._groups, made, session.number, verb, about)
 
@@ -324,7 +325,12 @@ class WorkerRequests:
             if not worker.tasks:
                 raise ProtocolError("no call runs there that could wait")
             number, calls, count = fields
-            session.when_answered = _until_answered(worker, set(calls), count)
+            pending = {call for call in calls if self._calls.get(session.number, call)}
+            left = count - (len(calls) - len(pending))
+            if calls and left <= 0:  # the answers are on their way there
+                session.channel.send((RESUME, number))
+                return
+            session.when_answered = _until_answered(worker, pending, left)
             worker.group.worker_blocked(worker, number)
         else:
             session.when_answered = None
@@ -422,7 +428,7 @@ class WorkerRequests:
         self._objects.keep(name, *value)
 
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
-        self._objects.fetch(name, WorkerCall(self._calls, session, call).answer)
+        self._objects.fetch(name, self._calls.expect(session, call).answer)
 
     def _cancel_object(self, session: WorkerSession, name: ObjectId) -> None:
         del session
@@ -460,7 +466,7 @@ class WorkerRequests:
     def _await_actor(
         self, session: WorkerSession, call: int, actor: ActorId, *ending: int
     ) -> None:
-        made = WorkerCall(self._calls, session, call)
+        made = self._calls.expect(session, call)
         if (supervisor := self._find_actor(actor)) is None:
             made.fail(_unknown(actor))
         else:

@@ -52,7 +52,7 @@ STUCK              up    id, methods, method: that method awaits a call, and hol
                          only place which calls of those methods wait for
 BLOCKED            up    number, calls, how many: the function that runs waits, usually
                          until so many of those calls are answered; others may have its
-                         CPUs
+                         CPUs, unless as many were answered before
 RESUMED            up    number: it has what it waited for, and waits for its CPUs
 RESUME             down  number: it has them back
 CREATE             up    id, actor, loans, class, options and interface: an actor is

@@ -8,7 +8,8 @@ While a function runs nobody reads the pipe: behind a frame that is to be read t
 owner sends a signal; see ``interrupt_signal``.
 
 A call that waits, for a result or for the reader of its stream, gives its CPUs back
-meanwhile, and returns the calls behind it.
+meanwhile, and returns the calls behind it. The owner decides that: it leaves both here
+if it has sent the result already.
 """
 
 from __future__ import annotations
@@ -189,11 +190,11 @@ class TaskInbox(Inbox):
         is_waiting: Whether the call that runs waits for a result.
         must_return: Whether the owner wants the calls back that have not begun.
         resumed_wait: The number of the last wait that may end: its CPUs are back.
-        return_one: Returns a call unstarted.
+        return_unstarted: Returns the calls that have not begun.
         on_cancel: Called when a call is cancelled.
     """
 
-    return_one: Callable[[Frame], None]
+    return_unstarted: Callable[[], None]
     on_cancel: Callable[[int], None]
 
     def __init__(self, pipe: BlockingChannel) -> None:
@@ -204,12 +205,12 @@ class TaskInbox(Inbox):
 
     def _sort(self, frame: Frame) -> None:
         kind = frame[0]
-        if kind == RETURN_UNSTARTED:
+        if kind == RETURN_UNSTARTED and self.is_waiting:
+            self.return_unstarted()
+        elif kind == RETURN_UNSTARTED:
             self.must_return = True
         elif kind == RESUME:
             self.resumed_wait = frame[1]
-        elif self.is_waiting and kind in (CALL, CALL_WITH) and frame[2] != ADD_FUNCTION:
-            self.return_one(frame)
         else:
             super()._sort(frame)
             if kind == CANCEL:
@@ -218,7 +219,7 @@ class TaskInbox(Inbox):
 
 
 class TaskOwnerClient(SerialOwnerClient):
-    """The engine of a worker of functions: gives its CPUs back while a call waits."""
+    """The engine of a worker of functions: it may lend its CPUs while a call waits."""
 
     _executor: TaskExecutor
     _task_inbox: TaskInbox
@@ -241,6 +242,7 @@ class TaskOwnerClient(SerialOwnerClient):
         if ref.done() or is_look or not executor.is_mine():
             super().wait(ref, timeout)
             return
+        inbox.read_available()
 
         def is_over() -> bool:
             return ref.done() or executor.is_cancelled()
@@ -251,12 +253,17 @@ class TaskOwnerClient(SerialOwnerClient):
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self.lending_cpus(*awaited) as number:
                 inbox.read(lambda: is_over() or inbox.resumed_wait == number, left)
-            awaited = (), 0  # more than those: it says itself when it is over
+            # More than those calls, or some that the owner does not know: from here on
+            # the CPUs are lent in any case, and this worker says when the wait is over.
+            awaited = (), 0
         executor.stop_if_cancelled()
 
     @contextmanager
     def lending_cpus(self, calls: Sequence[int] = (), count: int = 0) -> Generator[int]:
-        """Gives CPUs and unstarted calls back around a wait.
+        """Tells the owner of a wait, so that it may lend the CPUs to others.
+
+        The owner does not lend them if it has answered enough calls before, and else
+        takes back the calls that have not begun here.
 
         Args:
             calls: The calls that are waited for, if they are known.
@@ -271,9 +278,7 @@ class TaskOwnerClient(SerialOwnerClient):
             return
         number = next(self._waits)
         inbox.is_waiting = True
-        # First, so that nothing is sent here again.
         self.post((BLOCKED, number, tuple(calls), count))
-        self._executor.return_unstarted()
         try:
             yield number
             self._resume(number)
@@ -345,7 +350,7 @@ class TaskExecutor:
         self._gathered_count = 0
         self._running_cell = pipe.memory.running_call_cell()
         self._main = threading.get_ident()
-        inbox.return_one = self._return_one
+        inbox.return_unstarted = self.return_unstarted
         inbox.on_cancel = self._on_cancel
         client.attach(self, inbox)
         self._generators = TaskGenerators(self, client, pipe, inbox)
