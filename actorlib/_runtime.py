@@ -1215,8 +1215,9 @@ def put(value: T) -> ObjectRef[T]:
 
     It is encoded once. Given to an actor's method by itself, the ref arrives as the
     value; inside of another value it arrives as a ref, whose value comes when it is
-    awaited. A large value lies in shared memory, once for all who read it, and is
-    read-only there. It is kept while anybody holds the ref.
+    awaited. A large value lies in shared memory, once for all who read it. Arrays are
+    read-only where they arrive, whatever their size. It is kept while anybody holds the
+    ref.
 
     Args:
         value: The value; later changes of the original are not seen.

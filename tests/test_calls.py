@@ -6,7 +6,7 @@ import gc
 import math
 import random
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -25,6 +25,9 @@ from helpers.calls import raised
 
 import actorlib
 from actorlib.exceptions import ActorDiedError, TaskCancelledError, TaskError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = [
     pytest.mark.memory,
@@ -266,15 +269,18 @@ async def test_arrays_are_equal_after_the_trip() -> None:
     assert np.array_equal(back["a"], mixed["a"])
 
 
-@pytest.mark.process
-async def test_an_array_that_came_back_may_be_written_to_if_it_is_small() -> None:
-    echo = Echo.remote()
-    small = await echo.echo.remote(np.zeros(10_000))
-    small += 1
-    assert small.sum() == 10_000
-    large = await echo.echo.remote(np.zeros(1_000_000))
-    with pytest.raises(ValueError, match="read-only"):
-        large += 1
+@actorlib.remote
+def zeros(*sizes: int) -> Iterator[Any]:
+    for size in sizes:
+        yield np.zeros(size)
+
+
+async def test_array_when_it_is_an_item_then_it_is_read_only_whatever_its_size() -> (
+    None
+):
+    sizes = [10, 10_000, 100_000]
+    items = [await ref async for ref in zeros.remote(*sizes)]
+    assert [item.size for item in items if not item.flags.writeable] == sizes
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pytest
 import pytest_asyncio
 from helpers.actors import (
@@ -651,6 +652,44 @@ async def test_name_when_taken_then_nothing_is_made() -> None:
     await actorlib.kill(counter)
     with pytest.raises(ActorNotFoundError):
         actorlib.get_actor("one")
+
+
+# What may be written.
+
+
+@actorlib.remote
+class ArrayLooker:
+    """Tells which arrays of its arguments may be written, and gives some."""
+
+    def __init__(self, array: Any = None) -> None:
+        self._array = array
+
+    def look(self, *values: Any, array: Any = None) -> list[bool]:
+        arrays = [value if hasattr(value, "flags") else value[0] for value in values]
+        return [each.flags.writeable for each in (*arrays, array, self._array)]
+
+    def make(self, size: int) -> Any:
+        return np.zeros(size)
+
+
+@pytest.mark.parametrize("size", [10, 10_000, 100_000])
+@pytest.mark.usefixtures("runtime")
+async def test_array_when_it_travels_then_it_arrives_read_only_whatever_its_size(
+    size: int,
+) -> None:
+    array = np.zeros(size)
+    looker = ArrayLooker.remote(array)
+    kept, made = actorlib.put(array), looker.make.remote(size)
+    arguments = array, [array], {0: array}, (array, print), kept, made
+    back = await made
+
+    assert await looker.look.remote(*arguments, array=array) == [False] * 8
+    assert not any(each.flags.writeable for each in (back, await kept))
+    with pytest.raises(ValueError, match="read-only"):
+        back += 1
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        back.flags.writeable = True  # to write then could end the process
+    array += 1  # the sender's own
 
 
 # What definitions capture.

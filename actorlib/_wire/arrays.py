@@ -3,11 +3,15 @@
 An exact ``numpy.ndarray`` of numbers, whose memory is one piece, needs no pickle: an
 extension of msgpack stands for it, and its bytes follow the frame or, if they are few,
 the header. The sender has imported NumPy already, so nothing here does before the first
-array comes. What arrives is as it was with pickle: a large array is a read-only view of
-shared memory, a small one is writable if the one that was sent was.
+array comes.
 
-All other arrays (objects, strings, dates, records, views with gaps, subclasses) are
-pickled, and so are two places that hold the same array, as pickle keeps them one.
+All other arrays (strings, dates, records, views with gaps) are pickled, and so are two
+places that hold the same array, as pickle keeps them one.
+
+An array that arrives is read-only, whatever its size and wherever in a value it stands:
+a large one is a view of memory that others read, too, and a program that was tested
+with small arrays must not fail with large ones. Arrays of objects and instances of
+subclasses are copied, as NumPy pickles them, and may be written.
 """
 
 from __future__ import annotations
@@ -32,7 +36,6 @@ _ARRAY, _BYTES = 1, 2
 """The types of extensions."""
 _NUMBERS = frozenset("biufc")
 _INSIDE = -1
-_IS_WRITABLE, _IS_FORTRAN = 1, 2
 
 
 def array_class() -> type | None:
@@ -59,15 +62,55 @@ def stand_in(array: Any, buffers: list[Buffer], outside: int) -> Any:
         or not (in_order or flags.f_contiguous)
     ):
         return None
-    how = _IS_WRITABLE * flags.writeable + _IS_FORTRAN * (not in_order)
     # Unlike a view of memory, this knows every format, and arrays without elements.
     raw = pickle.PickleBuffer(array).raw()
     if raw.nbytes < outside:
-        packed = _pack((dtype.str, array.shape, how, _INSIDE, raw))
+        packed = _pack((dtype.str, array.shape, not in_order, _INSIDE, raw))
     else:
-        packed = _pack((dtype.str, array.shape, how, len(buffers)))
+        packed = _pack((dtype.str, array.shape, not in_order, len(buffers)))
         buffers.append(raw)
     return _extension(_ARRAY, packed)
+
+
+def reduce_array(array: Any) -> Any:
+    """Reduces an array for pickle: to its dtype, its shape and one read-only buffer.
+
+    NumPy's own reducer would have pickle copy few bytes into memory that may be
+    written, and all bytes of dates and of views with gaps.
+    """
+    dtype = array.dtype
+    if dtype.hasobject or not dtype.itemsize:
+        return array.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+    flags = array.flags
+    is_fortran = flags.f_contiguous and not flags.c_contiguous
+    in_order = array.T if is_fortran else array
+    raw = memoryview(in_order.ravel().view("u1")).toreadonly()
+    return load_array, (pickle.PickleBuffer(raw), dtype, array.shape, is_fortran)
+
+
+def load_array(
+    buffer: Buffer,
+    dtype: Any,
+    shape: tuple[int, ...],
+    is_fortran: bool,  # noqa: FBT001  # as pickle passes it
+) -> Any:
+    """Makes an array over a buffer.
+
+    Args:
+        buffer: Its bytes; read-only.
+        dtype: Its dtype, or a name of that.
+        shape: Its shape.
+        is_fortran: Whether the first index changes fastest.
+    """
+    import numpy as np  # noqa: PLC0415  # only who is sent an array needs it
+
+    kind, given = np.dtype(dtype), cast("Any", buffer)
+    if not len(given):
+        return np.frombuffer(bytes(kind.itemsize), kind)[:0].reshape(shape)
+    # ``ndarray(buffer=...)`` would keep the memory behind a view, and not the view: it
+    # could be made writable, and to write to shared memory would end the process.
+    flat = np.frombuffer(given, kind)
+    return flat.reshape(shape, order="F" if is_fortran else "C")
 
 
 def stand_in_for_bytes(value: bytes, buffers: list[Buffer]) -> Any:
@@ -107,13 +150,6 @@ def _load(buffers: Sequence[Buffer], code: int, data: bytes) -> Any:
         return bytes(buffers[index])
     if code != _ARRAY:
         raise ValueError(f"an extension of msgpack that nobody sends: {code}")
-    kind, shape, how, at, *inside = _unpack(data, use_list=False)
-    # A copy is aligned as arrays should be, and may be written.
-    raw = cast("bytes", bytearray(inside[0]) if at == _INSIDE else buffers[at])
-    import numpy as np  # noqa: PLC0415  # only who is sent an array needs it
-
-    order: Any = "F" if how & _IS_FORTRAN else "C"
-    array: Any = np.ndarray(shape, np.dtype(kind), raw, order=order)
-    if not how & _IS_WRITABLE:
-        array.flags.writeable = False
-    return array
+    kind, shape, is_fortran, at, *inside = _unpack(data, use_list=False)
+    buffer = cast("Buffer", inside[0]) if at == _INSIDE else buffers[at]
+    return load_array(buffer, kind, shape, is_fortran)

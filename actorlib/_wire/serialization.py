@@ -45,6 +45,7 @@ from actorlib._shm.views import private_writable, writable_memory
 from actorlib._wire.arrays import (
     array_class,
     load_inside,
+    reduce_array,
     stand_in,
     stand_in_for_bytes,
     unpack_with_arrays,
@@ -65,8 +66,8 @@ _PROTOCOL = 5
 _PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
 _NO_ARGUMENTS = b"\x90"
 _TORCH = "torch.storage"
-_TENSORS: dict[type, Any] = {}
-"""Reducers of tensors, once PyTorch is loaded."""
+_OF_LIBRARIES: dict[type, Any] = {}
+"""Reducers of arrays, once NumPy is loaded, and of tensors, once PyTorch is."""
 _NUMBERS = frozenset({type(None), bool, int, float})
 _SCALARS = _NUMBERS | {str, bytes}
 
@@ -179,7 +180,13 @@ def decode(payload: Payload) -> Any:
             if payload[:2] == _PICKLED:
                 return pickle.loads(payload)
             return _unpack(payload, strict_map_key=False, ext_hook=load_inside)
-        pieces = payload.buffers() if isinstance(payload, SharedPayload) else payload
+        pieces: Sequence[Buffer]
+        if isinstance(payload, SharedPayload):
+            pieces = payload.buffers()
+        else:
+            given = cast("list[Buffer]", payload)
+            # As in shared memory: what may be written must not depend on the size.
+            pieces = [memoryview(piece).toreadonly() for piece in given]
         head, *rest = cast("Sequence[Buffer]", pieces)
         if head[:2] != _PICKLED:
             return unpack_with_arrays(head, rest)
@@ -346,13 +353,16 @@ def _pickle(value: object) -> Payload:
 
     def keep_inside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        if raw.nbytes < LARGE:
+        # Inside of the pickle a copy of what may be written may be written, too.
+        if raw.nbytes < LARGE and raw.readonly:
             return True
         buffers.append(raw)
         return False
 
-    if not _TENSORS and _TORCH in sys.modules:
-        _TENSORS.update(storage_reducers(sys.modules[_TORCH]))
+    if (array := array_class()) is not None and array not in _OF_LIBRARIES:
+        _OF_LIBRARIES[array] = reduce_array
+    if _TORCH in sys.modules and len(_OF_LIBRARIES) < 2:
+        _OF_LIBRARIES.update(storage_reducers(sys.modules[_TORCH]))
     stream = io.BytesIO()
     try:
         _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
@@ -364,19 +374,18 @@ def _pickle(value: object) -> Payload:
     return [stream.getvalue(), *buffers]
 
 
-def _view(
-    buffer: Buffer, kind: str, shape: tuple[int, ...], *, is_readonly: bool
-) -> memoryview:
+def _view(buffer: Buffer, kind: str, shape: tuple[int, ...]) -> memoryview:
     flat: Any = memoryview(buffer).cast("B")
     # A view of nothing has one dimension: no cast gives it more.
     view: memoryview = flat.cast(kind, shape) if all(shape) else flat.cast(kind)
-    return view.toreadonly() if is_readonly else view
+    return view
 
 
 def _reduce_view(view: memoryview) -> tuple[object, ...]:
-    whole = pickle.PickleBuffer(view) if view.c_contiguous else view.tobytes()
-    load = functools.partial(_view, is_readonly=view.readonly)
-    return load, (whole, view.format, view.shape)
+    """Reduces a view to its bytes; what arrives is read-only, as an array is."""
+    plain = view.toreadonly()
+    whole = pickle.PickleBuffer(plain) if plain.c_contiguous else plain.tobytes()
+    return _view, (whole, plain.format, plain.shape)
 
 
 _cloudpickles: ChainMap[type, Any] = _cloudpickle.Pickler.dispatch_table
@@ -434,7 +443,7 @@ class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
     """Pickles one value whose buffers may go beside the pickle."""
 
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](
-        _OWN, REDUCERS, _TENSORS, _cloudpickles
+        _OWN, REDUCERS, _OF_LIBRARIES, _cloudpickles
     )
 
 
@@ -489,7 +498,7 @@ def _reduce_untyped(storage: Any) -> Any:
     if storage.device.type != "cpu":
         return storage.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
     memory = writable_memory(storage.data_ptr(), storage.nbytes(), storage)
-    return _untyped, (pickle.PickleBuffer(memory),)
+    return _untyped, (pickle.PickleBuffer(memory.toreadonly()),)
 
 
 def _typed(untyped: Any, dtype: Any) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import actorlib
+from actorlib._wire import serialization
 from actorlib._wire.serialization import LARGE, decode, decode_call, encode, encode_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MANY = LARGE // 8
 PICKLED = b"\x80\x05"
@@ -51,16 +57,80 @@ def test_array_when_it_is_of_numbers_then_it_arrives_without_a_pickle(
     assert_same(decode(payload), array)
 
 
-@pytest.mark.parametrize("is_writable", [True, False])
-def test_array_when_it_is_small_then_it_is_writable_as_it_was(
-    *, is_writable: bool
-) -> None:
-    array = np.arange(5.0)
-    array.flags.writeable = is_writable
-    there = arrived(array)
+def carried(payload: Any) -> Any:
+    """The payload as it comes out of a pipe."""
+    return [*map(bytearray, payload)] if type(payload) is list else payload
 
-    assert there.flags.writeable is is_writable
-    assert there.flags.aligned
+
+KINDS: dict[str, Callable[[Any], Any]] = {
+    "alone": lambda array: array,
+    "in a list": lambda array: [array],
+    "in a dict": lambda array: {"a": array},
+    "in a tuple": lambda array: (array, 1),
+    "in an object": lambda array: SimpleNamespace(array=array),
+    "twice": lambda array: [array, array],
+    "read-only": lambda array: np.frombuffer(bytes(array)),
+    "with gaps": lambda array: array[::-2],
+    "fortran": lambda array: np.asfortranarray(array.reshape(2, -1)),
+    "dates": lambda array: array.astype("M8[s]"),
+    "strings": lambda array: array.astype("U4"),
+    "records": lambda array: array.view([("a", "f8")]),
+    "memoryview": memoryview,
+}
+
+
+def array_in(value: Any) -> Any:
+    """The first array in a value."""
+    while not isinstance(value, np.ndarray | memoryview):
+        parts: Any = vars(value) if isinstance(value, SimpleNamespace) else value
+        value = next(iter(parts.values() if isinstance(parts, dict) else parts))
+    return np.asarray(value)
+
+
+@pytest.mark.parametrize("size", [4, MANY, 64 * MANY])
+@pytest.mark.parametrize("kind", KINDS)
+def test_array_when_it_arrived_then_it_is_read_only_whatever_its_size(
+    kind: str, size: int
+) -> None:
+    value: Any = KINDS[kind](np.zeros(size))
+    there = decode(carried(encode(value)))
+    [argument], _ = decode_call(carried(encode_call((value,), {})))
+
+    for array in (array_in(there), array_in(argument)):
+        assert array.flags.aligned
+        assert not array.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
+
+
+class Memory:
+    """Takes part in pickle's protocol 5 with a buffer of its own, as tables do."""
+
+    def __init__(self, buffer: Any) -> None:
+        self.buffer = buffer
+
+    def __reduce__(self) -> Any:
+        return Memory, (pickle.PickleBuffer(self.buffer),)
+
+
+@pytest.mark.parametrize("size", [4, LARGE, 64 * LARGE])
+def test_buffer_when_a_class_pickles_it_then_it_arrives_read_only(size: int) -> None:
+    there = decode(carried(encode(Memory(bytearray(size)))))
+
+    assert memoryview(there.buffer).readonly
+    assert bytes(there.buffer) == bytes(size)
+
+
+@pytest.mark.parametrize("size", [4, LARGE, 64 * LARGE])
+def test_copy_when_it_arrived_then_it_may_be_written(size: int) -> None:
+    sent = (
+        bytearray(size),
+        np.zeros(size, dtype="u1").view(Derived),
+        np.array([0] * -(-size // 64), dtype=object),
+    )
+    for there in decode(carried(encode(sent))):
+        there[0] = 1
+        assert there[0] == 1
 
 
 def test_array_when_it_is_large_then_it_is_not_copied() -> None:
@@ -190,3 +260,39 @@ def test_decode_when_what_came_is_no_array_then_it_raises(payload: bytes) -> Non
 
 def test_array_when_pickled_by_others_then_nothing_changes() -> None:
     assert pickle.loads(pickle.dumps(np.arange(3))).tolist() == [0, 1, 2]
+
+
+class Storage:
+    """Stands for a storage of PyTorch's, over memory that may be written."""
+
+    device = SimpleNamespace(type="cpu")
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = np.frombuffer(memory, dtype="u1")
+
+    def data_ptr(self) -> int:
+        return self.memory.ctypes.data
+
+    def nbytes(self) -> int:
+        return self.memory.nbytes
+
+    def untyped_storage(self) -> Storage:
+        return self
+
+
+@pytest.mark.parametrize("size", [4, LARGE, 64 * LARGE])
+def test_tensor_when_it_arrived_then_it_may_be_written_and_was_not_copied(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch: Any = ModuleType("torch")
+    torch.uint8, torch.frombuffer = 0, lambda memory, **_: Storage(memory)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    reducers = {Storage: serialization._reduce_untyped}
+    monkeypatch.setattr(serialization._Pickler, "dispatch_table", reducers)
+    payload = carried(encode(Storage(bytearray(b"a" * size))))
+    there: Storage = decode(payload)
+    there.memory[0] = ord("b")
+
+    assert bytes(there.memory) == b"b" + b"a" * (size - 1)
+    if size >= LARGE:
+        assert payload[1][0] == ord("b")  # the memory that came out of the pipe
