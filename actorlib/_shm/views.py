@@ -162,17 +162,13 @@ def private_writable(view: memoryview) -> Buffer:
     """Gives the bytes of a view in memory that may be written and nobody else sees.
 
     Args:
-        view: Contiguous bytes; its memory lives for as long as the result. If they are
-            a whole ``bytearray``, nobody else has that: it came through a pipe.
+        view: Contiguous bytes; its memory lives for as long as the result.
 
     Returns:
         A private mapping of the same pages where there can be one, else a copy.
     """
     if not view.readonly:
         return view
-    whole: object = view.obj
-    if type(whole) is bytearray and len(whole) == view.nbytes:
-        return whole
     found = file_of(view)
     if found is not None:
         file, start = found

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     )
 
     from actorlib._core.object_ref import KeptValue
-    from actorlib._shm.layout import Buffer
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
 
@@ -158,12 +157,6 @@ def kept_with(
         own = payload.block  # the payload holds that by itself
     elif type(value) in IMMUTABLE:
         return None
-    elif type(payload) is list and len(payload) > 1:
-        # Arrays may be views of the buffers behind the head, and be written to.
-        payload = [
-            payload[0],
-            *(part if type(part) is bytes else bytearray(part) for part in payload[1:]),
-        ]
     holds: list[HandlePin] | None = None
     counted = [loan for loan in loans if loan != own] if loans else None
     if counted:
@@ -179,9 +172,6 @@ def load_kept(kept: KeptValue) -> Any:
         Exception: Whatever loading it raised.
     """
     payload: Any = kept[0]
-    if type(payload) is list:  # as above
-        head, *buffers = cast("list[Buffer]", payload)
-        return decode([head, *map(bytearray, buffers)])
     return payload() if callable(payload) else decode(payload)
 
 
