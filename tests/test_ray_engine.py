@@ -322,13 +322,14 @@ async def test_parts_when_a_generator_fails_or_yields_more_then_those_that_came(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_part_when_not_there_yet_then_it_cannot_be_an_argument() -> None:
-    gate, echo = Gate.remote(), Echo.remote()
-    first, _ = gate.wait.options(num_returns=2).remote("a")
+async def test_part_of_a_generator_when_not_there_yet_then_it_is_refused() -> None:
+    source, echo = Source.remote(), Echo.remote()
+    first, second = source.items.options(num_returns=2).remote(2)
 
     with pytest.raises(UnsupportedOptionError, match="await it first"):
         echo.echo.remote(first)
-    first.cancel()
+    assert await second == 1
+    assert await echo.both.remote(first, second) == ((0, 1), {})
 
 
 # Calls.
@@ -704,3 +705,38 @@ async def test_group_when_its_plain_method_blocks_then_the_loop_goes_on() -> Non
         assert not await there.options(concurrency_group="work").remote()
         stop.release()
         await blocked
+
+
+@actorlib.remote
+def _late_parts(gate: Any, *, fails: bool = False) -> tuple[list[int], list[int]]:
+    gate.wait.remote("parts").get()
+    if fails:
+        raise KeyError("no parts")
+    return [1], [2, 3]
+
+
+@actorlib.remote
+def _lengths(parts: list[Any], *others: list[int]) -> list[int]:
+    return [*(len(part.get()) for part in parts), *map(len, others)]
+
+
+async def test_part_of_a_result_when_it_is_sent_before_it_is_there_then_it_arrives(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    gate = Gate.remote()
+    one, two = _late_parts.options(num_returns=2).remote(gate)
+    keeper, echo = Keeper.remote(two), Echo.remote()
+    both = echo.both.remote(one, two)
+    lengths = _lengths.remote([one, two, one], two)
+    kept = actorlib.put([one, two])
+    bad, _ = _late_parts.options(num_returns=2).remote(gate, fails=True)
+    failed = echo.echo.remote(bad)
+    await gate.open.remote("parts")
+
+    assert await both == (([1], [2, 3]), {})
+    assert await keeper.kept.remote() == [2, 3]
+    assert await lengths == [1, 2, 1, 2]
+    assert [await part for part in await kept] == [[1], [2, 3]]
+    assert isinstance(await raised(failed), KeyError)
+    assert await echo.echo.remote(one) == [1]

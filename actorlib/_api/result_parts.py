@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.object_ref import (
     IMMUTABLE,
@@ -20,7 +20,7 @@ from actorlib._core.object_ref import (
     mark_cancelled,
     result_owner_of,
 )
-from actorlib.exceptions import TaskError
+from actorlib.exceptions import ActorDiedError, TaskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,9 +41,10 @@ def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[
         where: What was called, for messages.
     """
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
-    owner = _PartsOwner(result_owner_of(ref), ref)
-    for part in parts:
-        bind(part, owner, 0)
+    owner = PartsOwner(result_owner_of(ref), ref)
+    owner.split = ResultSplit(count, where)
+    for place, part in enumerate(parts):
+        bind(part, owner, place)
     ref.add_done_callback(partial(_fill_parts, parts, where))
     as_filled(ref, partial(_fill_parts, parts, where, ref))
     return parts
@@ -70,9 +71,9 @@ def collect_items(
     parts: list[ObjectRef[Any]] = [
         ObjectRef(loop=whole.get_loop()) for _ in range(count)
     ]
-    owner = _PartsOwner(items, whole)
-    for part in parts:
-        bind(part, owner, 0)
+    owner = PartsOwner(items, whole)
+    for place, part in enumerate(parts):
+        bind(part, owner, place)
     _Collector(items, parts, where).look()
     return parts if count > 1 else next(iter(parts), None)
 
@@ -133,25 +134,60 @@ class _Collector:
                 part.set_exception(error)
 
 
-class _PartsOwner:
-    """The owner of the parts of one result; see ResultOwner."""
+class ResultSplit(NamedTuple):
+    """How a result is split into its parts.
+
+    Attributes:
+        size: How many parts it has.
+        where: What was called, for messages.
+    """
+
+    size: int
+    where: str
+
+    def part(self, value: Any, place: int) -> Any:
+        """Gives one part of a result.
+
+        Args:
+            value: The result.
+            place: The number of the part, from 0.
+
+        Raises:
+            TaskError: The result does not have so many parts.
+        """
+        error = _fault(value, self.size, self.where)
+        if error is not None:
+            raise error
+        return value[place]
+
+
+class PartsOwner:
+    """The owner of the parts of one result; see ResultOwner.
+
+    Attributes:
+        whole: The whole result. The call number of a part is its place in there.
+        split: How that is split; None for the items of a generator.
+        kept: What the engine keeps for parts that were sent, by their places.
+    """
 
     def __init__(self, engine: ResultOwner, whole: ObjectRef[Any]) -> None:
         self._engine = engine
-        self._whole = whole
+        self.whole = whole
+        self.split: ResultSplit | None = None
+        self.kept: dict[int, object] = {}
         if getattr(engine, "force_cancel", None) is not None:
             self.force_cancel = self._force
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Cancels the call that all parts are of; see ResultOwner."""
         del call
-        self._whole.cancel(recursive=recursive)
-        return not self._whole.done()
+        self.whole.cancel(recursive=recursive)
+        return not self.whole.done()
 
     def _force(self, call: int, *, recursive: bool) -> None:
         """Cancels the call, and ends the process that runs it; see ResultOwner."""
         del call
-        self._whole.cancel(force=True, recursive=recursive)
+        self.whole.cancel(force=True, recursive=recursive)
 
     @property
     def interrupt(self) -> Callable[..., bool] | None:
@@ -161,13 +197,13 @@ class _PartsOwner:
 
     def _interrupt(self, call: int, *, recursive: bool) -> bool:
         del call
-        self._whole.cancel(interrupt=True, recursive=recursive)
-        return not self._whole.done()
+        self.whole.cancel(interrupt=True, recursive=recursive)
+        return not self.whole.done()
 
     def label_of(self, call: int) -> str:
         """The name of the call in messages; see ResultOwner."""
         del call
-        return label_of(self._whole)
+        return label_of(self.whole)
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """Does nothing: the other parts may be held; see ResultOwner."""
@@ -203,6 +239,8 @@ def _fill_parts(
             continue
         if error is not None:
             part.set_exception(error)
+            if isinstance(error, ActorDiedError) and error.exit.cause == "asked":
+                part.exception()  # no report: the whole result has none either
         else:
             value = ref.result()[place]
             part.set_result(value, _kept_part(ref, place, value))

@@ -32,7 +32,7 @@ from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_v
 from actorlib._ray.placement_groups import RayPlacementGroups
 from actorlib._ray.process import on_owner_thread
 from actorlib._ray.ray_api import bundle_strategy, id_of, ray
-from actorlib._ray.refs import FailedAnswer, RayTask
+from actorlib._ray.refs import FailedAnswer, RayTask, mark_seen
 from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
 from actorlib._wire.errors import unsendable_error
 from actorlib._wire.serialization import dump
@@ -46,7 +46,6 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._core.callee import Callee
@@ -179,7 +178,7 @@ class ActorLifecycle:
         name = f"{actor.label}.ready"
         ask = actor.handle.ready.options(max_task_retries=times, name=name)
         ref = RayTask(self._process, ask.remote(), actor.label, actor, read).ref()
-        ref.add_done_callback(_look)
+        ref.add_done_callback(mark_seen)
         return ref
 
     def end(self, actor: Actor) -> ObjectRef[None]:
@@ -230,12 +229,6 @@ class ActorLifecycle:
 def _gone(answer: Any) -> None:
     """What an ending comes to: whatever Ray says of it, the actor is gone."""
     del answer
-
-
-def _look(ref: asyncio.Future[Any]) -> None:
-    """Nobody has to be told of an error here: every call of the actor tells it."""
-    if not ref.cancelled():
-        ref.exception()
 
 
 _HIDES = "ACTORLIB_HIDE_DEVICES"

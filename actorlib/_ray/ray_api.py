@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib
 from collections import ChainMap
-from typing import TYPE_CHECKING, Any, cast
+from concurrent.futures import Future
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib._core.serializers import REDUCERS
 
@@ -22,6 +24,8 @@ except ImportError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
 
 ray: Any = _ray
 _COUNTED = (ray.ObjectRef, ray.actor.ActorHandle)
@@ -43,6 +47,27 @@ def install_serializers() -> None:
 def is_pickling_now() -> bool:
     """Whether Ray is pickling a value here, and counts what is in it."""
     return bool(_serialization().is_in_band_serialization())
+
+
+def outside_of_pickling(work: Callable[[], T]) -> T:
+    """Does something with Ray that pickles, also while Ray pickles on this thread.
+
+    Ray notes for each thread whether it pickles, and which refs it has met. Pickling a
+    value within another one would clear both, and Ray would not count the refs in the
+    outer value.
+    """
+    if not is_pickling_now():
+        return work()
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+            done.set_exception(error)
+
+    Thread(target=run, name="actorlib-ray-value", daemon=True).start()
+    return done.result()
 
 
 def class_of(handle: Any) -> Any:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from actorlib._api.result_parts import PartsOwner, ResultSplit
 from actorlib._api.waiting import CombinedRef
 from actorlib._core.loop_thread import TOO_LATE, block, may_block
 from actorlib._core.object_ref import (
@@ -29,18 +30,26 @@ from actorlib._core.object_ref import (
 )
 from actorlib._ray import client_mode
 from actorlib._ray.errors import translate
+from actorlib._ray.messages import failure_of
 from actorlib._ray.pickled import (
     PickledValue,
     check_pickled_by_ray,
     pickle_value,
     unpickle_value,
 )
-from actorlib._ray.ray_api import error_class, fetch, is_client, ray
+from actorlib._ray.ray_api import (
+    error_class,
+    fetch,
+    is_client,
+    outside_of_pickling,
+    ray,
+)
 from actorlib._wire.call_headers import late_error
 from actorlib.exceptions import (
     GetTimeoutError,
     SerializationError,
     TaskCancelledError,
+    TaskError,
     UnsupportedOptionError,
 )
 
@@ -455,21 +464,59 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     """Gives Ray's ref of what a ref stands for.
 
     Raises:
-        UnsupportedOptionError: It is a part of a result that is not there yet.
+        UnsupportedOptionError: It is made of several that are not there yet.
     """
     task = result_owner_of(ref)
     if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
         return task.ray_ref
+    if isinstance(task, PartsOwner) and (task.split is not None or ref.done()):
+        if ref.call not in task.kept:
+            task.kept[ref.call] = _sent_part(task, ref)
+        return task.kept[ref.call]
     if ref.done():
-        value = ref.result()  # it raises what there is to raise
-        kept = kept_value(ref)
-        if kept is not None:
-            value = kept[0]()
-        return ray.put(pickle_value(value) if is_client() else value)
+        return _put_result(ref)
     raise UnsupportedOptionError(
-        f"{ref!r} is a part of a result, or of a stream, that is not there yet, and "
-        "the Ray engine sends whole results alone: await it first"
+        f"{ref!r} is made of several results, or of items of a generator, that are not "
+        "there yet, and Ray knows no such ref: await it first"
     )
+
+
+def _put_result(ref: ObjectRef[Any]) -> Any:
+    value = ref.result()  # it raises what there is to raise
+    kept = kept_value(ref)
+    if kept is not None:
+        value = kept[0]()
+    sent = pickle_value(value) if is_client() else value
+    return outside_of_pickling(lambda: ray.put(sent))
+
+
+def _sent_part(owner: PartsOwner, part: ObjectRef[Any]) -> Any:
+    """Gives Ray's ref of a part of a result, which does not have to be there.
+
+    Ray's refs of results are whole ones here: a task takes the part out.
+    """
+    whole = _whole(owner.whole)
+    if whole is None or owner.split is None:
+        return _put_result(part)
+    part.add_done_callback(mark_seen)  # what it is sent to fails with its error
+    take = ray.remote(num_cpus=0, max_retries=-1)(take_part)
+    name = f"part {part.call} of {owner.split.where}"
+    given = (whole.ray_ref, *owner.split, part.call)
+    return outside_of_pickling(
+        lambda: take.options(name=name).remote(*given, is_client=is_client())
+    )
+
+
+def take_part(
+    whole: Any, count: int, where: str, place: int, *, is_client: bool
+) -> Any:
+    """Takes a part out of a result, in a worker of Ray's; see ``RayTask.part_of``."""
+    split = ResultSplit(count, where)
+    try:
+        part = split.part(unpickle_value(whole), place)
+    except TaskError as error:
+        raise failure_of(error.cause or error, where, retried=False) from None
+    return pickle_value(part) if is_client else part
 
 
 def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
@@ -493,6 +540,12 @@ def _loaded(answer: PickledValue, where: str) -> Any:
 def _give_up(ref: ObjectRef[Any] | None) -> None:
     if ref is not None and not ref.done():
         mark_cancelled(ref)
+
+
+def mark_seen(ref: asyncio.Future[Any]) -> None:
+    """Has nothing reported of an error that something else tells of."""
+    if not ref.cancelled():
+        ref.exception()
 
 
 def _nothing() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.stream_reader import WholeCall
 from actorlib._ray.ray_api import error_class, fetch, peek_item, ray, read_item
-from actorlib._ray.refs import FailedAnswer, RayTask
+from actorlib._ray.refs import FailedAnswer, RayTask, mark_seen
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class RayStreamReader:
         )
         self.completed: ObjectRef[int] = self._task.ref()
         bind(self.completed, self, 0)
-        self.completed.add_done_callback(_look)  # the last item tells of an error
+        self.completed.add_done_callback(mark_seen)  # the last item tells of an error
         self.completed.add_done_callback(self._pass_on)
         self._task.on_done = self._whole_done
 
@@ -282,8 +282,3 @@ class RayStreamReader:
             arrival, self._arrival = self._arrival, None
         if arrival is not None and not arrival.done():
             arrival.set_result(None)
-
-
-def _look(ref: ObjectRef[Any]) -> None:
-    if not ref.cancelled():
-        ref.exception()
