@@ -11,8 +11,12 @@ import os
 import platform
 import re
 import sys
+from concurrent.futures import Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.middleware import unobserved
@@ -57,12 +61,62 @@ _HERE = "local"
 _DECLARED = ("num_cpus", "num_gpus", "memory", "resources", "object_store_memory")
 
 
-async def connect(options: RuntimeOptions, address: str | None) -> None:
+@final
+class ClusterConnection:
+    """Connects this process to a cluster and disconnects it, on one thread.
+
+    The thread lives in between, also while the interpreter goes down. Linux kills the
+    processes of a cluster that Ray has started here as soon as the thread ends that has
+    started them. The threads of an executor end before the handlers of ``atexit`` run:
+    Ray's own handler then waited 15 s and more for processes that were dead.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[tuple[Future[None], Callable[[], None]]] = SimpleQueue()
+        self._thread = Thread(target=self._run, name="actorlib-ray", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        work = None
+        while work is not _leave:
+            done, work = self._jobs.get()
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001  # raised where it is waited for
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+    def do(self, work: Callable[[], None]) -> Future[None]:
+        """Does something on the thread; it cannot be cancelled."""
+        done: Future[None] = Future()
+        done.set_running_or_notify_cancel()
+        self._jobs.put((done, work))
+        return done
+
+    def close(self) -> Future[None]:
+        """Leaves the cluster, or ends it if it was started here."""
+        if self._thread.is_alive():
+            return self.do(_leave)
+        done: Future[None] = Future()  # a fork, which has no such thread, or the second
+        _leave()
+        done.set_result(None)
+        return done
+
+
+def _leave() -> None:
+    ray.shutdown()
+
+
+async def connect(options: RuntimeOptions, address: str | None) -> ClusterConnection:
     """Connects this process to a cluster.
 
     Args:
         options: What was said of the runtime.
         address: Where the cluster is; None starts one on this machine.
+
+    Returns:
+        The connection, to be closed.
 
     Raises:
         ClusterError: There is none, it does not let us in, or it is another Ray's.
@@ -83,20 +137,17 @@ async def connect(options: RuntimeOptions, address: str | None) -> None:
                 address,
                 ", ".join(f"{name}=" for name in declared),
             )
-    connecting = asyncio.ensure_future(asyncio.to_thread(_init, options, address))
+    connection = ClusterConnection()
+    connecting = asyncio.wrap_future(connection.do(partial(_init, options, address)))
     try:
         await asyncio.shield(connecting)
     except BaseException as error:
         await asyncio.wait([connecting])  # a thread cannot be called back
-        await disconnect()  # it may be half connected
+        await asyncio.wrap_future(connection.close())  # it may be half connected
         if isinstance(error, Exception) and not isinstance(error, ClusterError):
             raise _translated(address, error) from error
         raise
-
-
-async def disconnect() -> None:
-    """Leaves the cluster, or ends it if it was started by ``connect``."""
-    await asyncio.to_thread(ray.shutdown)
+    return connection
 
 
 async def _check_answer(address: str) -> None:
@@ -197,9 +248,11 @@ class OwnerEngine(RayEngine):
 
     Args:
         options: What was said of the runtime.
+        connection: The connection to the cluster; closed at the end.
     """
 
-    def __init__(self, options: RuntimeOptions) -> None:
+    def __init__(self, options: RuntimeOptions, connection: ClusterConnection) -> None:
+        self._connection = connection
         loop = asyncio.get_running_loop()
         process = ProcessState(
             ENTRY_POINTS, loop, owner=RuntimePortal(loop), is_client=is_client()
@@ -239,7 +292,7 @@ class OwnerEngine(RayEngine):
     def abandon(self) -> Callable[[], None]:
         """Leaves the cluster, where the loop is closed; its actors end with that."""
         self.close()
-        return cast("Callable[[], None]", ray.shutdown)
+        return lambda: self._connection.close().result()
 
     async def aclose(self) -> None:
         """Ends every actor of this program, the busy ones after a grace."""
@@ -252,7 +305,7 @@ class OwnerEngine(RayEngine):
             _log.warning("the runtime ends without its cluster: %s", error)
         finally:
             self.close()
-            await disconnect()
+            await asyncio.wrap_future(self._connection.close())
 
     @on_owner_thread
     def snapshot(self) -> Snapshot:
@@ -373,6 +426,6 @@ async def start(options: RuntimeOptions, address: str | None) -> OwnerEngine:
             f"init(enforcement={options.enforcement!r}): Ray keeps books of shares and "
             "makes none hold. Leave it out, or use the local engine"
         )
-    await connect(options, address)
+    connection = await connect(options, address)
     install_serializers()
-    return OwnerEngine(options)
+    return OwnerEngine(options, connection)

@@ -152,6 +152,11 @@ class ScriptRuntime:
                 raise
             home.runtime = runtime
             self._home = home
+            if "ray" in sys.modules:
+                # Its import has registered the end of the cluster, and handlers run in
+                # reverse order: the runtime would end without its cluster.
+                atexit.unregister(self.end)
+                atexit.register(self.end)
         _runtime.watch_notebook()  # the cell that runs now is this thread's
 
     def end(self) -> None:
