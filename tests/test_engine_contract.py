@@ -1304,3 +1304,114 @@ async def test_method_when_an_attribute_has_its_name_then_the_method_is_called(
     assert await actor.items.options(num_returns=1).remote() == "items"
     if cls is Shadowed:
         assert await actor.items_later.options(num_returns=1).remote() == "items"
+
+
+# Constructors that are an ``async def``.
+
+
+class Base:
+    """Awaits in its constructor, with a gate if there is one."""
+
+    async def __init__(self, number: int = 0, *, gate: Any = None) -> None:  # type: ignore[misc]
+        self.thread = threading.get_ident()
+        self.loop = asyncio.get_running_loop()
+        if gate is not None:
+            await gate.open.remote("begun")
+            await gate.wait.remote("go on")
+        await asyncio.sleep(0)
+        self.number = number
+
+    def state(self) -> tuple[int, bool, bool]:
+        is_own = asyncio.get_running_loop() is self.loop
+        return self.number, is_own, threading.get_ident() == self.thread
+
+
+class Derived(Base):
+    """Awaits its base's constructor, and is set up behind it."""
+
+    async def __init__(self, number: int) -> None:  # type: ignore[misc]
+        await super().__init__(number)
+        self.number += 1
+
+    @actorlib.setup
+    def begin(self) -> None:
+        self.number *= 10
+
+
+class Inherits(Derived):
+    """Has its base's constructor."""
+
+    def __new__(cls, number: int) -> Any:
+        made = super().__new__(cls)
+        made.made_with = number
+        return made
+
+    async def new(self) -> int:
+        return self.made_with
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("options", [{}, {"concurrency_groups": {"other": 1}}])
+async def test_constructor_when_async_then_awaited_on_the_loop(
+    options: dict[str, Any],
+) -> None:
+    base = actorlib.remote(Base).options(**options).remote(number=1)
+    await base
+    derived = actorlib.remote(Inherits).options(**options).remote(2)
+
+    assert await base.state.remote() == (1, True, True)
+    assert await derived.state.remote() == (30, True, True)
+    assert await derived.new.remote() == 2
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nope'"):
+        actorlib.remote(Base).remote(nope=1)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_constructor_when_async_then_calls_wait_for_it() -> None:
+    gate = Gate.remote()
+    actor = actorlib.remote(Base).remote(gate=gate)
+    state = actor.state.remote()
+    await gate.wait.remote("begun")
+
+    assert not state.done()
+    await gate.open.remote("go on")
+    assert (await state)[0] == 0
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_constructor_when_async_and_it_raises_then_every_call_says_so() -> None:
+    @actorlib.remote
+    class Fails:
+        async def __init__(self) -> None:  # type: ignore[misc]
+            await asyncio.sleep(0)
+            raise LookupError("no such model")
+
+        def ping(self) -> None: ...
+
+    actor = Fails.remote()
+    for ref in (actor, actor.ping.remote()):
+        error = await raised(ref)
+        assert isinstance(error, ActorDiedError)
+        assert error.actor_init_failed
+        assert "no such model" in str(error)
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize("kind", ["kill", "restart"])
+async def test_constructor_when_async_and_killed_meanwhile_then_it_is_over(
+    kind: str,
+) -> None:
+    gate = Gate.remote()
+    actor = actorlib.remote(Base).options(max_restarts=1).remote(7, gate=gate)
+    state = actor.state.remote()
+    await gate.wait.remote("begun")
+
+    if kind == "restart":
+        await gate.open.remote("go on")
+        await state
+        await actorlib.kill(actor, no_restart=False)
+        await actor
+        assert (await actor.state.remote())[0] == 7
+    else:
+        await actorlib.kill(actor)
+        assert isinstance(await raised(state), ActorDiedError)

@@ -532,6 +532,39 @@ async def test_caller_when_a_mixed_actor_calls_back_then_it_may_await() -> None:
     assert await Both.remote().outer.remote(Caller.remote()) == "inner"
 
 
+# Constructors that are an ``async def``.
+
+
+@actorlib.remote
+class BegunLater:
+    """Sets a variable in its constructor, or leaves there."""
+
+    async def __init__(self, *, leaves: bool = False) -> None:  # type: ignore[misc]
+        await asyncio.sleep(0)
+        _said.set("constructor")
+        if leaves:
+            actorlib.exit_actor()
+
+    def said(self) -> str:
+        return _said.get()
+
+    async def said_later(self) -> str:
+        return _said.get()
+
+
+async def test_constructor_when_async_then_later_code_sees_its_variables() -> None:
+    actor = BegunLater.remote()
+
+    assert await actor.said.remote() == "constructor"
+    assert await actor.said_later.remote() == "constructor"
+
+
+async def test_constructor_when_async_and_it_leaves_then_the_actor_is_gone() -> None:
+    actor = BegunLater.remote(leaves=True)
+
+    assert isinstance(await raised(actor.said.remote()), ActorDiedError)
+
+
 # Leaving by itself.
 
 

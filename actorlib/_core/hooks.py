@@ -1,7 +1,7 @@
-"""Marks the methods with which an actor's life begins and ends, and finds them.
+"""Makes an actor's object, and finds the methods that begin and end its life.
 
-They are marked and not known by a name: ``setup`` and ``close`` are names that methods
-have which callers call, with arguments and more than once.
+Those methods are marked and not known by a name: ``setup`` and ``close`` are names of
+methods that callers call, with arguments and more than once.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from actorlib._core.public import public
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
 MethodT = TypeVar("MethodT", bound="Callable[..., Any]")
 
@@ -129,6 +129,26 @@ def close(method: MethodT) -> MethodT:
     """
     _mark(method, _CLOSE)
     return method
+
+
+def make_instance(
+    cls: type, args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[object, Coroutine[Any, Any, object] | None]:
+    """Makes an instance of a class, whose constructor may be an ``async def``.
+
+    Returns:
+        The instance, and what is to be awaited before it is complete, or None.
+    """
+    constructor = cast("Any", cls).__init__
+    if not inspect.iscoroutinefunction(constructor):
+        return cls(*args, **kwargs), None
+    # As ``type.__call__`` does, which refuses a constructor that returns a coroutine.
+    new: Any = cls.__new__
+    takes_nothing = new is object.__new__
+    instance: object = new(cls) if takes_nothing else new(cls, *args, **kwargs)
+    if not isinstance(instance, cls):
+        return instance, None
+    return instance, constructor(instance, *args, **kwargs)
 
 
 def hooks_of(cls: type) -> Hooks:

@@ -203,8 +203,12 @@ class Interface(NamedTuple):
 
     @property
     def is_async(self) -> bool:
-        """Whether any method is an ``async def``: the actor then has an event loop."""
-        return any(method.is_async for method in self.methods.values())
+        """Whether the constructor or a method is an ``async def``.
+
+        The actor then has an event loop.
+        """
+        methods = self.methods.values()
+        return self.constructor.is_async or any(method.is_async for method in methods)
 
     def awaits(self, method: str) -> bool:
         """Whether a method is an ``async def`` that gives one value."""
@@ -450,7 +454,8 @@ def bind_method(instance: object, name: str) -> Callable[..., Any]:
     cls = type(instance)
     found: object = inspect.getattr_static(cls, name)
     bind: Any = getattr(cast("type", type(found)), "__get__", None)
-    return cast("Any", found if bind is None else bind(found, instance, cls))
+    bound = found if bind is None else bind(found, instance, cls)
+    return cast("Callable[..., Any]", bound)
 
 
 def interface_of_source(source: object) -> Interface:

@@ -12,13 +12,13 @@ import asyncio
 import inspect
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import ActorExit
-from actorlib._core.hooks import hooks_of
+from actorlib._core.hooks import hooks_of, make_instance
 from actorlib._core.interface import CALL, READY, find_method
 from actorlib._ray.messages import (
     answer_to,
@@ -32,7 +32,14 @@ from actorlib._ray.ray_api import exit_worker, is_cancelled, ray
 from actorlib._wire.batches import await_each, call_each
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Coroutine,
+        Generator,
+        Iterator,
+        Mapping,
+    )
 
     from actorlib._ray.messages import CallMessage, HostConfig
     from actorlib._ray.pickled import PickledValue
@@ -43,25 +50,39 @@ _END = object()
 class _BaseHost:
     """Holds the user's object; what both kinds of host share.
 
-    Args:
-        config: What the actor is made from.
-        sent: The arguments of the constructor.
-        *values: The values of the refs among them.
+    The constructor of a host takes what the actor is made from, the arguments of the
+    user's constructor, and the values of the refs among them.
     """
 
-    def __init__(
-        self, config: HostConfig, sent: CallMessage | PickledValue, *values: Any
-    ) -> None:
+    _instance: object
+
+    def _make(
+        self,
+        config: HostConfig,
+        sent: CallMessage | PickledValue,
+        values: tuple[Any, ...],
+    ) -> Coroutine[Any, Any, object] | None:
+        """Makes the user's object; gives what completes it when it is awaited."""
         self._label = config.label
         self._numbers = itertools.count(1)
-        try:
+        with self._failing():
             make, self._process = config.begin(config, self)
             with self._process.blocked():
                 _, args, kwargs = read_call(sent, values)
-                self._instance = make(*args, **kwargs)
-                setup = hooks_of(type(self._instance)).setup
-                if setup is not None:
-                    find_method(self._instance, setup)()
+                self._instance, initializing = make_instance(make, args, kwargs)
+        return initializing
+
+    def _set_up(self) -> None:
+        setup = hooks_of(type(self._instance)).setup
+        if setup is not None:
+            with self._failing(), self._process.blocked():
+                find_method(self._instance, setup)()
+
+    @contextmanager
+    def _failing(self) -> Generator[None]:
+        """Around what makes the object: what is raised is an error of the creation."""
+        try:
+            yield
         except Exception as error:  # noqa: BLE001  # the user's code
             raise failure_of(error, f"{self._label}()", retried=False) from None
 
@@ -133,6 +154,12 @@ class _BaseHost:
 class ActorHost(_BaseHost):
     """Hosts an actor without an event loop: on Ray's main thread, or in its pool."""
 
+    def __init__(
+        self, config: HostConfig, sent: CallMessage | PickledValue, *values: Any
+    ) -> None:
+        self._make(config, sent, values)
+        self._set_up()
+
     def ready(self) -> str:
         """Which process it is, to whoever waits for it."""
         return _worker_id()
@@ -172,7 +199,7 @@ class ActorHost(_BaseHost):
 class AsyncActorHost(_BaseHost):
     """Hosts an actor with ``async def`` methods: all of it runs on Ray's loop."""
 
-    def __init__(
+    async def __init__(  # type: ignore[misc]  # Ray awaits it
         self, config: HostConfig, sent: CallMessage | PickledValue, *values: Any
     ) -> None:
         self._gates = {
@@ -185,7 +212,11 @@ class AsyncActorHost(_BaseHost):
         }
         self._groups = config.groups
         self._ending_threads: dict[str, asyncio.Future[None]] = {}
-        super().__init__(config, sent, *values)
+        initializing = self._make(config, sent, values)
+        if initializing is not None:
+            with self._failing():
+                await initializing
+        self._set_up()
         for name, group in config.groups.items():
             if _is_coroutine(self._method(name)):
                 self._threads.pop(group, None)

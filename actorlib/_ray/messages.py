@@ -88,7 +88,7 @@ class HostConfig(NamedTuple):
     group: Any
     captures: bool
     runtime: RuntimeConfig
-    begin: Callable[[Any, Any], tuple[Callable[..., object], Any]]
+    begin: Callable[[Any, Any], tuple[type, Any]]
 
 
 class RuntimeConfig(NamedTuple):

@@ -60,7 +60,7 @@ class EntryPoints(NamedTuple):
 
     actor: Callable[[Any, Any], Any]
     ref: Callable[[Any], Any]
-    host: Callable[[Any, Any], tuple[Callable[..., object], ProcessState]]
+    host: Callable[[Any, Any], tuple[type, ProcessState]]
     function: Callable[[Any], None]
 
 

@@ -29,8 +29,6 @@ from actorlib._ray.ray_api import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from actorlib._core.ids import ActorId
     from actorlib._core.object_ref import ObjectRef
     from actorlib._ray.actors import ActorTraits
@@ -85,9 +83,7 @@ def context_here(namespace: str = "default") -> RuntimeContext:
     )
 
 
-def begin_host(
-    config: HostConfig, host: Any
-) -> tuple[Callable[..., object], ProcessState]:
+def begin_host(config: HostConfig, host: Any) -> tuple[type, ProcessState]:
     """Makes this process an actor's, before any of the user's code is imported.
 
     Args:

@@ -387,6 +387,8 @@ class AsyncExecutor:
         self._change_waiters: list[asyncio.Future[None]] = []
         self._background: set[asyncio.Task[None]] = set()
         self._ending: tuple[BaseException | None] | None = None
+        # An ``async def`` that begins or ends the actor's life.
+        self._awaited_task: asyncio.Task[object] | None = None
 
     # On the actor's own thread.
 
@@ -451,8 +453,15 @@ class AsyncExecutor:
     def run_to_end(self, work: Callable[[], object]) -> None:
         """Calls plain code on the loop, and awaits what it gives if it can be."""
         value = self.call(work)
-        if inspect.iscoroutine(value):
-            self._run_until_done(value)
+        if not inspect.iscoroutine(value):
+            return
+        # In this context, so that later calls see the variables that it sets.
+        task = self._loop.create_task(value, context=self._context)
+        self._awaited_task = task
+        try:
+            self._run_until_done(task)
+        finally:
+            self._awaited_task = None
 
     def run(self) -> None:
         """Runs the calls until the end.
@@ -699,6 +708,8 @@ class AsyncExecutor:
         """Ends the actor, with an error or without; from any thread."""
         if self._ending is None:
             self._ending = (error,)
+            if self._awaited_task is not None:  # the constructor may wait for long
+                self._loop.call_soon_threadsafe(self._awaited_task.cancel)
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _break(self, error: BaseException) -> None:

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import ActorExit
-from actorlib._core.hooks import hooks_of
+from actorlib._core.hooks import hooks_of, make_instance
 from actorlib._core.interface import (
     CALL,
     READY,
@@ -222,7 +222,7 @@ def enter_directory(start: Start) -> None:
 def construct(
     start: Start,
     engine: WorkerEngine,
-    run: Callable[[Callable[[], object]], object] = operator.call,
+    run: Callable[[Callable[[], object]], Any] = operator.call,
     run_to_end: Callable[[Callable[[], object]], object] | None = None,
 ) -> object:
     """Makes the actor's object ready; the owner is told why if that cannot be done.
@@ -241,7 +241,10 @@ def construct(
     where = f"{start.label}()"
     try:
         with engine.borrowing(start.borrowed):
-            instance = run(partial(_construct, start, engine))
+            instance: object
+            instance, initializing = run(partial(_construct, start, engine))
+            if initializing is not None:
+                (run_to_end or _run_alone)(lambda: initializing)
         setup = hooks_of(type(instance)).setup
         if setup is not None:
             where = engine.where(setup)
@@ -256,15 +259,21 @@ def construct(
     return instance
 
 
-def _construct(start: Start, engine: WorkerEngine) -> object:
-    """Imports the class and calls it: the user's code runs for the first time."""
+def _construct(
+    start: Start, engine: WorkerEngine
+) -> tuple[object, Coroutine[Any, Any, object] | None]:
+    """Imports the class and calls it: the user's code runs for the first time.
+
+    Returns:
+        The actor's object, and what its constructor awaits if it is an ``async def``.
+    """
     enter_directory(start)
     source = decode(start.source)
     engine.set_interface(partial(interface_of_source, source))
     cls = class_of(source)
     _add_common_methods(cls)
     args, kwargs = decode_call(start.arguments)
-    return cast("Callable[..., object]", cls)(*args, **kwargs)
+    return make_instance(cls, args, kwargs)
 
 
 def _refuse_breakpoint(*args: object, **kwargs: object) -> object:
