@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -99,6 +100,26 @@ def path(runtime: Runtime, tmp_path: Path) -> str:
 
 def counted(path: str) -> int:
     return Path(path).stat().st_size
+
+
+@process
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="a call that never started pays with a retry for the call that killed the "
+    "process",
+)
+async def test_retries_when_another_call_kills_then_one_not_begun_keeps_its_own(
+    path: str,
+) -> None:
+    notes = KINDS["serial"].options(max_task_retries=1, **LASTING).remote(path)
+
+    died, noted = await asyncio.gather(
+        notes.die_until.remote(100), notes.note.remote(), return_exceptions=True
+    )
+
+    assert isinstance(died, ActorError)
+    assert isinstance(noted, int)
 
 
 @process

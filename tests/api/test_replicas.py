@@ -25,6 +25,8 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from helpers.actors import Place, Stop
+
     from actorlib import Runtime
     from actorlib._core.runtime_options import RuntimeKeywords
 
@@ -124,6 +126,91 @@ async def test_calls_when_some_are_held_then_the_others_get_them() -> None:
         for each in models.stats():
             await each.handle.let_go.remote()
         assert len({*seen, *await asyncio.gather(*held)}) == 3
+
+
+@actorlib.remote
+class Plain:
+    """Stops where it is told to, also in the constructor of its next life.
+
+    Args:
+        path: The file that says that it has lived before.
+        place: Where its next constructor stops.
+    """
+
+    def __init__(self, path: str = "", place: Place | None = None) -> None:
+        self._path = Path(path)
+        if place is not None and self._path.is_file():
+            place.stop_here()
+
+    def me(self) -> str:
+        return actorlib.get_runtime_context().actor_id or ""
+
+    def hold(self, place: Place) -> str:
+        place.stop_here()
+        return self.me()
+
+    async def answer_in_another_life(self, place: Place) -> str:
+        if not self._path.is_file():
+            self._path.touch()
+            place.stop_here()
+            await asyncio.Event().wait()
+        return self.me()
+
+
+def busy_and_idle(replicas: Replicas[Any]) -> tuple[Any, Any]:
+    """The handles of two replicas, that of the one with more calls first."""
+    first, second = sorted(
+        replicas.stats(), key=lambda each: -(each.pending_calls or 0)
+    )
+    return first.handle, second.handle
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="an abandoned call of a plain method that still runs does not count",
+)
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_one_runs_an_abandoned_call_then_the_others_get_them(
+    stop: Stop,
+) -> None:
+    async with Replicas(Plain, 2) as models:
+        held = models.hold.remote(stop.place)
+        await stop.reached()
+        _, idle = busy_and_idle(models)
+        held.cancel()
+        calls = [models.me.remote() for _ in range(2)]
+        await idle.me.remote()
+        are_done = [call.done() for call in calls]
+        stop.release()
+
+    assert are_done == [True, True]
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=AssertionError,
+    reason="calls of a dead replica are sent again to the same one, when it is back",
+)
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_their_replica_is_restarted_then_an_idle_one_gets_them(
+    stop: Stop, tmp_path: Path
+) -> None:
+    lasting = Plain.options(max_restarts=1, restart_backoff=0, max_task_retries=1)
+    args = str(tmp_path / "lived"), stop.place
+    async with Replicas(lasting, 2, args=args) as models:
+        call = models.answer_in_another_life.remote(stop.place)
+        await stop.reached()
+        stop.release()
+        busy, idle = busy_and_idle(models)
+        await actorlib.kill(busy, no_restart=False)
+        await stop.reached()  # its constructor
+        await idle.me.remote()
+        is_done = call.done()
+        stop.release()
+        await call
+
+    assert is_done
 
 
 @pytest.mark.usefixtures("runtime")
