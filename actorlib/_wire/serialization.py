@@ -426,16 +426,22 @@ def _reduce_cached_property(given: Any) -> tuple[object, ...]:
     return functools.cached_property, (given.func,), state
 
 
+def _reduce_partial_method(method: functools.partialmethod[Any]) -> tuple[object, ...]:
+    return functools.partialmethod, (method.func,), vars(method)
+
+
 _OWN: dict[type, Any] = {
     memoryview: _reduce_view,
     types.CodeType: _reduce_code,
     type(functools.cache(int)): _reduce_cached,
     functools.cached_property: _reduce_cached_property,
+    functools.partialmethod: _reduce_partial_method,
 }
 """Reducers of our own.
 
 cloudpickle would turn memoryviews into bytes, send cached functions of ``__main__`` by
 names that no worker knows, and fail on the lock of a cached property (Python 3.11).
+pickle restores partial methods without the function that they need (Python 3.14).
 """
 
 

@@ -558,6 +558,8 @@ class Main:
     @functools.cache
     def twice(self, x):
         return 2 * x
+
+    four = functools.partialmethod(twice, 2)
 """
 
 
@@ -575,6 +577,7 @@ def test_code_when_main_caches_its_results_then_it_travels_by_value(
     assert [fib.cache_parameters()["maxsize"], fib.__doc__] == [7, "Counts rabbits."]
     thing = main()
     assert [thing.weights, thing.weights, thing.twice(4)] == [1, 1, 8]
+    assert thing.four() == 4
 
 
 @functools.lru_cache
