@@ -15,6 +15,8 @@ _LINES_BEFORE = 5
 """How many of them are what stands before the report of a fatal error."""
 FATAL = "Fatal Python error"
 """How faulthandler begins the report of a fatal error."""
+_THREADS = ("Current thread 0x", "Thread 0x")
+"""How it begins the stack of a thread; not that of C, which 3.14 shows besides."""
 
 
 def log_tail(lines: Sequence[str], ours: tuple[str, ...] = OWN_FILES) -> str:
@@ -44,8 +46,9 @@ def _threads(lines: Sequence[str], ours: tuple[str, ...]) -> Iterator[str]:
             blocks.append([line])
         elif blocks and line.startswith("  "):
             blocks[-1].append(line)
-    current = [block for block in blocks if block[0].startswith("Current")]
-    for head, *frames in current or blocks:
+    threads = [block for block in blocks if block[0].startswith(_THREADS)]
+    current = [block for block in threads if block[0].startswith("Current")]
+    for head, *frames in current or threads:
         place = next(
             (n for n, f in enumerate(frames) if _is_ours(f, ours)), len(frames)
         )

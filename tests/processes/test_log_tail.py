@@ -40,6 +40,16 @@ def test_log_tail_when_the_thread_is_not_known_then_frames_of_all() -> None:
     assert len(log_tail(lines, ("/ours/", "compiled/_")).splitlines()) == 5
 
 
+def test_log_tail_when_python_shows_the_stack_of_c_then_that_is_left_out() -> None:
+    head = "Current thread's C stack trace (most recent call first):"
+    frame = '  Binary file "/usr/lib/libc.so.6", at +0x406b0 [0x7fafc355b6b0]'
+    lines = [*FAULT[:-1], head, *[frame] * 30, "", FAULT[-1]]  # as Python 3.14 does
+    ours = ("/ours/", "compiled/_")
+    assert log_tail(lines, ours) == log_tail(FAULT, ours)
+    unknown = [line.replace("Current thread 0x", "Thread 0x") for line in lines]
+    assert "Binary file" not in log_tail(unknown, ours)
+
+
 def test_log_tail_when_a_traceback_has_our_frames_then_they_are_left_out() -> None:
     lines = [
         "Traceback (most recent call last):",
