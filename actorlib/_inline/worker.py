@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 from contextlib import suppress
+from contextvars import Context
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.engine import use_own_engine
@@ -123,8 +124,9 @@ class InlineWorker:
     # On its own.
 
     def _run(self) -> None:
-        use_own_engine()
-        code = exit_code_of(self._serve)
+        # Not in the thread's own context: from Python 3.14 on that lives as long as the
+        # thread's object, and holds the engine, which holds the actor's instance.
+        code = Context().run(exit_code_of, self._serve)
         if self._grace_timer is None:
             self._code = code
         self._worker_sock.close()
@@ -133,6 +135,7 @@ class InlineWorker:
             self._loop.call_soon_threadsafe(self._on_thread_ended)
 
     def _serve(self) -> None:
+        use_own_engine()
         pipe = BlockingChannel(self._worker_sock)
         start = read_start(pipe.receive()[0])
         self._executor_threads = start.threads
