@@ -12,6 +12,7 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from actorlib._core.interface import signature_of
 from actorlib._core.public import public
 from actorlib._core.validation import check_count, check_seconds
 
@@ -108,7 +109,7 @@ def _check(method: object) -> None:
             "a generator"
         )
     try:
-        inspect.signature(method).bind(None, [])
+        signature_of(method).bind(None, [])
     except TypeError as error:
         raise TypeError(
             f"@batch calls {method.__qualname__} with a list of items and nothing "

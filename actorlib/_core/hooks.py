@@ -11,6 +11,7 @@ from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from actorlib._core.interface import signature_of
 from actorlib._core.public import public
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def _mark(method: Callable[..., Any], kind: str) -> None:
 
 def _check_arguments(cls: type, name: str, kind: str) -> None:
     try:
-        inspect.signature(getattr(cls, name)).bind(None)
+        signature_of(getattr(cls, name)).bind(None)
     except TypeError as error:
         raise TypeError(
             f"{cls.__name__}.{name} is marked with @{kind}, which calls it without "

@@ -342,6 +342,27 @@ def method_of(function: Callable[..., object]) -> Method:
     return _read(name, function, skip_self=False)
 
 
+def signature_of(function: Callable[..., object]) -> inspect.Signature:
+    """Reads the signature of a function that may have any annotations.
+
+    From Python 3.14 on annotations are evaluated when they are read (PEP 649). That
+    fails for names that type checkers alone import, and for classes that stand further
+    down in the file. The annotations are strings then.
+
+    Raises:
+        TypeError: It is not a callable that has a signature.
+        ValueError: It is written in C and has none.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format  # noqa: PLC0415  # 3.14 has it
+
+        try:
+            return inspect.signature(function)
+        except Exception:  # noqa: BLE001  # annotations are code of the user's
+            return inspect.signature(function, annotation_format=Format.STRING)
+    return inspect.signature(function)
+
+
 def _method(cls: type, name: str) -> Method:
     found = inspect.getattr_static(cls, name)
     function = getattr(cls, name)
@@ -383,7 +404,7 @@ def _read(name: str, function: object, *, skip_self: bool) -> Method:
     is_items = inspect.isasyncgenfunction(function)
     is_async = is_items or inspect.iscoroutinefunction(function)
     try:
-        signature = inspect.signature(cast("Callable[..., object]", function))
+        signature = signature_of(cast("Callable[..., object]", function))
     except (TypeError, ValueError):  # written in C without a signature: let it judge
         return Method(name, is_async, (), 0, 0, (), (), 0, _UNBOUNDED, True)  # noqa: FBT003  # anything goes
     parameters = list(signature.parameters.values())

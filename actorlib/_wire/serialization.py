@@ -445,7 +445,38 @@ pickle restores partial methods without the function that they need (Python 3.14
 """
 
 
-class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
+def _with_annotations(function: types.FunctionType) -> types.FunctionType:
+    """Gives the function, or a copy if its annotations cannot be evaluated.
+
+    The copy has them as strings. cloudpickle reads them all, and from Python 3.14 on
+    that evaluates them: names that type checkers alone import are not there.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations  # noqa: PLC0415  # 3.14 has it
+
+        try:
+            function.__annotations__  # noqa: B018  # evaluates them
+        except Exception:  # noqa: BLE001  # they are code of the user's
+            names = function.__globals__, function.__name__, function.__defaults__
+            copy = types.FunctionType(function.__code__, *names, function.__closure__)
+            functools.update_wrapper(copy, function)
+            copy.__dict__ = function.__dict__  # without __wrapped__
+            copy.__kwdefaults__ = function.__kwdefaults__
+            copy.__annotations__ = get_annotations(function, format=Format.STRING)
+            return copy
+    return function
+
+
+class _DeferringPickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
+    """Pickles functions by value, whatever their annotations."""
+
+    def _dynamic_function_reduce(self, func: types.FunctionType) -> tuple[Any, ...]:
+        base: Any = super()
+        parts = base._dynamic_function_reduce(_with_annotations(func))  # noqa: SLF001  # its own
+        return cast("tuple[Any, ...]", parts)
+
+
+class _Pickler(_DeferringPickler):
     """Pickles one value whose buffers may go beside the pickle."""
 
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](
@@ -453,7 +484,7 @@ class _Pickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
     )
 
 
-class _WholePickler(_cloudpickle.Pickler):  # type: ignore[misc]  # likewise
+class _WholePickler(_DeferringPickler):
     """Pickles in one piece; tensors go as PyTorch itself sends them."""
 
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](_OWN, REDUCERS, _cloudpickles)

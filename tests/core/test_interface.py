@@ -14,13 +14,14 @@ import re
 import sys
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actorlib._core.callee import BoundMethod
+from actorlib._core.hooks import hooks_of
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import Interface, Method, interface_of
 
@@ -382,6 +383,40 @@ def test_interface_when_a_method_is_a_partial_then_as_its_python_binds_it() -> N
     method = interface_of(cls).methods["ping"]
 
     assert method.positional == tuple(inspect.signature(bound).parameters)
+
+
+DEFERRED = """
+import actorlib
+
+class Deferred:
+    def __init__(self, size: Missing) -> None: ...
+
+    def ping(self, a: int, b: Missing = 2) -> Later: ...
+
+    @actorlib.close
+    def leave(self, why: Missing = None) -> Later: ...
+
+    @actorlib.batch()
+    async def many(self, items: list[Later]) -> list[Later]: ...
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="evaluates annotations at once")
+def test_interface_when_annotations_cannot_be_evaluated_then_they_are_strings() -> None:
+    names: dict[str, Any] = {"__name__": __name__}
+    exec(compile(DEFERRED, "<deferred>", "exec", dont_inherit=True), names)
+
+    cls = names["Deferred"]
+    interface = interface_of(cls)
+
+    assert hooks_of(cls).close == "leave"
+    assert interface.constructor.positional == ("size",)
+    ping = interface.methods["ping"]
+    assert (ping.positional, ping.required) == (("a", "b"), 1)
+    assert ping.docs is not None
+    assert ping.docs.signature.return_annotation == "Later"
+    assert ping.docs.signature.parameters["a"].annotation == "int"
+    assert interface.methods["many"].positional == ("items",)
 
 
 class Shout:

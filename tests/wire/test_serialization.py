@@ -580,6 +580,32 @@ def test_code_when_main_caches_its_results_then_it_travels_by_value(
     assert thing.four() == 4
 
 
+DEFERRED = """
+def scale(x: Missing, *, factor: int = 2) -> Later:
+    "Multiplies."
+    return factor * x if x < 100 else scale(x - 100)
+
+scale.tag = "mine"
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="evaluates annotations at once")
+@pytest.mark.parametrize("send", [encode, dump])
+def test_code_when_its_annotations_cannot_be_evaluated_then_they_travel_as_strings(
+    send: Callable[[object], Payload],
+) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(DEFERRED, "<deferred>", "exec", dont_inherit=True), names)
+
+    scale = decode(send(names["scale"]))
+
+    assert [scale(3), scale(103), scale(3, factor=1)] == [6, 6, 3]
+    assert [scale.__doc__, vars(scale)] == ["Multiplies.", {"tag": "mine"}]
+    assert scale.__annotations__ == {"x": "Missing", "factor": "int", "return": "Later"}
+    names.update(Missing=int, Later=float)
+    assert names["scale"].__annotations__["return"] is float, "its own are as before"
+
+
 @functools.lru_cache
 def cached_here() -> int:
     return 1
