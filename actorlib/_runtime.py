@@ -331,6 +331,7 @@ class Runtime:
         if self._engine_name == "ray" and options.middleware:
             raise unobserved("init(middleware=...)")
         self._engine: RuntimeEngine | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._is_used = False
 
     def __repr__(self) -> str:
@@ -347,6 +348,7 @@ class Runtime:
         return self._open().__await__()
 
     async def __aenter__(self) -> Self:
+        self._task = asyncio.current_task()
         return await self._open()
 
     async def __aexit__(
@@ -355,7 +357,13 @@ class Runtime:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        task, self._task = self._task, None
         await self.shutdown()
+        # Code behind the block may run a loop in a fork, but not behind these errors.
+        if isinstance(error, (SystemExit, KeyboardInterrupt)):
+            from actorlib._core.forking import let_task_end
+
+            let_task_end(task)
 
     async def shutdown(self) -> None:
         """Ends every actor and leaves nothing behind; harmless if it was done.

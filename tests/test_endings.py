@@ -246,6 +246,24 @@ async def main():
     assert_clean_end(owner, silent=leave != "fail")
 
 
+def test_fork_of_a_program_without_a_runtime_when_it_exits_then_it_ends(
+    tmp_path: Path,
+) -> None:
+    program = f"""{HEAD}{FORKED}
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)
+
+async def main():
+    tell(forked(lambda: sys.exit(3)))
+
+actorlib.run(main())
+"""
+    with Owner(program, "template", folder=tmp_path) as owner:
+        assert owner.told() == 3
+        assert owner.end() == 0
+    assert_clean_end(owner)
+
+
 @pytest.mark.parametrize(
     ("leave", "code"), [("lambda: sys.exit(3)", 3), ("fail", 1)], ids=["exit", "error"]
 )

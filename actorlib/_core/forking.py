@@ -9,6 +9,7 @@ nothing else of what the parent watches.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -17,10 +18,7 @@ import select
 import signal
 import socket
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
-
-if TYPE_CHECKING:
-    import asyncio
+from typing import Any, cast
 
 
 def detach_loop(loop: asyncio.AbstractEventLoop) -> None:
@@ -50,6 +48,24 @@ def drop_callbacks(loop: asyncio.AbstractEventLoop) -> None:
     for queue in held:
         if isinstance(queue, deque):
             cast("deque[object]", queue).clear()
+
+
+def let_task_end(task: asyncio.Task[Any] | None) -> None:
+    """Lets the task that runs end its loop by ``SystemExit``, in a forked child.
+
+    asyncio forgets in a fork which loop and which task run. From Python 3.14 on a task
+    then ends with a ``RuntimeError`` in place of ``SystemExit``, which does not stop
+    the loop, and the child waits for ever. Harmless where this is not a fork.
+
+    Args:
+        task: The copy of the parent's task, in which this is called.
+    """
+    if task is None or asyncio._get_running_loop() is not None:  # noqa: SLF001  # the other one raises
+        return
+    loop = task.get_loop()
+    asyncio._set_running_loop(loop)  # noqa: SLF001  # as a loop does
+    if asyncio.current_task(loop) is None:
+        asyncio.tasks._enter_task(loop, task)  # noqa: SLF001  # as a task does
 
 
 def _selector_of(loop: asyncio.AbstractEventLoop) -> int:

@@ -41,6 +41,7 @@ async def until_terminated(main: Coroutine[Any, Any, T]) -> T:
             that the signal has ended, in the words of shells.
     """
     came: list[int] = []
+    task = asyncio.current_task()
     with _handled(came):
         try:
             return await main
@@ -48,6 +49,11 @@ async def until_terminated(main: Coroutine[Any, Any, T]) -> T:
             if not came:
                 raise
             raise SystemExit(128 + came[0]) from None
+        finally:
+            if asyncio._get_running_loop() is None:  # noqa: SLF001  # a fork
+                from actorlib._core.forking import let_task_end  # noqa: PLC0415  # rare
+
+                let_task_end(task)
 
 
 @contextmanager
