@@ -223,7 +223,9 @@ def written() -> Iterator[typing.Any]:
     for made in MADE:
         found = [made] if not isinstance(made, type) else vars(made).values()
         for function in map(inspect.unwrap, filter(inspect.isfunction, found)):
-            if function.__code__.co_filename != "<string>":  # as dataclasses do
+            # As dataclasses do; and Python 3.14 makes a function of annotations.
+            is_made = function.__code__.co_filename == "<string>"
+            if not is_made and function.__name__ != "__annotate__":
                 yield function
 
 

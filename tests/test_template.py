@@ -273,7 +273,12 @@ async def test_worker_when_started_holds_no_descriptor_but_its_own(
     assert held.pop(0) == "/dev/null"
     assert held.pop(1).startswith("pipe:")
     assert held.pop(2).startswith("pipe:")
-    kinds = sorted(meaning.partition("[")[0] for meaning in held.values())
+    kinds = sorted(
+        meaning.partition("[")[0]
+        for meaning in held.values()
+        # From 3.4 on it makes callbacks of itself, as a file, and needs that for more.
+        if "/libffi.so." not in meaning
+    )
     # One in reserve, its ends of the pipe and of the side socket, what all processes
     # have touched of shared memory, and where its threads show their stacks.
     last = signal.SIGRTMAX - 3
