@@ -590,7 +590,8 @@ class LocalEngine(ABC):
             if not under_way:
                 return self.calls()
             await asyncio.wait(under_way, timeout=max(0.0, deadline - now()))
-        return (await self.all_calls(_LAST_ANSWERS)).calls
+        unanswered, _ = await self.all_calls(_LAST_ANSWERS)
+        return unanswered.calls
 
     def _own_calls(self) -> list[asyncio.Future[Any]]:
         """What this process has called, as far as it has no answer yet."""
