@@ -150,6 +150,8 @@ def _load(buffers: Sequence[Buffer], code: int, data: bytes) -> Any:
         return bytes(buffers[index])
     if code != _ARRAY:
         raise ValueError(f"an extension of msgpack that nobody sends: {code}")
-    kind, shape, is_fortran, at, *inside = _unpack(data, use_list=False)
-    buffer = cast("Buffer", inside[0]) if at == _INSIDE else buffers[at]
+    fields: tuple[str, tuple[int, ...], bool, int, *tuple[bytes, ...]]
+    fields = _unpack(data, use_list=False)
+    kind, shape, is_fortran, at, *inside = fields
+    buffer = inside[0] if at == _INSIDE else buffers[at]
     return load_array(buffer, kind, shape, is_fortran)
