@@ -37,9 +37,12 @@ class Source:
 
     def endless(self) -> Any:
         self.made = 0
-        while True:
-            self.made += 1
-            yield self.made
+        try:
+            while True:
+                self.made += 1
+                yield self.made
+        finally:
+            self.closed.append("finally")
 
     def blocks(self, n: int, nbytes: int) -> Any:
         for self.made in range(1, n + 1):
@@ -116,9 +119,12 @@ class AsyncSource:
 
     async def endless(self) -> Any:
         self.made = 0
-        while True:
-            self.made += 1
-            yield self.made
+        try:
+            while True:
+                self.made += 1
+                yield self.made
+        finally:
+            self.closed.append("finally")
 
     async def blocks(self, n: int, nbytes: int) -> Any:
         for self.made in range(1, n + 1):
