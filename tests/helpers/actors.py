@@ -84,10 +84,11 @@ async def shared(
                 try:
                     yield runtime
                 finally:
-                    living = [life.record.id for life in engine.actor_table]
-                    await asyncio.gather(*map(engine.kill, living))
-                    # One that had just ended by itself is told to others a turn later.
-                    await asyncio.sleep(0)
+                    # Again: a function whose worker was killed may be called once more.
+                    while living := living_actors(engine):
+                        await asyncio.gather(*map(engine.kill, living))
+                        # An end by itself is reported to others a turn later.
+                        await asyncio.sleep(0)
                     if runtime.snapshot().actors:
                         gc.collect()  # a caught error keeps handles in a cycle
                     await settled()
@@ -101,6 +102,12 @@ async def shared(
             shown = memory._foreign
             LENT.remove(engine)
             assert not shown, f"segments of workers that are gone are left: {shown}"
+
+
+def living_actors(engine: LocalEngine) -> list[ActorId]:
+    """The actors and workers of functions that have not ended."""
+    table = engine.actor_table
+    return [life.record.id for life in table if not life.ended.done()]
 
 
 async def drained(engine: LocalEngine | None = None) -> None:
