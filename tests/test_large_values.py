@@ -8,6 +8,7 @@ import hashlib
 import os
 import resource
 import signal
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -499,6 +500,45 @@ def limit_addresses() -> None:
     sizes = Path("/proc/self/statm").read_text().split()
     room = int(sizes[0]) * 4096 + 256 * MIB
     resource.setrlimit(resource.RLIMIT_AS, (room, resource.RLIM_INFINITY))
+
+
+# What is not used goes back to the system.
+
+
+def end_of_sweep() -> None:
+    """Waits until this process has given back what it was asked to."""
+    for thread in threading.enumerate():
+        if thread.name == "actorlib memory":
+            thread.join()
+
+
+@LINUX
+@pytest.mark.parametrize("kind", [Caller, AsyncCaller])
+async def test_memory_of_a_result_when_it_is_not_used_then_its_worker_gives_it_back(
+    kind: Any,
+) -> None:
+    before = stores().touched().keys()
+    caller = kind.remote()
+    back = await caller.run.remote(squared, 4 * MIB)
+    piece = await caller.run.remote(squared, MIB // 2)
+    [worker] = stores().touched().keys() - before
+    del back
+    await settled(caller)
+    for _ in range(2):
+        stores()._sweep()
+        await caller.run.remote(end_of_sweep)
+
+    segments = [
+        segment
+        for name, segment in stores().memory._foreign.items()
+        if name.startswith(worker)
+    ]
+    cost = sum(os.fstat(segment.fd).st_blocks * 512 for segment in segments)
+    assert MIB // 2 <= stores().touched()[worker] == cost < MIB
+    assert np.array_equal(piece, squared(MIB // 2))
+    again = await caller.run.remote(squared, 4 * MIB)
+    assert np.array_equal(again, squared(4 * MIB))
+    assert stores().touched()[worker] > 4 * MIB
 
 
 # Ends, forks and launchers.

@@ -113,7 +113,7 @@ class ActorTable:
         self.refcount = RefCount()
         self.references = BorrowedReferences(self.refcount, self._held, self._unheld)
         self.object_store = ObjectStore(
-            machine.shareable(options), settings_of(options)
+            machine.shareable(options), settings_of(options), self.loop
         )
         self.by_id: dict[ActorId, ActorSupervisor] = {}
         self.logs = ActorLogs()

@@ -3,6 +3,10 @@
 Blocks are counted like actors (``refcount``). When nobody holds one, whoever made it is
 told. What a worker made outlives it as long as somebody holds a part of it; then every
 process that was shown the segment is told to forget it.
+
+While blocks come and go, each process that has touched memory is asked once a minute to
+give back what no block was in since it was asked before. After two minutes without any
+there is nothing left to give back, and the timer rests.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from actorlib._wire.fd_passing import SegmentSharing
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Mapping
 
@@ -29,6 +34,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("actorlib")
 
+SWEEP_INTERVAL = 60.0
+"""Seconds between two sweeps of memory that is not used."""
+_SWEEPS = 2
+"""How many sweeps follow the last use: the second gives back what is unused since the
+first."""
+
 
 class ObjectStore:
     """Knows who made which shared memory, and who was shown it.
@@ -36,12 +47,15 @@ class ObjectStore:
     Args:
         limit: The bytes that all processes may touch together; 0 shares nothing.
         settings: How large values travel.
+        loop: The owner's, whose timer says when unused memory is given back.
 
     Attributes:
         memory: The owner's.
     """
 
-    def __init__(self, limit: int, settings: SharingOptions) -> None:
+    def __init__(
+        self, limit: int, settings: SharingOptions, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self.memory = SharedMemory()
         self.memory.settings = settings
         self._sizes = self.memory.sizes = {}
@@ -56,6 +70,9 @@ class ObjectStore:
         self._held: dict[bytes, int] = {}
         self._orphaned: set[bytes] = set()
         self._is_closed = False
+        self._loop = loop
+        self._sweeps_left = 0
+        self._sweep_timer: asyncio.TimerHandle | None = None
 
     def info(self) -> ObjectStoreInfo:
         """Sums up the bytes that are held, kept warm, and allowed."""
@@ -137,6 +154,7 @@ class ObjectStore:
         self._live[block] = self._sizes.pop(block, 0), time.monotonic()
         name, held = block[:SEGMENT_NAME_SIZE], self._held
         held[name] = held.get(name, 0) + 1
+        self._sweep_later()
 
     def unheld(self, block: bytes) -> None:
         """Frees a block that nobody holds any more."""
@@ -150,6 +168,7 @@ class ObjectStore:
             del self._held[name]
         if self._is_closed:
             return
+        self._sweep_later()
         if self.memory.is_own(block):
             self.memory.free(block)
         elif (maker := self._makers.get(block[:PREFIX_SIZE])) is not None:
@@ -172,7 +191,26 @@ class ObjectStore:
     def close(self) -> None:
         """Ends it; what was loaded goes on to be there."""
         self._is_closed = True
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
         self.memory.close()
+
+    def _sweep_later(self) -> None:
+        """Notes that memory is used; so it will have to be looked at."""
+        self._sweeps_left = _SWEEPS
+        if self._sweep_timer is None and not self._is_closed:
+            self._sweep_timer = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeps_left -= 1
+        for prefix, touched in self.touched().items():
+            maker = self._makers.get(prefix)
+            if touched and maker is not None:
+                maker.channel.send(({"sweep": True},))
+        self.memory.sweep()
+        self._sweep_timer = None
+        if self._sweeps_left:
+            self._sweep_timer = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
 
     def _forget(self, name: bytes) -> None:
         self._orphaned.discard(name)

@@ -59,8 +59,12 @@ class BlockAllocator:
             return start
         return None
 
-    def free(self, start: int) -> None:
-        """Frees a block.
+    def gaps(self) -> list[tuple[int, int]]:
+        """The gaps between blocks, in order: where each begins and where it ends."""
+        return [(start, start + nbytes) for start, nbytes in self._gaps]
+
+    def free(self, start: int) -> int:
+        """Frees a block; returns where it ended.
 
         Raises:
             LookupError: None begins there.
@@ -69,6 +73,7 @@ class BlockAllocator:
         if not nbytes:
             raise LookupError(f"no block begins at {start}: {self!r}")
         self.used -= nbytes
+        end = start + nbytes
         gaps = self._gaps
         place = bisect.bisect(gaps, (start, nbytes))
         if place < len(gaps) and start + nbytes == gaps[place][0]:
@@ -78,6 +83,7 @@ class BlockAllocator:
             start, before = gaps.pop(place)
             nbytes += before
         gaps.insert(place, (start, nbytes))
+        return end
 
     def check(self) -> None:
         """Raises if blocks and gaps do not cover the segment exactly.

@@ -249,6 +249,11 @@ class SharedMemory:
         if self._store is not None:
             self._store.drop(block)
 
+    def sweep(self) -> None:
+        """Gives the system back what was not used since this was called last."""
+        if self._store is not None:
+            self._store.sweep()
+
     def is_own(self, block: bytes) -> bool:
         """Whether a block is one of this process's."""
         return bool(self._prefix) and block.startswith(self._prefix)

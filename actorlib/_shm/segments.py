@@ -23,7 +23,7 @@ import sys
 
 from actorlib._shm.allocator import BlockAllocator, whole_pages
 from actorlib._shm.layout import ALIGNMENT
-from actorlib._shm.mapping import READ, Mapping
+from actorlib._shm.mapping import READ, Mapping, free_pages
 from actorlib._shm.views import ViewToken, address_of, read_only_view
 from actorlib.exceptions import ProtocolError
 
@@ -58,14 +58,21 @@ class Segment:
         fd: Its descriptor.
         address: Where it is mapped.
         blocks: Allocates in it.
-        touched: The bytes, from its beginning, that have cost memory.
+        touched: The bytes that have cost memory.
+        top: The end of the last part that has memory.
+        recent_end: The end of the highest block that was allocated or freed since the
+            last sweep.
+        unused_from: Where what no block was in between the last two sweeps begins.
     """
 
     def __init__(self, name: bytes, nbytes: int) -> None:
         self.name = name
         self.size = whole_pages(nbytes)
         self.blocks = BlockAllocator(self.size)
-        self.touched = 0
+        self.touched = self.top = self.recent_end = self.unused_from = 0
+        # Without memory, in order. Behind the last block, and after a sweep also in
+        # gaps between blocks.
+        self._missing: list[tuple[int, int]] = [(0, self.size)]
         self.fd = anonymous_file(self.size)
         try:
             self._memory = mmap.mmap(self.fd, self.size)
@@ -74,37 +81,73 @@ class Segment:
             raise
         self.address = address_of(self._memory)
 
-    def touch(self, end: int) -> None:
+    def missing(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The parts between two places that have no memory."""
+        missing = self._missing
+        if not missing or end <= missing[0][0]:  # the usual case, at hand
+            return []
+        return _overlap(missing, start, end)
+
+    def touch(self, end: int, start: int = 0) -> None:
         """Makes sure that everything up to an end has memory.
 
         Raises:
             OSError: The system has none left.
         """
-        start, missing = self.touched, end - self.touched
-        if missing <= 0:
-            return
+        missing = self.missing(start, end)
         try:
-            try:
-                self._memory.madvise(_POPULATE_WRITE, start, missing)
-            except (AttributeError, OSError, ValueError):  # older, other, or no memory
-                _allocate(self.fd, start, missing)
+            for begin, stop in missing:
+                try:
+                    self._memory.madvise(_POPULATE_WRITE, begin, stop - begin)
+                except (AttributeError, OSError, ValueError):  # older, or no memory
+                    _allocate(self.fd, begin, stop - begin)
         except OSError:
-            self._give_back(start, missing)  # a part of it may be there
+            for begin, stop in missing:
+                free_pages(self.address + begin, stop - begin)  # a part may be there
             raise
-        self.touched = end
+        if missing:
+            self._set_missing(_without(self._missing, start, end))
 
     def trim(self, end: int) -> None:
         """Gives the system back what lies behind an end; no block may."""
         end = whole_pages(end) if end else 0
-        if end < self.touched and self._give_back(end, self.touched - end):
-            self.touched = end
+        if end < self.top:
+            self.give_back(end, self.top)
 
-    def _give_back(self, start: int, nbytes: int) -> bool:
-        try:
-            self._memory.madvise(mmap.MADV_REMOVE, start, nbytes)
-        except (AttributeError, OSError):  # only Linux has a way
+    def give_back(self, start: int, end: int) -> bool:
+        """Gives the system back what lies between two places; no block may.
+
+        Returns:
+            False if the system cannot take it.
+        """
+        if not free_pages(self.address + start, end - start):
             return False
+        missing = [*_without(self._missing, start, end), (start, end)]
+        self._set_missing(sorted(missing))
         return True
+
+    def unused_part(self) -> tuple[int, int] | None:
+        """The first part that has memory, and that no block was in for a while."""
+        start = max(self.unused_from, self.recent_end)
+        for gap in _overlap(self.blocks.gaps(), start, self.size):
+            parts = [gap]
+            for missing in self.missing(*gap):
+                parts = _without(parts, *missing)
+            if parts:
+                return parts[0]
+        return None
+
+    def _set_missing(self, missing: list[tuple[int, int]]) -> None:
+        joined: list[tuple[int, int]] = []
+        for start, end in missing:
+            if joined and joined[-1][1] == start:
+                joined[-1] = joined[-1][0], end
+            else:
+                joined.append((start, end))
+        self._missing = joined
+        start, end = joined[-1] if joined else (0, 0)
+        self.top = start if end == self.size else self.size
+        self.touched = self.size - sum(end - start for start, end in joined)
 
     def writable_part(self, start: int, nbytes: int) -> memoryview:
         """A part of the segment, to be written."""
@@ -322,6 +365,21 @@ class MemoryBudget:
 
     def _write(self, slot: int, touched: int) -> None:
         os.pwrite(self.fd, touched.to_bytes(_SLOT, sys.byteorder), (slot + 1) * _SLOT)
+
+
+def _overlap(
+    ranges: list[tuple[int, int]], start: int, end: int
+) -> list[tuple[int, int]]:
+    """What lies between two places, of ranges in order."""
+    return [(max(a, start), min(b, end)) for a, b in ranges if a < end and b > start]
+
+
+def _without(
+    ranges: list[tuple[int, int]], start: int, end: int
+) -> list[tuple[int, int]]:
+    """What lies not between two places, of ranges in order."""
+    size = max(end, ranges[-1][1]) if ranges else end
+    return _overlap(ranges, 0, start) + _overlap(ranges, end, size)
 
 
 def grown_size(touched: int, end: int, size: int) -> int:

@@ -1,8 +1,9 @@
 """Allocates blocks in the segments of one process, and frees them.
 
 A store allocates in what was touched before; then it looks what has become free; then
-it touches more, if the budget allows. What nobody seems to need goes back to the
-system.
+it touches more, if the budget allows. What is more than is kept warm goes back to the
+system at once. Of the rest goes back what no block was in between two sweeps, which the
+owner's timer asks for.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from actorlib._shm.allocator import PAGE
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.segments import (
     SEGMENT_SIZE,
@@ -32,6 +34,11 @@ _ALWAYS_WARM = 1 << 20
 _LOOK_EVERY = 16
 """So many blocks are freed until it is looked again whether memory is short: to read
 what all processes have takes as long as all else about a block together."""
+_SWEEP_STEP = 4 << 20
+"""Bytes that a sweep gives back before it lets others allocate: 1 GiB takes from 0.1 s
+to a second."""
+_LAST_STEP = 1.0
+"""Seconds for which it is waited at the end until a sweep has ended its step."""
 _AMPLE_FRACTION = 2
 """Above the budget divided by this nobody keeps memory warm: others may need it."""
 
@@ -69,6 +76,7 @@ class SegmentStore:
         self._lock = threading.RLock()
         self._is_closed = False
         self._unlooked = 0
+        self._sweeper: threading.Thread | None = None
 
     def __repr__(self) -> str:
         blocks = ", ".join(repr(s.blocks) for s in self._segments.values())
@@ -76,7 +84,7 @@ class SegmentStore:
 
     @property
     def touched(self) -> int:
-        """The bytes that its segments have touched."""
+        """The bytes that its segments have touched, and not given back."""
         return sum(segment.touched for segment in self._segments.values())
 
     def segment(self, name: bytes) -> Segment | None:
@@ -85,6 +93,7 @@ class SegmentStore:
 
     def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
         """Allocates a block; gives its segment and where it begins, or None."""
+        nbytes = -(-nbytes // PAGE) * PAGE
         with self._lock:
             if self._unviewed or self._dropped:
                 self._apply_deferred()
@@ -122,6 +131,36 @@ class SegmentStore:
         """Notes that a block is free that was never sent; safe in a destructor."""
         self._dropped.append(block)
 
+    def sweep(self) -> None:
+        """Gives the system back what no block was in since the sweep before.
+
+        It is done by a thread of its own, in steps, so that nothing waits for it.
+        """
+        with self._lock:
+            self._apply_deferred()
+            for segment in self._segments.values():
+                segment.unused_from, segment.recent_end = segment.recent_end, 0
+            is_needed = any(map(Segment.unused_part, self._segments.values()))
+            is_under_way = self._sweeper is not None and self._sweeper.is_alive()
+            if not is_needed or is_under_way or self._is_closed:
+                return
+            self._sweeper = threading.Thread(
+                target=self._give_back_unused, name="actorlib memory", daemon=True
+            )
+        self._sweeper.start()
+
+    def _give_back_unused(self) -> None:
+        for segment in [*self._segments.values()]:
+            while True:
+                with self._lock:
+                    unused = None if self._is_closed else segment.unused_part()
+                    if unused is None:
+                        break
+                    start, end = unused
+                    if not segment.give_back(start, min(end, start + _SWEEP_STEP)):
+                        break
+                    self._budget.set_touched(self.touched)
+
     def close(self) -> None:
         """Closes the segments here; views of them stay valid."""
         with self._lock:
@@ -129,6 +168,8 @@ class SegmentStore:
                 segment.close()
             self._segments.clear()
             self._is_closed = True
+        if self._sweeper is not None:
+            self._sweeper.join(_LAST_STEP)
 
     def _apply_deferred(self) -> None:
         """Applies what destructors have put off."""
@@ -157,7 +198,9 @@ class SegmentStore:
         segment = self._segments.get(name)
         if segment is None:
             raise ProtocolError(f"block {block.hex()} is given back, and is not there")
-        segment.blocks.free(start)
+        end = segment.blocks.free(start)
+        if end > segment.recent_end:  # noqa: PLR1730  # max() takes three times as long
+            segment.recent_end = end
         self._trim(segment)
 
     def _allocate_in_touched(self, nbytes: int) -> tuple[Segment, int] | None:
@@ -166,7 +209,10 @@ class SegmentStore:
             start = segment.blocks.allocate(nbytes)
             if start is None:
                 continue
-            if start + nbytes <= segment.touched:
+            end = start + nbytes
+            if not segment.missing(start, end):
+                if end > segment.recent_end:  # noqa: PLR1730  # likewise
+                    segment.recent_end = end
                 return segment, start
             segment.blocks.free(start)
         return None
@@ -179,7 +225,7 @@ class SegmentStore:
             start = segment.blocks.allocate(nbytes)
             if start is None:
                 continue
-            if self._grow(segment, start + nbytes):
+            if self._grow(segment, start, start + nbytes):
                 return segment, start
             segment.blocks.free(start)
             return None  # there is a gap: it is memory that is missing
@@ -190,33 +236,37 @@ class SegmentStore:
             return None
         start = segment.blocks.allocate(nbytes)
         is_taken = is_size_sealed(segment.fd, is_strict=self._only_sealed)
-        if not is_taken or start is None or not self._grow(segment, start + nbytes):
+        if not is_taken or start is None or not self._grow(segment, start, nbytes):
             segment.close()
             return None
         self._segments[name] = segment
         return segment, start
 
-    def _grow(self, segment: Segment, end: int) -> bool:
-        """Touches a segment up to an end, or a bit further, if the budget allows."""
-        if end <= segment.touched:
+    def _grow(self, segment: Segment, start: int, end: int) -> bool:
+        """Touches the memory of a block, or a bit more, if the budget allows."""
+        missing = segment.missing(start, end)
+        if not missing:
             return True
-        before = self.touched - segment.touched
-        for aim in (grown_size(segment.touched, end, segment.size), end):
-            if not self._budget.set_touched(before + aim):
+        begin, touched = missing[0][0], self.touched
+        gap_end = next((stop for a, stop in segment.blocks.gaps() if a == end), end)
+        for aim in (grown_size(begin, end, gap_end), end):
+            more = sum(stop - a for a, stop in segment.missing(begin, aim))
+            if not self._budget.set_touched(touched + more):
                 continue
             self._unlooked = 0
             try:
-                segment.touch(aim)
+                segment.touch(aim, begin)
             except OSError:
-                self._budget.set_touched(before + segment.touched)
+                self._budget.set_touched(self.touched)
                 continue
+            segment.recent_end = max(segment.recent_end, end)
             return True
         return False
 
     def _trim(self, segment: Segment) -> None:
         """Gives the system back what is more than is kept warm."""
         top, limit = segment.blocks.top, self._budget.limit
-        if segment.touched - top <= min(_ALWAYS_WARM, limit // _WARM_FRACTION):
+        if segment.top - top <= min(_ALWAYS_WARM, limit // _WARM_FRACTION):
             return
         if self._unlooked:
             self._unlooked -= 1
@@ -233,6 +283,6 @@ class SegmentStore:
                 self._unlooked = _LOOK_EVERY - 1
                 return
             warm = max(limit // _WARM_FRACTION - (touched - segment.touched), 0)
-        if segment.touched > max(top, warm):
+        if segment.top > max(top, warm):
             segment.trim(max(top, warm))
             self._budget.set_touched(self.touched)

@@ -309,6 +309,8 @@ class SegmentSharing:
             case {"gone": bytes(name)} if self._prefix is None:
                 self.known_segments.discard(name)
                 self.memory.forget_segment(name)
+            case {"sweep": True} if self._prefix is None:
+                self.memory.sweep()
             case {"link": int(link)} if self._prefix is None:
                 self._drop_link(link)
                 fd = self._receive_fd()

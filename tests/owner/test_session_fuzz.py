@@ -255,6 +255,7 @@ _TABLES = st.sampled_from(
         ({"share": Is("neighbour's segment"), "size": 4096},),
         ({"free": Is("own block")},),
         ({"gone": Is("own segment")},),
+        ({"sweep": True},),
         ({"link": 1},),
         ({"slot": 1, "limit": 1, "settings": (1, True)},),
         ({"loans": (Is("neighbour"),), "at": 2},),

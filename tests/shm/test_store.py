@@ -180,6 +180,71 @@ def test_memory_when_more_is_touched_then_it_is_looked_at_once() -> None:
         assert store.touched == 8 * MIB
 
 
+def sweep(store: SegmentStore) -> None:
+    """Gives back what was not used since this was called last, to the end."""
+    store.sweep()
+    if store._sweeper is not None:
+        store._sweeper.join()
+
+
+def cost(store: SegmentStore) -> int:
+    """The bytes that the system has given its segments."""
+    return sum(os.fstat(s.fd).st_blocks * 512 for s in store._segments.values())
+
+
+def test_memory_when_it_was_unused_between_two_sweeps_then_it_is_given_back() -> None:
+    with opened(256 * MIB) as store:
+        store.free(taken(store, 20 * MIB))
+        sweep(store)
+        kept = cost(store)
+        sweep(store)
+
+        assert kept >= 20 * MIB
+        assert (store.touched, cost(store)) == (0, 0)
+
+
+def test_memory_when_it_is_below_a_block_then_it_is_given_back_and_used_again() -> None:
+    with opened(256 * MIB) as store:
+        low, high = taken(store, 20 * MIB), taken(store, PAGE)
+        [segment] = store._segments.values()
+        place = BLOCK_ID_STRUCT.unpack(high)[1]
+        segment.writable_part(place, 4)[:] = b"kept"
+        store.free(low)
+        sweep(store)
+        sweep(store)
+
+        assert store.touched == cost(store) == PAGE
+        assert bytes(segment.writable_part(place, 4)) == b"kept"
+        assert taken(store, 20 * MIB) == low
+        assert cost(store) >= 20 * MIB + PAGE
+
+
+def test_memory_when_some_is_in_use_all_the_time_then_that_stays_warm() -> None:
+    with opened(256 * MIB) as store:
+        store.free(taken(store, 20 * MIB))
+        for _ in range(3):
+            store.free(taken(store, MIB))
+            sweep(store)
+
+        assert store.touched == cost(store) == MIB
+
+
+def test_block_when_its_memory_was_given_back_and_none_is_left_then_none() -> None:
+    with opened(32 * MIB) as store:
+        low, _ = taken(store, 20 * MIB), taken(store, PAGE)
+        store.free(low)
+        sweep(store)
+        sweep(store)
+        store._budget.add_slot(1)
+        other = MemoryBudget(32 * MIB, 1, os.dup(store._budget.fd))
+        assert other.set_touched(30 * MIB)
+
+        assert store.allocate(20 * MIB) is None
+        assert taken(store, MIB) == low
+        other.set_touched(0)
+        other.close()
+
+
 def test_memory_when_it_is_closed_then_late_destructors_do_no_harm() -> None:
     with opened(64 * MIB) as store:
         block = taken(store, MIB)
@@ -192,7 +257,7 @@ def test_memory_when_it_is_closed_then_late_destructors_do_no_harm() -> None:
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from(["take", "free", "drop", "view", "unview"]),
+        st.sampled_from(["take", "free", "drop", "view", "unview", "sweep"]),
         st.integers(1, 40 * PAGE),
     ),
     max_size=60,
@@ -227,5 +292,11 @@ def test_store_when_used_at_will_then_no_block_is_given_twice(
                 store.add_view(views[-1])
             elif what == "unview" and views:
                 store.remove_view(views.pop(number % len(views)))
+            elif what == "sweep":
+                sweep(store)
+            for block in {*held, *views}:
+                name, start = BLOCK_ID_STRUCT.unpack(block)
+                assert not store._segments[name].missing(start, start + sizes[block])
+            assert store.touched >= cost(store)
         store._apply_deferred()
         assert used(store) == sum(sizes[block] for block in {*held, *views})
