@@ -854,7 +854,8 @@ signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
 async def main():
     async with actorlib.init(start_method=METHOD):
-        home = await Serial.remote().household.remote("a session")
+        serial = Serial.remote()
+        home = await serial.household.remote("a session")
         tell(home)
         listen()
         tell(await Serial.remote().echo.remote(1))
