@@ -14,6 +14,7 @@ from actorlib._core.engine import find_engine, set_engine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from actorlib._core.ids import ActorId
     from actorlib._owner.threadsafe_engine import CrossingEngine
 
 
@@ -36,14 +37,20 @@ def ray(crossing: CrossingEngine) -> Iterator[Any]:
     set_engine(crossing)
     yield actorlib.blocking
     home: Any = crossing.loop
-    # Again: a function whose worker was killed may be called once more.
-    while ends := home.call(_kill_all, crossing):
+    ends = home.call(_kill_all, crossing)
+    while ends:
         for end in ends:
             end.get(20)
+        # A function whose worker was killed may be called once more.
+        ends = home.call(_kill_all, crossing, living_actors(crossing))
     gc.collect()  # a caught error keeps handles in a cycle
     set_engine(None)
 
 
-def _kill_all(crossing: CrossingEngine) -> list[Any]:
+def _kill_all(
+    crossing: CrossingEngine, ending: list[ActorId] | None = None
+) -> list[Any]:
     """In one turn of the loop, in which none of them can end by itself."""
-    return [crossing.kill(actor) for actor in living_actors(crossing)]
+    if ending is None:
+        ending = [life.record.id for life in crossing.actor_table]
+    return [crossing.kill(actor) for actor in ending]

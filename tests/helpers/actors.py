@@ -84,11 +84,15 @@ async def shared(
                 try:
                     yield runtime
                 finally:
-                    # Again: a function whose worker was killed may be called once more.
-                    while living := living_actors(engine):
-                        await asyncio.gather(*map(engine.kill, living))
+                    ending = [life.record.id for life in engine.actor_table]
+                    while True:
+                        await asyncio.gather(*map(engine.kill, ending))
                         # An end by itself is reported to others a turn later.
                         await asyncio.sleep(0)
+                        # A function whose worker was killed may be called once more.
+                        ending = living_actors(engine)
+                        if not ending:
+                            break
                     if runtime.snapshot().actors:
                         gc.collect()  # a caught error keeps handles in a cycle
                     await settled()
