@@ -29,10 +29,13 @@ class PickledValue(NamedTuple):
     Attributes:
         payload: It, pickled.
         things: Ray's refs and handles that are in it.
+        buffers: The bytes of arrays. Loaded from the pickle, arrays could be written,
+            and they are read-only on every engine.
     """
 
     payload: bytes
     things: list[Any]
+    buffers: list[bytes]
 
 
 def pickle_value(value: object) -> PickledValue:
@@ -42,11 +45,12 @@ def pickle_value(value: object) -> PickledValue:
         Exception: It cannot be sent.
     """
     things: list[Any] = []
+    buffers: list[bytes] = []
     token = is_pickling.set(True)
     try:
         with io.BytesIO() as file:
-            _ValuePickler(file, things).dump(value)
-            return PickledValue(file.getvalue(), things)
+            _ValuePickler(file, things, buffers).dump(value)
+            return PickledValue(file.getvalue(), things, buffers)
     finally:
         is_pickling.reset(token)
 
@@ -60,7 +64,7 @@ def unpickle_value(value: Any) -> Any:
     if type(value) is not PickledValue:
         return value
     with io.BytesIO(value.payload) as file:
-        return _ValueUnpickler(file, value.things).load()
+        return _ValueUnpickler(file, value).load()
 
 
 def check_pickled_by_ray(what: str) -> None:
@@ -110,8 +114,13 @@ class PickledSources:
 
 
 class _ValuePickler(_Pickler):  # type: ignore[misc]  # Ray is Any
-    def __init__(self, file: io.BytesIO, things: list[Any]) -> None:
-        super().__init__(file)  # pyright: ignore[reportUnknownMemberType]  # likewise
+    def __init__(
+        self, file: io.BytesIO, things: list[Any], buffers: list[bytes]
+    ) -> None:
+        def keep_outside(buffer: pickle.PickleBuffer) -> None:
+            buffers.append(bytes(buffer.raw()))
+
+        super().__init__(file, 5, keep_outside)  # pyright: ignore[reportUnknownMemberType]  # Ray is Any
         self._things = things
 
     def persistent_id(self, obj: object) -> int | None:
@@ -122,9 +131,9 @@ class _ValuePickler(_Pickler):  # type: ignore[misc]  # Ray is Any
 
 
 class _ValueUnpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, things: list[Any]) -> None:
-        super().__init__(file)
-        self._things = things
+    def __init__(self, file: io.BytesIO, value: PickledValue) -> None:
+        super().__init__(file, buffers=value.buffers)
+        self._things = value.things
 
     def persistent_load(self, pid: Any) -> Any:
         return self._things[pid]
