@@ -708,8 +708,9 @@ class AsyncExecutor:
         """Ends the actor, with an error or without; from any thread."""
         if self._ending is None:
             self._ending = (error,)
-            if self._awaited_task is not None:  # the constructor may wait for long
-                self._loop.call_soon_threadsafe(self._awaited_task.cancel)
+            task = self._awaited_task  # another thread may clear it
+            if task is not None:  # the constructor may wait for long
+                self._loop.call_soon_threadsafe(task.cancel)
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _break(self, error: BaseException) -> None:
