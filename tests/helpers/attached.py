@@ -20,7 +20,7 @@ from actorlib._core.engine import find_engine, set_engine
 from actorlib._core.ids import ActorId
 from actorlib.exceptions import ActorDiedError
 from helpers.actors import limited
-from helpers.owners import Owner
+from helpers.owners import PATHS, Owner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -62,16 +62,26 @@ def new_name() -> str:
 
 
 @contextmanager
-def named_owner(name: str, *, num_cpus: int = 4) -> Generator[Owner]:
+def named_owner(
+    name: str, *, num_cpus: int = 4, modules: Path | None = None
+) -> Generator[Owner]:
     """A program that has a runtime of a name, in a process of its own.
 
     Args:
         name: The name.
         num_cpus: The CPUs that it may give out.
+        modules: A folder with modules that its workers can import, beside the helpers.
     """
+    paths = PATHS if modules is None else f"{PATHS}{os.pathsep}{modules}"
     with (
         tempfile.TemporaryDirectory() as folder,
-        Owner(_PROGRAM, name, str(num_cpus), folder=Path(folder)) as owner,
+        Owner(
+            _PROGRAM,
+            name,
+            str(num_cpus),
+            folder=Path(folder),
+            environ={"PYTHONPATH": paths},
+        ) as owner,
     ):
         owner.told()
         yield owner
@@ -79,15 +89,16 @@ def named_owner(name: str, *, num_cpus: int = 4) -> Generator[Owner]:
 
 @asynccontextmanager
 async def shared_by_attaching(
-    *, num_cpus: int = 4
+    *, num_cpus: int = 4, modules: Path | None = None
 ) -> AsyncGenerator[Callable[[], AbstractAsyncContextManager[Runtime]]]:
     """As ``shared``, of a client: the runtime is that of another process.
 
     Args:
         num_cpus: The CPUs that it may give out.
+        modules: As for ``named_owner``.
     """
     name = new_name()
-    with named_owner(name, num_cpus=num_cpus):
+    with named_owner(name, num_cpus=num_cpus, modules=modules):
         runtime = actorlib.attach(name)
         async with runtime:
             engine = cast("AttachedEngine", find_engine())

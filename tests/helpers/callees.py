@@ -1,0 +1,236 @@
+"""What a test of the contract calls: a function, or a method of an actor of each kind.
+
+A test hands a function of its own to ``Callee.run``, which runs it where the cell says.
+One that has to wait for refs there is a generator that yields them, and gets their
+values: it is written once for plain methods, which block, and for coroutines, which
+await::
+
+    def sum_of(echo: Any) -> Any:
+        first = yield echo.echo.remote(1)
+        return first + 1
+
+Workers import this module, so it imports little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, cast, final
+
+import actorlib
+import actorlib.blocking
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+
+LIMIT = 20.0
+"""Seconds after which a wait inside of a callee is taken to hang."""
+
+GROUP = "own"
+"""The concurrency group of the callees of the kind ``group``."""
+
+
+class Runner:
+    """Runs functions in plain methods.
+
+    Args:
+        is_blocking: Whether it waits by ``actorlib.blocking``.
+    """
+
+    def __init__(self, *, is_blocking: bool = False) -> None:
+        self._is_blocking = is_blocking
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a function returns here."""
+        return _run(function, args, kwargs, is_blocking=self._is_blocking)
+
+    def items(
+        self, function: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any
+    ) -> Iterator[Any]:
+        """What a function yields here."""
+        yield from function(*args, **kwargs)
+
+
+class AsyncRunner:
+    """Runs functions in coroutines.
+
+    Args:
+        is_blocking: Taken for the sake of ``Runner``; coroutines always await.
+    """
+
+    def __init__(self, *, is_blocking: bool = False) -> None:
+        del is_blocking
+
+    async def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a function returns here, or the coroutine that it returns."""
+        result = function(*args, **kwargs)
+        if inspect.isgenerator(result):
+            return await _run_steps_on_loop(result)
+        return await result if inspect.iscoroutine(result) else result
+
+    async def items(
+        self, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[Any]:
+        """What a function yields here, whether it is async or not."""
+        iterator = function(*args, **kwargs)
+        if hasattr(iterator, "__aiter__"):
+            async for item in iterator:
+                yield item
+        else:
+            for item in iterator:
+                yield item
+
+
+def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a function returns in a worker of functions."""
+    return _run(function, args, kwargs, is_blocking=False)
+
+
+def run_blocking(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The same; it waits by ``actorlib.blocking``."""
+    return _run(function, args, kwargs, is_blocking=True)
+
+
+def items(
+    function: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any
+) -> Iterator[Any]:
+    """What a function yields in a worker of functions."""
+    yield from function(*args, **kwargs)
+
+
+KINDS = ("function", "plain", "threaded", "async", "group")
+"""Every kind of callee; all but the first are methods of actors."""
+
+_ACTORS: dict[str, tuple[type, dict[str, Any]]] = {
+    "plain": (Runner, {}),
+    "threaded": (Runner, {"max_concurrency": 2}),
+    "async": (AsyncRunner, {}),
+    "group": (Runner, {"concurrency_groups": {GROUP: 1}}),
+}
+
+
+@final
+class Callee:
+    """A function, or a method of one actor that is made when it is called first.
+
+    Args:
+        kind: One of ``KINDS``.
+        is_blocking: Whether its code waits by ``actorlib.blocking``.
+        **options: For the actor, or for each call of the function.
+
+    Attributes:
+        kind: As it was given.
+    """
+
+    def __init__(self, kind: str, *, is_blocking: bool, **options: Any) -> None:
+        self.kind = kind
+        self._is_blocking = is_blocking
+        self._options = options
+        self._actor: Any = None
+
+    @property
+    def is_actor(self) -> bool:
+        """Whether it is a method of an actor."""
+        return self.kind != "function"
+
+    @property
+    def is_async(self) -> bool:
+        """Whether its code runs on an event loop."""
+        return self.kind == "async"
+
+    @property
+    def actor(self) -> Any:
+        """The handle of its actor, which is made now if it was not made before."""
+        if self._actor is None:
+            cls, options = _ACTORS[self.kind]
+            made = actorlib.remote(cls).options(**{**options, **self._options})
+            self._actor = made.remote(is_blocking=self._is_blocking)
+        return self._actor
+
+    def new(self, **options: Any) -> Callee:
+        """Another callee of the same kind.
+
+        Args:
+            **options: For its actor, or for each call of the function.
+        """
+        return Callee(
+            self.kind, is_blocking=self._is_blocking, **{**self._options, **options}
+        )
+
+    def method(self, name: str, **options: Any) -> Any:
+        """What has ``.remote()``: the function or method ``run`` or ``items``.
+
+        Args:
+            name: Which of the two.
+            **options: For the call.
+        """
+        if not self.is_actor:
+            plain = run_blocking if self._is_blocking else run
+            function: Any = actorlib.remote(plain if name == "run" else items)
+            return function.options(**{**self._options, **options})
+        if self.kind == "group":
+            options = {"concurrency_group": GROUP, **options}
+        method = getattr(self.actor, name)
+        return method.options(**options) if options else method
+
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The ref of a call that runs a function there.
+
+        Args:
+            function: A plain function, or a generator function that yields the refs
+                that it waits for.
+            *args: For it.
+            **kwargs: For it.
+        """
+        return self.method("run").remote(function, *args, **kwargs)
+
+    def items(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The stream of what a generator function yields there."""
+        return self.method("items").remote(function, *args, **kwargs)
+
+
+def _run(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    is_blocking: bool,
+) -> Any:
+    result = function(*args, **kwargs)
+    if not inspect.isgenerator(result):
+        return result
+    get: Callable[..., Any] = actorlib.blocking.get if is_blocking else actorlib.get
+    return _run_steps(result, lambda refs: get(refs, timeout=LIMIT))
+
+
+def _run_steps(steps: Generator[Any, Any, Any], get: Callable[[Any], Any]) -> Any:
+    resume: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            refs = resume(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            resume, value = steps.send, get(refs)
+        except BaseException as error:  # noqa: BLE001  # it is the steps' to handle
+            resume, value = steps.throw, error
+
+
+async def _run_steps_on_loop(steps: Generator[Any, Any, Any]) -> Any:
+    resume: Callable[[Any], Any] = steps.send
+    value: Any = None
+    while True:
+        try:
+            refs = resume(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            resume, value = steps.send, await _together(refs)
+        except BaseException as error:  # noqa: BLE001  # likewise
+            resume, value = steps.throw, error
+
+
+def _together(refs: Any) -> Any:
+    return asyncio.gather(*cast("list[Any]", refs)) if isinstance(refs, list) else refs
