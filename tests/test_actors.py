@@ -37,7 +37,7 @@ ROOT = Path(actorlib.__file__).parents[1]
 # Handles and state.
 
 
-async def test_act_001_a_handle_comes_before_the_process_and_state_stays(
+async def test_a_handle_comes_before_the_process_and_state_stays(
     runtime: Runtime,
 ) -> None:
     first, second = Counter.remote(), Counter.remote(10)
@@ -48,7 +48,7 @@ async def test_act_001_a_handle_comes_before_the_process_and_state_stays(
 
 
 @alone
-async def test_act_002_creating_without_a_runtime_raises_at_once() -> None:
+async def test_creating_without_a_runtime_raises_at_once() -> None:
     @actorlib.remote
     class Early:
         pass
@@ -77,7 +77,7 @@ async def test_loop_when_its_tasks_are_eager_then_actors_are_as_elsewhere() -> N
 
 
 @alone
-async def test_act_002_a_class_decorated_before_the_runtime_serves_several() -> None:
+async def test_a_class_decorated_before_the_runtime_serves_several() -> None:
     @actorlib.remote
     class Early:
         def answer(self) -> int:
@@ -91,13 +91,13 @@ async def test_act_002_a_class_decorated_before_the_runtime_serves_several() -> 
 
 
 @alone
-async def test_act_003_calling_an_actor_class_says_what_to_write() -> None:
+async def test_calling_an_actor_class_says_what_to_write() -> None:
     with pytest.raises(TypeError, match=r"directly.*Counter\.remote\("):
         Counter()
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_004_calling_a_method_locally_says_what_to_write() -> None:
+async def test_calling_a_method_locally_says_what_to_write() -> None:
     counter = Counter.remote()
     with pytest.raises(TypeError, match=r"add\(\).*\.remote\("):
         counter.add(1)
@@ -107,7 +107,7 @@ async def test_act_004_calling_a_method_locally_says_what_to_write() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_006_no_constructor_and_no_result_are_fine() -> None:
+async def test_no_constructor_and_no_result_are_fine() -> None:
     @actorlib.remote
     class Bare:
         def nothing(self) -> None:
@@ -121,7 +121,7 @@ async def test_act_006_no_constructor_and_no_result_are_fine() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_006_a_class_without_any_method_becomes_ready() -> None:
+async def test_a_class_without_any_method_becomes_ready() -> None:
     @actorlib.remote
     class Empty:
         pass
@@ -184,7 +184,7 @@ UNFITTING = [
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_007_arguments_bind_as_in_a_local_call() -> None:
+async def test_arguments_bind_as_in_a_local_call() -> None:
     bound = actorlib.remote(Bound).remote(1, 2, d=4)
     local = Bound(1, 2, d=4)
     cases = [("call", args, kwargs) for args, kwargs in FITTING]
@@ -206,7 +206,7 @@ async def test_act_007_arguments_bind_as_in_a_local_call() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_007_arguments_that_do_not_bind_are_refused_at_the_call() -> None:
+async def test_arguments_that_do_not_bind_are_refused_at_the_call() -> None:
     actor_class = actorlib.remote(Bound)
     bound = actor_class.remote(1, 2, d=4)
     local = Bound(1, 2, d=4)
@@ -234,7 +234,7 @@ async def test_act_007_arguments_that_do_not_bind_are_refused_at_the_call() -> N
 
 @pytest.mark.parametrize(("args", "kwargs"), FITTING)
 @pytest.mark.usefixtures("runtime")
-async def test_act_007_constructor_arguments_bind_as_in_a_local_call(
+async def test_constructor_arguments_bind_as_in_a_local_call(
     args: Any, kwargs: Any
 ) -> None:
     made = await actorlib.remote(Bound).remote(*args, **kwargs).made.remote()
@@ -242,7 +242,7 @@ async def test_act_007_constructor_arguments_bind_as_in_a_local_call(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_007_a_keyword_may_be_called_self() -> None:
+async def test_a_keyword_may_be_called_self() -> None:
     @actorlib.remote
     class Words:
         def __init__(self, /, **words: int) -> None:
@@ -260,7 +260,7 @@ async def test_act_007_a_keyword_may_be_called_self() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_010_what_is_no_method_is_no_attribute() -> None:
+async def test_what_is_no_method_is_no_attribute() -> None:
     @actorlib.remote
     class Things:
         shared = 1
@@ -289,7 +289,7 @@ async def test_act_010_what_is_no_method_is_no_attribute() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_011_dir_lists_methods_and_no_internals() -> None:
+async def test_dir_lists_methods_and_no_internals() -> None:
     counter = Counter.remote()
     own = ["add", "double", "limit", "make"]
     assert [name for name in dir(counter) if not name.startswith("_")] == own
@@ -299,7 +299,7 @@ async def test_act_011_dir_lists_methods_and_no_internals() -> None:
         assert not name.startswith("_Actor")
 
 
-async def test_act_012_repr_shows_the_class_and_the_id(runtime: Runtime) -> None:
+async def test_repr_shows_the_class_and_the_id(runtime: Runtime) -> None:
     counter = Counter.remote()
     (actor,) = living(runtime)
     assert repr(counter) == f"Actor(Counter, {actor.actor_id})"
@@ -313,7 +313,7 @@ async def test_act_012_repr_shows_the_class_and_the_id(runtime: Runtime) -> None
 
 @pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
 @pytest.mark.usefixtures("runtime")
-async def test_act_014_a_handle_that_was_passed_can_be_called(
+async def test_a_handle_that_was_passed_can_be_called(
     caller_class: Any,
 ) -> None:
     counter = Counter.remote()
@@ -324,7 +324,7 @@ async def test_act_014_a_handle_that_was_passed_can_be_called(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_014_handles_travel_inside_values_both_ways() -> None:
+async def test_handles_travel_inside_values_both_ways() -> None:
     @actorlib.remote
     class Sums:
         def of_list(self, handles: list[Any]) -> int:
@@ -346,7 +346,7 @@ async def test_act_014_handles_travel_inside_values_both_ways() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_014_handles_that_come_back_are_the_same_actor() -> None:
+async def test_handles_that_come_back_are_the_same_actor() -> None:
     echo, counter = Echo.remote(), Counter.remote()
     other = Counter.remote()
     bare = await echo.echo.remote(counter)
@@ -365,7 +365,7 @@ async def test_act_014_handles_that_come_back_are_the_same_actor() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_014_a_handle_may_be_given_to_a_constructor() -> None:
+async def test_a_handle_may_be_given_to_a_constructor() -> None:
     counter = Counter.remote()
     keeper = Keeper.remote([counter])
     (kept,) = await keeper.kept.remote()
@@ -374,7 +374,7 @@ async def test_act_014_a_handle_may_be_given_to_a_constructor() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_014_a_handle_of_a_child_is_returned() -> None:
+async def test_a_handle_of_a_child_is_returned() -> None:
     caller, async_caller = Caller.remote(), AsyncCaller.remote()
     first = await caller.make.remote(Counter, 5)
     second = await async_caller.make.remote(Counter, 50)
@@ -384,7 +384,7 @@ async def test_act_014_a_handle_of_a_child_is_returned() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_014_a_handle_of_an_actor_that_is_not_ready_is_passed() -> None:
+async def test_a_handle_of_an_actor_that_is_not_ready_is_passed() -> None:
     caller, echo = Caller.remote(), Echo.remote()
     counter = Counter.remote()
     assert await caller.call.remote(counter, "add") == 1
@@ -393,7 +393,7 @@ async def test_act_014_a_handle_of_an_actor_that_is_not_ready_is_passed() -> Non
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_act_016_actors_make_actors_in_constructors_three_levels_deep(
+async def test_actors_make_actors_in_constructors_three_levels_deep(
     runtime: Runtime, *, is_async: bool
 ) -> None:
     @actorlib.remote
@@ -433,7 +433,7 @@ async def test_act_016_actors_make_actors_in_constructors_three_levels_deep(
 
 @pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
 @pytest.mark.usefixtures("runtime")
-async def test_act_016_actors_make_and_call_actors_in_methods_three_levels_deep(
+async def test_actors_make_and_call_actors_in_methods_three_levels_deep(
     caller_class: Any,
 ) -> None:
     top = caller_class.remote()
@@ -446,7 +446,7 @@ async def test_act_016_actors_make_and_call_actors_in_methods_three_levels_deep(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_019_the_decorated_name_gives_class_attributes_inside() -> None:
+async def test_the_decorated_name_gives_class_attributes_inside() -> None:
     class Base:
         inherited = "base"
 
@@ -480,15 +480,13 @@ async def test_act_019_the_decorated_name_gives_class_attributes_inside() -> Non
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_020_a_factory_on_the_decorated_class_gives_a_local_instance() -> (
-    None
-):
+async def test_a_factory_on_the_decorated_class_gives_a_local_instance() -> None:
     local = Counter.make(5)
     assert not isinstance(local, actorlib.ActorHandle)
     assert local.add(1) == 6
 
 
-async def test_act_024_remote_as_a_function_leaves_the_class_a_class(
+async def test_remote_as_a_function_leaves_the_class_a_class(
     runtime: Runtime,
 ) -> None:
     class Local:
@@ -509,13 +507,13 @@ async def test_act_024_remote_as_a_function_leaves_the_class_a_class(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_024_an_importable_class_may_stay_undecorated() -> None:
+async def test_an_importable_class_may_stay_undecorated() -> None:
     made = actorlib.remote(Bound).remote(1, 2, d=3)
     assert await made.plain.remote(1) == (1, 2)
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_025_instances_go_by_value() -> None:
+async def test_instances_go_by_value() -> None:
     class Box:
         def __init__(self, items: list[int]) -> None:
             self.items = items
@@ -537,7 +535,7 @@ async def test_act_025_instances_go_by_value() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_025_a_change_behind_a_slow_argument_is_not_seen() -> None:
+async def test_a_change_behind_a_slow_argument_is_not_seen() -> None:
     slow, echo = Echo.remote(), Echo.remote()
     items = [1]
     value = slow.echo.remote(0)
@@ -552,7 +550,7 @@ async def test_act_025_a_change_behind_a_slow_argument_is_not_seen() -> None:
     assert (await keeper_of_both.made.remote())[1] == [1]
 
 
-async def test_act_027_each_actor_has_a_process_of_its_own(runtime: Runtime) -> None:
+async def test_each_actor_has_a_process_of_its_own(runtime: Runtime) -> None:
     echoes = [Echo.remote() for _ in range(5)]
     pids = await asyncio.gather(*(echo.pid.remote() for echo in echoes))
     assert len({*pids, os.getpid()}) == 6
@@ -560,7 +558,7 @@ async def test_act_027_each_actor_has_a_process_of_its_own(runtime: Runtime) -> 
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_028_a_ref_by_itself_arrives_as_its_value() -> None:
+async def test_a_ref_by_itself_arrives_as_its_value() -> None:
     echo = Echo.remote()
     ref = echo.echo.remote([1, 2])
     assert await echo.echo.remote(ref) == [1, 2]
@@ -573,7 +571,7 @@ async def test_act_028_a_ref_by_itself_arrives_as_its_value() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_028_a_ref_and_a_handle_are_arguments_together() -> None:
+async def test_a_ref_and_a_handle_are_arguments_together() -> None:
     echo, counter = Echo.remote(), Counter.remote()
 
     class Taking:
@@ -605,7 +603,7 @@ async def test_act_028_a_ref_and_a_handle_are_arguments_together() -> None:
     del maker
 
 
-async def test_act_030_ids_stay_unique_under_equal_seeds(runtime: Runtime) -> None:
+async def test_ids_stay_unique_under_equal_seeds(runtime: Runtime) -> None:
     handles = []
     for _ in range(4):
         random.seed(1)
@@ -630,7 +628,7 @@ async def test_actors_do_not_draw_the_same_random_numbers() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_033_a_method_may_be_stored_passed_and_called() -> None:
+async def test_a_method_may_be_stored_passed_and_called() -> None:
     caller, counter = Caller.remote(), Counter.remote()
     add = counter.add
     assert await add.remote() == 1

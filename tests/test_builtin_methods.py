@@ -36,13 +36,13 @@ def runtime_options() -> RuntimeKeywords:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 @pytest.mark.usefixtures("runtime")
-async def test_act_004_without_remote_they_are_refused(name: str) -> None:
+async def test_without_remote_they_are_refused(name: str) -> None:
     with pytest.raises(TypeError, match=rf"\.{name}\.remote"):
         getattr(Echo.remote(), name)()
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_011_dir_of_a_handle_has_them_and_of_a_class_not() -> None:
+async def test_dir_of_a_handle_has_them_and_of_a_class_not() -> None:
     counter = Counter.remote()
 
     assert sorted({*BUILT_IN, *dir(Counter)} - {"options", "remote", "spawn"}) == dir(
@@ -53,7 +53,7 @@ async def test_act_011_dir_of_a_handle_has_them_and_of_a_class_not() -> None:
 
 @pytest.mark.parametrize("log_class", LOGS)
 @pytest.mark.usefixtures("runtime")
-async def test_act_021_ready_is_true_once_the_constructor_has_finished(
+async def test_ready_is_true_once_the_constructor_has_finished(
     log_class: Any, stop: Stop
 ) -> None:
     log = log_class.remote(stop.place)
@@ -66,7 +66,7 @@ async def test_act_021_ready_is_true_once_the_constructor_has_finished(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_021_ready_fails_as_the_constructor_failed() -> None:
+async def test_ready_fails_as_the_constructor_failed() -> None:
     @actorlib.remote
     class Failing:
         def __init__(self) -> None:
@@ -80,7 +80,7 @@ async def test_act_021_ready_fails_as_the_constructor_failed() -> None:
 
 @pytest.mark.parametrize("log_class", LOGS)
 @pytest.mark.usefixtures("runtime")
-async def test_act_022_call_runs_a_function_on_the_actor_s_object(
+async def test_call_runs_a_function_on_the_actor_s_object(
     log_class: Any,
 ) -> None:
     log = log_class.remote()
@@ -97,7 +97,7 @@ async def test_act_022_call_runs_a_function_on_the_actor_s_object(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_022_without_a_function_it_is_refused_here() -> None:
+async def test_without_a_function_it_is_refused_here() -> None:
     counter = Counter.remote()
     with pytest.raises(TypeError, match="function"):
         counter.__ray_call__.remote()
@@ -108,7 +108,7 @@ async def test_act_022_without_a_function_it_is_refused_here() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_022_other_actors_call_them_too() -> None:
+async def test_other_actors_call_them_too() -> None:
     counter, caller = Counter.remote(3), Caller.remote()
     assert await caller.call.remote(counter, "__ray_ready__") is True
     total = caller.call.remote(counter, "__ray_call__", lambda self: self._total)
@@ -116,7 +116,7 @@ async def test_act_022_other_actors_call_them_too() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_022_classes_of_any_make_have_them() -> None:
+async def test_classes_of_any_make_have_them() -> None:
     @actorlib.remote
     class Slotted:
         __slots__ = ("value",)
@@ -162,7 +162,7 @@ async def test_built_in_methods_travel_and_keep_the_actor() -> None:
 
 @pytest.mark.parametrize("log_class", LOGS)
 @pytest.mark.usefixtures("runtime")
-async def test_lif_014_what_was_sent_before_has_its_result_and_later_calls_fail(
+async def test_what_was_sent_before_has_its_result_and_later_calls_fail(
     log_class: Any, stop: Stop
 ) -> None:
     log = log_class.remote()
@@ -179,7 +179,7 @@ async def test_lif_014_what_was_sent_before_has_its_result_and_later_calls_fail(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_lif_014_async_calls_that_run_have_their_result() -> None:
+async def test_async_calls_that_run_have_their_result() -> None:
     gate = Gate.remote()
     other = Gate.remote()
 
@@ -201,7 +201,7 @@ async def test_lif_014_async_calls_that_run_have_their_result() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
 @pytest.mark.usefixtures("runtime")
-async def test_lif_014_atexit_handlers_run(caller_class: Any, tmp_path: Any) -> None:
+async def test_atexit_handlers_run(caller_class: Any, tmp_path: Any) -> None:
     path = str(tmp_path / "seen")
 
     def register() -> None:
@@ -215,7 +215,7 @@ async def test_lif_014_atexit_handlers_run(caller_class: Any, tmp_path: Any) -> 
 
 @pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
 @pytest.mark.usefixtures("runtime")
-async def test_lif_014_another_actor_ends_it(caller_class: Any) -> None:
+async def test_another_actor_ends_it(caller_class: Any) -> None:
     counter, caller = Counter.remote(), caller_class.remote()
     assert await caller.call.remote(counter, "__ray_terminate__") is None
     with pytest.raises(ActorDiedError):
@@ -223,7 +223,7 @@ async def test_lif_014_another_actor_ends_it(caller_class: Any) -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_lif_014_of_a_dead_actor_nothing_happens() -> None:
+async def test_of_a_dead_actor_nothing_happens() -> None:
     counter = Counter.remote()
     for _ in range(2):
         assert await counter.__ray_terminate__.remote() is None

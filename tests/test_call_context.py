@@ -97,7 +97,7 @@ each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 @each_kind
-async def test_ctx_001_the_id_of_a_call_is_hex_and_its_own(kind: Any) -> None:
+async def test_the_id_of_a_call_is_hex_and_its_own(kind: Any) -> None:
     asker, other = kind.remote(), kind.remote()
 
     ids = [(await handle.ask.remote())[0] for handle in (asker, asker, other)]
@@ -112,12 +112,12 @@ def _worker_id(_: object) -> str:
     return actorlib.get_runtime_context().get_worker_id()
 
 
-async def test_ctx_001_the_owner_is_in_no_call() -> None:
+async def test_the_owner_is_in_no_call() -> None:
     assert names() == NOTHING
 
 
 @each_kind
-async def test_ctx_001_neither_is_a_constructor_nor_a_thread(kind: Any) -> None:
+async def test_neither_is_a_constructor_nor_a_thread(kind: Any) -> None:
     asker = kind.remote()
 
     assert await asker.first.remote() == NOTHING
@@ -125,7 +125,7 @@ async def test_ctx_001_neither_is_a_constructor_nor_a_thread(kind: Any) -> None:
 
 
 @each_kind
-async def test_ctx_006_a_call_is_called_by_its_method_or_by_the_name_it_is_given(
+async def test_a_call_is_called_by_its_method_or_by_the_name_it_is_given(
     kind: Any,
 ) -> None:
     asker = kind.remote()
@@ -138,7 +138,7 @@ async def test_ctx_006_a_call_is_called_by_its_method_or_by_the_name_it_is_given
     assert function == same == f"{__name__}.{cls}.ask"
 
 
-async def test_ctx_006_tasks_of_an_async_method_are_in_its_call() -> None:
+async def test_tasks_of_an_async_method_are_in_its_call() -> None:
     asker = KINDS["looped"].remote()
 
     task, name, function, *_ = await asker.ask_later.options(name="mine").remote()
@@ -147,7 +147,7 @@ async def test_ctx_006_tasks_of_an_async_method_are_in_its_call() -> None:
     assert (name, function) == ("mine", f"{__name__}.LoopedAsker.ask_later")
 
 
-async def test_ctx_006_what_a_call_makes_is_called_by_its_own_name() -> None:
+async def test_what_a_call_makes_is_called_by_its_own_name() -> None:
     front, back = KINDS["serial"].remote(), KINDS["serial"].remote()
 
     theirs, own = await front.other.options(name="mine").remote(back)
@@ -155,7 +155,7 @@ async def test_ctx_006_what_a_call_makes_is_called_by_its_own_name() -> None:
     assert (theirs[1], own[1]) == ("theirs", "mine")
 
 
-async def test_opt_020_a_name_is_of_a_call_and_not_of_a_method() -> None:
+async def test_a_name_is_of_a_call_and_not_of_a_method() -> None:
     options: Any = {"name": "x"}
 
     with pytest.raises(TypeError, match=r"write \.options\(name=\.\.\.\)"):
@@ -165,14 +165,14 @@ async def test_opt_020_a_name_is_of_a_call_and_not_of_a_method() -> None:
 @pytest.mark.parametrize(
     ("name", "error"), [(1, TypeError), ("", ValueError), (" ", ValueError)]
 )
-async def test_opt_020_a_name_that_is_none_is_refused(
+async def test_a_name_that_is_none_is_refused(
     name: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match="name takes a name"):
         Caller.remote().run.options(name=name)
 
 
-async def test_ctx_007_the_session_has_a_name_and_the_machine_no_labels() -> None:
+async def test_the_session_has_a_name_and_the_machine_no_labels() -> None:
     here = actorlib.get_runtime_context()
     there: actorlib.RuntimeContext = await KINDS["serial"].remote().context.remote()
 
@@ -181,7 +181,7 @@ async def test_ctx_007_the_session_has_a_name_and_the_machine_no_labels() -> Non
     assert here.get_node_labels() == {}
 
 
-async def test_ctx_005_only_what_was_asked_for_is_assigned() -> None:
+async def test_only_what_was_asked_for_is_assigned() -> None:
     kind: Any = KINDS["serial"]
 
     assert await kind.remote().held.remote() == {}

@@ -124,7 +124,7 @@ async def test_retries_when_another_call_kills_then_one_not_begun_keeps_its_own(
 
 @process
 @each_kind
-async def test_ret_001_a_call_says_how_often_though_the_actor_says_never(
+async def test_a_call_says_how_often_though_the_actor_says_never(
     kind: Any, path: str
 ) -> None:
     notes = kind.options(**LASTING).remote(path)
@@ -133,7 +133,7 @@ async def test_ret_001_a_call_says_how_often_though_the_actor_says_never(
 
 
 @process
-async def test_ret_001_a_method_says_never_though_the_actor_says_often(
+async def test_a_method_says_never_though_the_actor_says_often(
     path: str,
 ) -> None:
     notes = KINDS["serial"].options(max_task_retries=5, **LASTING).remote(path)
@@ -145,14 +145,14 @@ async def test_ret_001_a_method_says_never_though_the_actor_says_often(
 
 
 @process
-async def test_ret_001_a_call_goes_before_its_method(path: str) -> None:
+async def test_a_call_goes_before_its_method(path: str) -> None:
     notes = KINDS["serial"].options(**LASTING).remote(path)
 
     assert await notes.once.options(max_task_retries=1).remote(2) == 2
 
 
 @process
-async def test_ret_001_nothing_survives_an_actor_that_is_not_restarted(
+async def test_nothing_survives_an_actor_that_is_not_restarted(
     path: str,
 ) -> None:
     notes = KINDS["serial"].remote(path)
@@ -163,9 +163,7 @@ async def test_ret_001_nothing_survives_an_actor_that_is_not_restarted(
 
 @process
 @each_kind
-async def test_ret_006_a_method_says_which_exceptions_are_retried(
-    kind: Any, path: str
-) -> None:
+async def test_a_method_says_which_exceptions_are_retried(kind: Any, path: str) -> None:
     notes = kind.remote(path)
 
     assert await notes.stubborn.remote(3, Refusal()) == 3
@@ -175,7 +173,7 @@ async def test_ret_006_a_method_says_which_exceptions_are_retried(
 
 
 @process
-async def test_ret_006_a_call_says_that_all_or_none_are(path: str) -> None:
+async def test_a_call_says_that_all_or_none_are(path: str) -> None:
     notes = KINDS["serial"].options(max_task_retries=3, retry_exceptions=True)
     notes = notes.remote(path)
 
@@ -188,9 +186,7 @@ async def test_ret_006_a_call_says_that_all_or_none_are(path: str) -> None:
 
 @process
 @each_caller
-async def test_ret_006_a_call_of_an_actor_s_says_it_too(
-    caller_class: Any, path: str
-) -> None:
+async def test_a_call_of_an_actor_s_says_it_too(caller_class: Any, path: str) -> None:
     caller, notes = caller_class.remote(), KINDS["serial"].remote(path)
 
     assert await caller.run.remote(_fail_twice, notes) == 3
@@ -203,7 +199,7 @@ def _fail_twice(notes: ActorHandle[Any]) -> Any:
 
 
 @process
-async def test_ret_006_a_method_of_an_actor_made_by_another_keeps_its_own(
+async def test_a_method_of_an_actor_made_by_another_keeps_its_own(
     path: str,
 ) -> None:
     caller = Caller.remote()
@@ -238,7 +234,7 @@ class Theirs:
 
 @pytest.mark.process
 @process
-async def test_ret_006_classes_that_the_owner_cannot_load_harm_nobody_else(
+async def test_classes_that_the_owner_cannot_load_harm_nobody_else(
     runtime: Runtime, tmp_path: Path
 ) -> None:
     del runtime
@@ -286,7 +282,7 @@ def _ask_with_own(_: object) -> Any:
         ({"retry_exceptions": [KeyboardInterrupt]}, TypeError),
     ],
 )
-def test_opt_020_what_cannot_be_is_refused_where_it_is_written(
+def test_what_cannot_be_is_refused_where_it_is_written(
     given: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=next(iter(given))):

@@ -51,7 +51,7 @@ async def arrived() -> None:
 
 
 @logs()
-async def test_ord_001_calls_of_one_caller_run_in_order(log_class: Any) -> None:
+async def test_calls_of_one_caller_run_in_order(log_class: Any) -> None:
     log = log_class.remote()
     refs = [log.note.remote(number) for number in range(10_000)]
     assert await asyncio.gather(*refs) == list(range(10_000))
@@ -59,7 +59,7 @@ async def test_ord_001_calls_of_one_caller_run_in_order(log_class: Any) -> None:
 
 
 @logs()
-async def test_ord_001_a_plain_method_runs_alone(log_class: Any, stop: Stop) -> None:
+async def test_a_plain_method_runs_alone(log_class: Any, stop: Stop) -> None:
     log = log_class.remote()
     first = log.stop.remote(stop.place, "first")
     second = log.note.remote("second")
@@ -118,7 +118,7 @@ async def test_calls_of_several_callers_each_keep_their_order() -> None:
 # Async methods.
 
 
-async def test_ord_008_async_calls_interleave_at_awaits() -> None:
+async def test_async_calls_interleave_at_awaits() -> None:
     @actorlib.remote
     class Meeting:
         def __init__(self, size: int) -> None:
@@ -165,9 +165,7 @@ async def test_a_plain_method_blocks_async_ones_until_it_ends(stop: Stop) -> Non
 
 @pytest.mark.process
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["serial", "mixed"])
-async def test_ord_025_constructor_and_all_methods_share_one_thread(
-    *, is_mixed: bool
-) -> None:
+async def test_constructor_and_all_methods_share_one_thread(*, is_mixed: bool) -> None:
     class Threaded:
         def __init__(self) -> None:
             self._local = threading.local()
@@ -310,7 +308,7 @@ async def test_many_small_calls_with_large_answers() -> None:
 # What the standard library does with refs.
 
 
-async def test_ord_017_gather_and_wait_take_refs() -> None:
+async def test_gather_and_wait_take_refs() -> None:
     counter = Counter.remote()
     refs = [counter.add.remote() for _ in range(5)]
     assert await asyncio.gather(*refs) == [1, 2, 3, 4, 5]
@@ -526,7 +524,7 @@ async def test_an_abandoned_call_before_readiness_never_runs(stop: Stop) -> None
     assert await log.seen.remote() == ["kept"]
 
 
-async def test_can_003_a_running_async_call_is_cancelled_at_its_await() -> None:
+async def test_a_running_async_call_is_cancelled_at_its_await() -> None:
     gate = Gate.remote()
     ref = gate.wait.remote("it")
     await gate.reached.remote("it")
@@ -582,7 +580,7 @@ async def test_a_running_plain_call_is_not_interrupted_and_its_result_dropped(
 
 
 @logs()
-async def test_can_001_a_call_cancelled_before_readiness_never_runs(
+async def test_a_call_cancelled_before_readiness_never_runs(
     log_class: Any, stop: Stop
 ) -> None:
     log = log_class.remote(stop.place)
@@ -598,7 +596,7 @@ async def test_can_001_a_call_cancelled_before_readiness_never_runs(
 
 
 @logs()
-async def test_can_001_a_call_cancelled_behind_a_running_one_never_runs(
+async def test_a_call_cancelled_behind_a_running_one_never_runs(
     log_class: Any, stop: Stop
 ) -> None:
     log = log_class.remote()
@@ -614,7 +612,7 @@ async def test_can_001_a_call_cancelled_behind_a_running_one_never_runs(
 
 
 @logs()
-async def test_can_001_a_call_cancelled_when_the_worker_has_it_already(
+async def test_a_call_cancelled_when_the_worker_has_it_already(
     log_class: Any, stop: Stop
 ) -> None:
     log = log_class.remote()
@@ -636,7 +634,7 @@ async def test_can_001_a_call_cancelled_when_the_worker_has_it_already(
     assert await log.seen.remote() == ["first", "second", "kept"]
 
 
-async def test_can_006_cancelling_what_is_done_changes_nothing() -> None:
+async def test_cancelling_what_is_done_changes_nothing() -> None:
     counter = Counter.remote()
     ref = counter.add.remote()
     await ref
@@ -659,7 +657,7 @@ async def test_cancelling_twice_or_by_the_ref_is_the_same() -> None:
     assert ref.cancelled()
 
 
-async def test_can_014_what_depends_on_a_cancelled_call_fails_too() -> None:
+async def test_what_depends_on_a_cancelled_call_fails_too() -> None:
     gate, echo = Gate.remote(), Echo.remote()
     slow = gate.wait.remote("it")
     dependent = echo.echo.remote(slow)
@@ -672,7 +670,7 @@ async def test_can_014_what_depends_on_a_cancelled_call_fails_too() -> None:
 
 
 @logs()
-async def test_can_011_many_cancelled_calls_leave_the_actor_healthy(
+async def test_many_cancelled_calls_leave_the_actor_healthy(
     log_class: Any,
 ) -> None:
     log = log_class.remote()
@@ -684,7 +682,7 @@ async def test_can_011_many_cancelled_calls_leave_the_actor_healthy(
     assert await log.note.remote("healthy") == "healthy"
 
 
-async def test_can_011_many_cancelled_async_calls_leave_the_actor_healthy() -> None:
+async def test_many_cancelled_async_calls_leave_the_actor_healthy() -> None:
     gate = Gate.remote()
     await gate
     refs = [gate.wait.remote("all") for _ in range(1000)]
@@ -838,7 +836,7 @@ async def test_an_argument_from_an_actor_that_dies_fails_the_call() -> None:
     assert await echo.echo.remote(1) == 1
 
 
-async def test_obj_012_a_chain_of_refs() -> None:
+async def test_a_chain_of_refs() -> None:
     echoes = [Counter.remote(), Counter.remote()]
     ref = echoes[0].add.remote(1)
     for number in range(100):
@@ -1015,7 +1013,7 @@ async def test_an_actor_calls_itself_by_a_handle_it_was_given() -> None:
 
 
 @pytest.mark.parametrize("is_mixed", [False, True], ids=["serial", "mixed"])
-async def test_ord_024_an_actor_s_own_thread_makes_calls(*, is_mixed: bool) -> None:
+async def test_an_actor_s_own_thread_makes_calls(*, is_mixed: bool) -> None:
     class Threading:
         def __init__(self) -> None:
             self._results: list[Any] = []
@@ -1041,7 +1039,7 @@ async def test_ord_024_an_actor_s_own_thread_makes_calls(*, is_mixed: bool) -> N
     assert await actor.join.remote() == list(range(20))
 
 
-async def test_ord_024_threads_and_the_method_make_calls_side_by_side() -> None:
+async def test_threads_and_the_method_make_calls_side_by_side() -> None:
     def work(echo: Any) -> Any:
         results: dict[str, list[int]] = {}
 

@@ -121,7 +121,7 @@ async def cancelled(ref: Any) -> None:
 
 
 @each_kind
-async def test_can_001_one_that_waits_never_runs(kind: Any, stop: Stop) -> None:
+async def test_one_that_waits_never_runs(kind: Any, stop: Stop) -> None:
     busy = kind.remote()
     running = [busy.stop.remote(stop.place) for _ in range(2)]
     await stop.reached()
@@ -141,7 +141,7 @@ async def test_can_001_one_that_waits_never_runs(kind: Any, stop: Stop) -> None:
         assert await busy.seen.remote() == [None, None]
 
 
-async def test_can_003_finally_blocks_of_an_async_method_run() -> None:
+async def test_finally_blocks_of_an_async_method_run() -> None:
     gate = Gate.remote()
     ref = gate.wait.remote("here")
     await gate.reached.remote("here")
@@ -155,7 +155,7 @@ async def test_can_003_finally_blocks_of_an_async_method_run() -> None:
 # Cleaning up; what holds on every engine is in the contract of engines.
 
 
-async def test_can_003_nobody_s_ref_keeps_the_actor_until_it_has_cleaned_up(
+async def test_nobody_s_ref_keeps_the_actor_until_it_has_cleaned_up(
     runtime: Runtime,
 ) -> None:
     cleaner = Cleaner.remote()
@@ -206,7 +206,7 @@ async def cancel_and_wait_later(cleaner: Any, before: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("before", [0, 20], ids=["by_the_owner", "over_a_link"])
-async def test_can_003_a_worker_s_ref_is_cancelled_when_it_has_cleaned_up(
+async def test_a_worker_s_ref_is_cancelled_when_it_has_cleaned_up(
     before: int,
 ) -> None:
     plain, later = Caller.remote(), AsyncCaller.remote()
@@ -232,7 +232,7 @@ def cancel_held(cleaner: Any, held: Any) -> str:
     return "not cancelled"
 
 
-async def test_can_001_a_worker_s_call_that_is_held_is_cancelled_at_once() -> None:
+async def test_a_worker_s_call_that_is_held_is_cancelled_at_once() -> None:
     cleaner, held = Cleaner.remote(), Cleaner.remote()
 
     assert await Caller.remote().run.remote(cancel_held, cleaner, held) == "cancelled"
@@ -240,7 +240,7 @@ async def test_can_001_a_worker_s_call_that_is_held_is_cancelled_at_once() -> No
     assert await cleaner.ended.remote() == []
 
 
-async def test_can_006_one_that_is_done_keeps_its_value() -> None:
+async def test_one_that_is_done_keeps_its_value() -> None:
     echo = Echo.remote()
     ref = echo.echo.remote(1)
     await ref
@@ -251,7 +251,7 @@ async def test_can_006_one_that_is_done_keeps_its_value() -> None:
     assert await ref == 1
 
 
-async def test_can_007_force_is_refused_and_points_to_kill() -> None:
+async def test_force_is_refused_and_points_to_kill() -> None:
     echo = Echo.remote()
     ref = echo.echo.remote(1)
 
@@ -264,7 +264,7 @@ async def test_can_007_force_is_refused_and_points_to_kill() -> None:
 
 
 @pytest.mark.parametrize("name", ["force", "recursive"])
-async def test_can_007_a_wrong_type_is_refused(name: str) -> None:
+async def test_a_wrong_type_is_refused(name: str) -> None:
     ref = Echo.remote().echo.remote(1)
     options: Any = {name: "yes"}
 
@@ -274,7 +274,7 @@ async def test_can_007_a_wrong_type_is_refused(name: str) -> None:
     assert await ref == 1
 
 
-async def test_can_008_what_is_no_ref_is_refused_and_points_to_kill() -> None:
+async def test_what_is_no_ref_is_refused_and_points_to_kill() -> None:
     echo = Echo.remote()
 
     for wrong in (echo, echo.echo, None, 1, [echo.echo.remote(1)]):
@@ -282,7 +282,7 @@ async def test_can_008_what_is_no_ref_is_refused_and_points_to_kill() -> None:
             actorlib.cancel(wrong)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the point
 
 
-async def test_can_010_whoever_holds_the_ref_in_its_process_may_cancel() -> None:
+async def test_whoever_holds_the_ref_in_its_process_may_cancel() -> None:
     caller, gate = AsyncCaller.remote(), Gate.remote()
 
     await caller.run.remote(_keep_ref, gate)
@@ -305,7 +305,7 @@ def _cancel_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", [Echo, Gate], ids=["serial", "looped"])
-async def test_can_011_2500_at_once_leave_every_ref_cancelled_and_the_actor_well(
+async def test_cancel_of_2500_at_once_leaves_every_ref_cancelled_and_the_actor_well(
     kind: Any,
 ) -> None:
     actor = kind.remote()
@@ -319,7 +319,9 @@ async def test_can_011_2500_at_once_leave_every_ref_cancelled_and_the_actor_well
     assert await actor.__ray_ready__.remote()
 
 
-async def test_can_011_2500_that_have_asked_leave_what_they_asked_cancelled() -> None:
+async def test_cancel_of_2500_that_have_asked_leaves_what_they_asked_cancelled() -> (
+    None
+):
     front, gate = actorlib.remote(MixedBusy).remote(), Gate.remote()
     refs = [front.ask_and_wait_here.remote(gate) for _ in range(2500)]
     await gate.reached.remote()
@@ -333,7 +335,7 @@ async def test_can_011_2500_that_have_asked_leave_what_they_asked_cancelled() ->
     assert await gate.wait.remote() == ""
 
 
-async def test_can_014_dependents_fail_too() -> None:
+async def test_dependents_fail_too() -> None:
     gate, echo = Gate.remote(), Echo.remote()
     ref = gate.wait.remote()
     dependent = echo.echo.remote(ref)
@@ -344,7 +346,7 @@ async def test_can_014_dependents_fail_too() -> None:
     assert await echo.echo.remote(1) == 1
 
 
-async def test_can_014_dependents_in_a_worker_fail_too() -> None:
+async def test_dependents_in_a_worker_fail_too() -> None:
     caller, gate, echo = AsyncCaller.remote(), Gate.remote(), Echo.remote()
 
     assert await caller.run.remote(_dependent, gate, echo) == "TaskCancelledError"

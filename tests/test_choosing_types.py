@@ -43,7 +43,7 @@ async def test_type_when_one_waits_for_its_type_then_it_holds_nobody_of_another_
     assert await ref == [0]
 
 
-async def test_res_016_the_type_is_a_resource_of_which_a_thousandth_is_held(
+async def test_the_type_is_a_resource_of_which_a_thousandth_is_held(
     mixed: Runtime,
 ) -> None:
     there = mixed.cluster_resources()

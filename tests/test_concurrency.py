@@ -133,13 +133,13 @@ def threaded(size: int = 2, cls: Any = Log, *args: Any, **options: Any) -> Any:
 # Threads.
 
 
-async def test_ord_004_calls_that_wait_for_one_another_finish() -> None:
+async def test_calls_that_wait_for_one_another_finish() -> None:
     meeting = threaded(3, Meeting, 3)
     names = await asyncio.gather(*(meeting.meet.remote() for _ in range(3)))
     assert len(set(names)) == 3
 
 
-async def test_ord_004_one_more_than_the_limit_waits(stop: Stop) -> None:
+async def test_one_more_than_the_limit_waits(stop: Stop) -> None:
     log = threaded(2)
     refs = [log.stop.remote(stop.place, number) for number in range(3)]
     await stop.reached()
@@ -179,14 +179,14 @@ async def test_calls_start_in_the_order_in_which_they_came(stop: Stop) -> None:
     assert [n for n in await log.seen.remote() if n != "held"] == list(range(500))
 
 
-async def test_ord_006_every_call_runs_once() -> None:
+async def test_every_call_runs_once() -> None:
     meeting = threaded(4, Meeting, 1)
     numbers = await asyncio.gather(*(meeting.add.remote() for _ in range(3000)))
     assert sorted(numbers) == list(range(1, 3001))
 
 
 @pytest.mark.process
-async def test_ord_025_a_plain_actor_is_on_one_thread() -> None:
+async def test_a_plain_actor_is_on_one_thread() -> None:
     for options in ({}, {"max_concurrency": 1}, {"max_concurrency": 0}):
         meeting = actorlib.remote(num_cpus=0, **options)(Meeting).remote(1)
         for _ in range(3):
@@ -214,7 +214,7 @@ async def test_a_constructor_that_raises_on_a_threaded_actor() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 1])
-async def test_err_011_leaving_ends_a_threaded_actor(others: int, stop: Stop) -> None:
+async def test_leaving_ends_a_threaded_actor(others: int, stop: Stop) -> None:
     meeting = threaded(2, Meeting, 1)
     running = [meeting.stop.remote(stop.place) for _ in range(others)]
     for _ in running:
@@ -227,7 +227,7 @@ async def test_err_011_leaving_ends_a_threaded_actor(others: int, stop: Stop) ->
     assert isinstance(await raised(meeting.add.remote()), ActorDiedError)
 
 
-async def test_lif_015_a_threaded_actor_that_is_killed_fails_every_call(
+async def test_a_threaded_actor_that_is_killed_fails_every_call(
     stop: Stop,
 ) -> None:
     meeting = threaded(2, Meeting, 3)
@@ -239,7 +239,7 @@ async def test_lif_015_a_threaded_actor_that_is_killed_fails_every_call(
         assert isinstance(await raised(ref), ActorDiedError)
 
 
-async def test_lif_015_sigkill_while_threads_run(stop: Stop) -> None:
+async def test_sigkill_while_threads_run(stop: Stop) -> None:
     meeting = threaded(3, Meeting, 2)
     pid = await meeting.run.remote(os.getpid)
     refs = [meeting.meet.remote(), meeting.stop.remote(stop.place)]
@@ -329,7 +329,7 @@ async def test_handles_that_threads_let_go_are_given_back() -> None:
 # Cancelling.
 
 
-async def test_can_001_a_call_that_waits_for_a_thread_never_runs(stop: Stop) -> None:
+async def test_a_call_that_waits_for_a_thread_never_runs(stop: Stop) -> None:
     log = threaded(2, concurrency_groups={"control": 1})
     held = [log.stop.remote(stop.place, "held") for _ in range(2)]
     await stop.reached()
@@ -348,7 +348,7 @@ async def test_can_001_a_call_that_waits_for_a_thread_never_runs(stop: Stop) -> 
     assert await log.seen.remote() == ["held", "held", "behind"]
 
 
-async def test_can_003_a_running_threaded_method_is_not_interrupted(
+async def test_a_running_threaded_method_is_not_interrupted(
     stop: Stop,
 ) -> None:
     log = threaded(2)
@@ -363,7 +363,7 @@ async def test_can_003_a_running_threaded_method_is_not_interrupted(
     assert await asyncio.gather(*again) == list(range(10))
 
 
-async def test_can_001_a_call_that_waits_for_a_coroutine_never_begins() -> None:
+async def test_a_call_that_waits_for_a_coroutine_never_begins() -> None:
     place = room(max_concurrency=1)
     first = place.visit.remote("first")
     await place.here.remote()
@@ -379,7 +379,7 @@ async def test_can_001_a_call_that_waits_for_a_coroutine_never_begins() -> None:
     )
 
 
-async def test_can_003_a_cancelled_coroutine_leaves_its_place_to_the_next() -> None:
+async def test_a_cancelled_coroutine_leaves_its_place_to_the_next() -> None:
     place = room(max_concurrency=1)
     first, second = place.visit.remote("first"), place.visit.remote("second")
     await place.here.remote()
@@ -393,7 +393,7 @@ async def test_can_003_a_cancelled_coroutine_leaves_its_place_to_the_next() -> N
 # Coroutines.
 
 
-async def test_ord_009_one_at_a_time_starts_none_before_the_last_has_ended() -> None:
+async def test_one_at_a_time_starts_none_before_the_last_has_ended() -> None:
     place = room(max_concurrency=1)
     refs = [
         place.visit.remote("a"),
@@ -409,7 +409,7 @@ async def test_ord_009_one_at_a_time_starts_none_before_the_last_has_ended() -> 
     assert seen == ["a in", "a out", "b", "c in", "c out", "d"]
 
 
-async def test_ord_021_never_more_coroutines_than_the_limit() -> None:
+async def test_never_more_coroutines_than_the_limit() -> None:
     place = room(max_concurrency=3)
     refs = [place.visit.remote(f"{number}") for number in range(500)]
     await place.here.remote()
@@ -421,7 +421,7 @@ async def test_ord_021_never_more_coroutines_than_the_limit() -> None:
     assert begun == [f"{number} in" for number in range(500)]
 
 
-async def test_ord_021_by_default_a_thousand_run_and_the_next_waits() -> None:
+async def test_by_default_a_thousand_run_and_the_next_waits() -> None:
     gate = Gate.remote()
     waiting = [gate.wait.remote("all") for _ in range(1000)]
     behind = gate.open.remote("other")
@@ -435,7 +435,7 @@ async def test_ord_021_by_default_a_thousand_run_and_the_next_waits() -> None:
         ref.cancel()
 
 
-async def test_ord_010_more_coroutines_than_the_recursion_limit() -> None:
+async def test_more_coroutines_than_the_recursion_limit() -> None:
     count = 4 * sys.getrecursionlimit()
     gate = actorlib.remote(max_concurrency=count + 2)(Gate.__wrapped__).remote()
     refs = [gate.wait.remote() for _ in range(count)]
@@ -574,7 +574,7 @@ plain_and_mixed = pytest.mark.parametrize("cls", [Grouped, MixedGrouped])
 
 
 @plain_and_mixed
-async def test_ord_018_a_full_group_holds_up_no_other(cls: Any, stop: Stop) -> None:
+async def test_a_full_group_holds_up_no_other(cls: Any, stop: Stop) -> None:
     actor = grouped(cls)
     refs = [actor.read.remote(stop.place, f"{number}") for number in range(3)]
     await stop.reached()
@@ -590,7 +590,7 @@ async def test_ord_018_a_full_group_holds_up_no_other(cls: Any, stop: Stop) -> N
 
 
 @plain_and_mixed
-async def test_ord_018_the_threads_of_a_group_are_its_own_and_stay(cls: Any) -> None:
+async def test_the_threads_of_a_group_are_its_own_and_stay(cls: Any) -> None:
     actor = grouped(cls)
     other = actor.mark.options(concurrency_group="other")
     many = actor.mark.options(concurrency_group="compute")
@@ -611,7 +611,7 @@ async def test_ord_018_the_threads_of_a_group_are_its_own_and_stay(cls: Any) -> 
 
 
 @plain_and_mixed
-async def test_ord_018_an_actor_ends_behind_the_calls_of_its_groups(
+async def test_an_actor_ends_behind_the_calls_of_its_groups(
     cls: Any, stop: Stop
 ) -> None:
     async with grouped(cls) as actor:
@@ -625,7 +625,7 @@ async def test_ord_018_an_actor_ends_behind_the_calls_of_its_groups(
 
 
 @plain_and_mixed
-async def test_err_011_leaving_by_a_group_s_thread_ends_the_actor(cls: Any) -> None:
+async def test_leaving_by_a_group_s_thread_ends_the_actor(cls: Any) -> None:
     actor = grouped(cls)
 
     error = await raised(actor.leave.remote(3))
@@ -635,9 +635,7 @@ async def test_err_011_leaving_by_a_group_s_thread_ends_the_actor(cls: Any) -> N
 
 
 @plain_and_mixed
-async def test_can_001_a_call_that_waits_for_its_group_never_runs(
-    cls: Any, stop: Stop
-) -> None:
+async def test_a_call_that_waits_for_its_group_never_runs(cls: Any, stop: Stop) -> None:
     actor = grouped(cls)
     held = [actor.read.remote(stop.place, "held") for _ in range(2)]
     await stop.reached()
@@ -654,7 +652,7 @@ async def test_can_001_a_call_that_waits_for_its_group_never_runs(
 
 
 @pytest.mark.process
-async def test_ord_021_each_group_has_its_own_limit() -> None:
+async def test_each_group_has_its_own_limit() -> None:
     groups = {**GROUPS, "control": 1}
     made = actorlib.remote(concurrency_groups=groups, max_concurrency=3)(AsyncGrouped)
     actor = made.remote()
@@ -666,7 +664,7 @@ async def test_ord_021_each_group_has_its_own_limit() -> None:
     assert await actor.most.remote() == {"io": 2, "compute": 4, "default": 3}
 
 
-async def test_ord_020_one_call_in_another_group(stop: Stop) -> None:
+async def test_one_call_in_another_group(stop: Stop) -> None:
     actor = grouped()
     held = [actor.read.remote(stop.place, "held") for _ in range(2)]
     await stop.reached()
@@ -689,7 +687,7 @@ async def test_ord_020_one_call_in_another_group(stop: Stop) -> None:
 
 
 @pytest.mark.parametrize("caller", [Caller, AsyncCaller])
-async def test_ord_020_a_worker_moves_a_call_and_passes_the_method_on(
+async def test_a_worker_moves_a_call_and_passes_the_method_on(
     caller: Any, stop: Stop
 ) -> None:
     actor = grouped()
@@ -720,7 +718,7 @@ async def test_ord_020_a_worker_moves_a_call_and_passes_the_method_on(
     await asyncio.gather(*held)
 
 
-async def test_ord_020_an_async_call_in_another_group() -> None:
+async def test_an_async_call_in_another_group() -> None:
     groups = {**GROUPS, "control": 1}
     actor = actorlib.remote(concurrency_groups=groups)(AsyncGrouped).remote()
     refs = [actor.read.remote() for _ in range(2)]
@@ -731,7 +729,7 @@ async def test_ord_020_an_async_call_in_another_group() -> None:
     assert (await actor.most.remote())["io"] == 6
 
 
-async def test_ord_022_an_undefined_group_of_a_call_is_named_with_the_others() -> None:
+async def test_an_undefined_group_of_a_call_is_named_with_the_others() -> None:
     actor = grouped()
     with pytest.raises(ValueError, match=r"'nope'.*'io', 'compute'"):
         actor.add.options(concurrency_group="nope")
@@ -759,7 +757,7 @@ def many() -> Any:
 
 
 @many()
-async def test_ord_005_a_slow_argument_holds_up_no_later_call(log_class: Any) -> None:
+async def test_a_slow_argument_holds_up_no_later_call(log_class: Any) -> None:
     gate, log = Gate.remote(), log_class.remote()
     slow = gate.wait.remote("slow")
     waiting = log.note.remote(slow)
@@ -772,7 +770,7 @@ async def test_ord_005_a_slow_argument_holds_up_no_later_call(log_class: Any) ->
 
 @many()
 @pytest.mark.parametrize("caller", [Caller, AsyncCaller])
-async def test_ord_005_nor_that_of_another_actor(log_class: Any, caller: Any) -> None:
+async def test_nor_that_of_another_actor(log_class: Any, caller: Any) -> None:
     gate, log = Gate.remote(), log_class.remote()
 
     def ask(gate: Any, log: Any) -> Any:
@@ -805,7 +803,7 @@ async def test_a_worker_ends_an_actor_behind_the_calls_that_others_passed() -> N
     assert await AsyncCaller.remote().run.remote(ask, gate, log) == "slow"
 
 
-async def test_ord_005_cancelled_while_it_waits_for_its_argument() -> None:
+async def test_cancelled_while_it_waits_for_its_argument() -> None:
     gate, log = Gate.remote(), threaded(2)
     waiting = [log.note.remote(gate.wait.remote("slow")) for _ in range(10)]
     waiting[3].cancel()
@@ -818,7 +816,7 @@ async def test_ord_005_cancelled_while_it_waits_for_its_argument() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-async def test_ord_024_background_threads_call_and_get(size: int) -> None:
+async def test_background_threads_call_and_get(size: int) -> None:
     echo = Echo.remote()
 
     def start(echo: Any) -> list[int]:
@@ -841,7 +839,7 @@ async def test_ord_024_background_threads_call_and_get(size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "threaded", "async"])
-async def test_ord_024_a_thread_goes_on_after_its_method(kind: str) -> None:
+async def test_a_thread_goes_on_after_its_method(kind: str) -> None:
     keeper, echo = Gate.remote(), Echo.remote()
 
     def start(echo: Any, gate: Any) -> None:
@@ -898,7 +896,7 @@ async def test_async_actor_when_its_tasks_are_eager_then_calls_are_answered() ->
     assert await actor.echo.remote(2) == 2
 
 
-async def test_ord_014_a_blocking_get_in_an_async_method_works_and_warns_once() -> None:
+async def test_a_blocking_get_in_an_async_method_works_and_warns_once() -> None:
     async def ask(echo: Any, gate: Any) -> Any:
         seen: list[str] = []
 
@@ -926,7 +924,7 @@ async def test_ord_014_a_blocking_get_in_an_async_method_works_and_warns_once() 
     assert "blocks the event loop" in seen[0]
 
 
-async def test_ord_014_a_blocking_get_takes_calls_that_come_meanwhile() -> None:
+async def test_a_blocking_get_takes_calls_that_come_meanwhile() -> None:
     gate, caller = Gate.remote(), AsyncCaller.remote()
 
     async def ask(gate: Any) -> str:
@@ -943,7 +941,7 @@ async def test_ord_014_a_blocking_get_takes_calls_that_come_meanwhile() -> None:
     assert await asyncio.gather(*behind) == ["quick"] * 100
 
 
-async def test_ord_014_a_blocked_loop_learns_of_a_dead_actor() -> None:
+async def test_a_blocked_loop_learns_of_a_dead_actor() -> None:
     gate, caller = Gate.remote(), AsyncCaller.remote()
 
     async def ask(gate: Any) -> str:
@@ -962,7 +960,7 @@ async def test_ord_014_a_blocked_loop_learns_of_a_dead_actor() -> None:
 # Futures for threads.
 
 
-async def test_ord_016_a_ref_is_a_future_for_threads() -> None:
+async def test_a_ref_is_a_future_for_threads() -> None:
     echo = Echo.remote()
     futures = [echo.echo.remote(number).future() for number in range(10)]
     assert all(isinstance(f, concurrent.futures.Future) for f in futures)
@@ -978,7 +976,7 @@ async def test_ord_016_a_ref_is_a_future_for_threads() -> None:
     assert await asyncio.wrap_future(done.future()) == "y"
 
 
-async def test_ord_016_errors_and_cancellations_arrive_in_it() -> None:
+async def test_errors_and_cancellations_arrive_in_it() -> None:
     echo, gate = Echo.remote(), Gate.remote()
     failed = echo.fail.remote(ValueError("mine")).future()
     assert isinstance(await raised(asyncio.wrap_future(failed)), ValueError)
@@ -993,7 +991,7 @@ async def test_ord_016_errors_and_cancellations_arrive_in_it() -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("size", [1, 2])
-async def test_ord_016_in_an_actor(size: int) -> None:
+async def test_in_an_actor(size: int) -> None:
     def collect(echo: Any) -> list[int]:
         futures = [echo.echo.remote(number).future() for number in range(10)]
         if threading.current_thread() is threading.main_thread():
@@ -1013,7 +1011,7 @@ def limited(limit: int | None, cls: Any = Log) -> Any:
     return actorlib.remote(max_pending_calls=limit)(cls).remote()
 
 
-async def test_bpr_001_one_call_too_many_is_refused_at_once(stop: Stop) -> None:
+async def test_one_call_too_many_is_refused_at_once(stop: Stop) -> None:
     log = limited(10)
     refs = [log.stop.remote(stop.place)] + [log.note.remote(n) for n in range(9)]
     with pytest.raises(PendingCallsLimitExceeded, match="max_pending_calls=10") as full:
@@ -1029,7 +1027,7 @@ async def test_bpr_001_one_call_too_many_is_refused_at_once(stop: Stop) -> None:
     ]
 
 
-async def test_bpr_001_failed_cancelled_and_refused_calls_count_no_more(
+async def test_failed_cancelled_and_refused_calls_count_no_more(
     stop: Stop,
 ) -> None:
     log = limited(2)
@@ -1053,9 +1051,7 @@ async def test_bpr_001_failed_cancelled_and_refused_calls_count_no_more(
 
 
 @pytest.mark.parametrize("caller", [Caller, AsyncCaller])
-async def test_bpr_002_each_process_has_a_count_of_its_own(
-    caller: Any, stop: Stop
-) -> None:
+async def test_each_process_has_a_count_of_its_own(caller: Any, stop: Stop) -> None:
     log = limited(2)
     refs = [log.stop.remote(stop.place), log.note.remote(1)]
 
@@ -1076,7 +1072,7 @@ async def test_bpr_002_each_process_has_a_count_of_its_own(
 
 
 @pytest.mark.parametrize("caller", [Caller, AsyncCaller])
-async def test_bpr_001_a_worker_may_call_again_after_an_answer(caller: Any) -> None:
+async def test_a_worker_may_call_again_after_an_answer(caller: Any) -> None:
     def ask(log: Any) -> list[int]:
         return [log.note.remote(number).get() for number in range(50)]
 
@@ -1088,7 +1084,7 @@ async def test_bpr_001_a_worker_may_call_again_after_an_answer(caller: Any) -> N
 
 
 @pytest.mark.parametrize("limit", [None, 0, -1])
-async def test_bpr_004_thousands_are_accepted_without_a_limit(limit: Any) -> None:
+async def test_thousands_are_accepted_without_a_limit(limit: Any) -> None:
     log = limited(limit)
     refs = [log.note.remote(number) for number in range(6000)]
     assert await asyncio.gather(*refs) == list(range(6000))

@@ -123,7 +123,6 @@ async def left(watched: Watched) -> list[int]:
 async def test_actor_when_it_dies_fails_running_queued_and_later_calls(
     method: str, actor_class: str, way: Way
 ) -> None:
-    """LIF-005."""
     async with quiet(start_method=method) as runtime:
         other = Serial.remote()
         actor = CLASSES[actor_class].options(num_gpus=1).remote()
@@ -734,7 +733,6 @@ async def test_preload_when_it_cannot_be_imported_is_named(
 async def test_kill_when_a_method_runs_interrupts_it(
     method: str, deed: str, bell: Bell
 ) -> None:
-    """LIF-005."""
     async with quiet(start_method=method) as runtime:
         actor = Serial.options(num_gpus=1).remote()
         running = getattr(actor, deed).remote(bell.path)

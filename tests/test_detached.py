@@ -44,7 +44,7 @@ async def pid_of(actor: Any) -> int:
     return await actor.ping.remote()  # type: ignore[no-any-return]
 
 
-async def test_nam_010_it_lives_without_a_handle(runtime: Runtime) -> None:
+async def test_it_lives_without_a_handle(runtime: Runtime) -> None:
     target = detached("t").remote()
     pid = await pid_of(target)
     del target
@@ -61,7 +61,7 @@ async def test_nam_010_it_lives_without_a_handle(runtime: Runtime) -> None:
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.parametrize("way", ["kill -9", "kill", "drop"])
 @pytest.mark.usefixtures("runtime")
-async def test_nam_010_it_lives_without_its_maker(caller_class: Any, way: str) -> None:
+async def test_it_lives_without_its_maker(caller_class: Any, way: str) -> None:
     caller = caller_class.remote()
     await caller.run.remote(lambda: detached("t").remote() and None)
     pid = await pid_of(actorlib.get_actor("t"))
@@ -76,7 +76,7 @@ async def test_nam_010_it_lives_without_its_maker(caller_class: Any, way: str) -
     assert await pid_of(actorlib.get_actor("t")) == pid
 
 
-async def test_nam_010_kill_ends_it(runtime: Runtime) -> None:
+async def test_kill_ends_it(runtime: Runtime) -> None:
     target = detached("t").remote()
     pid = await pid_of(target)
     await actorlib.kill(target)
@@ -89,7 +89,7 @@ async def test_nam_010_kill_ends_it(runtime: Runtime) -> None:
     assert runtime.snapshot().actors == ()
 
 
-async def test_nam_010_a_crash_forgets_it(runtime: Runtime) -> None:
+async def test_a_crash_forgets_it(runtime: Runtime) -> None:
     target = detached("t").remote()
     pid, end = await pid_of(target), end_of(target)
     del target
@@ -98,7 +98,7 @@ async def test_nam_010_a_crash_forgets_it(runtime: Runtime) -> None:
     assert runtime.snapshot().actors == ()
 
 
-async def test_nam_010_the_end_of_the_runtime_ends_it() -> None:
+async def test_the_end_of_the_runtime_ends_it() -> None:
     async with running():
         pid = await pid_of(detached("t").remote())
         idle = await pid_of(Target.options(lifetime="detached").remote())
@@ -108,7 +108,7 @@ async def test_nam_010_the_end_of_the_runtime_ends_it() -> None:
 
 @pytest.mark.parametrize("lifetime", [None, "non_detached"])
 @pytest.mark.usefixtures("runtime")
-async def test_nam_011_others_end_with_their_last_handle(lifetime: Any) -> None:
+async def test_others_end_with_their_last_handle(lifetime: Any) -> None:
     target = Target.options(name="t", lifetime=lifetime).remote()
     await target
     end = end_of(target)

@@ -98,7 +98,6 @@ SILENT = ("leaves the block", "sys.exit", "os._exit", "SIGTERM", "SIGKILL")
 def test_owner_when_it_ends_leaves_nothing(
     method: str, how: str, tmp_path: Path
 ) -> None:
-    """LIF-026."""
     ends, code = ENDS[how]
     kinds = ["a child", "a session"]
     with Owner(household(ends), method, *kinds, folder=tmp_path) as owner:
@@ -153,7 +152,6 @@ def test_owner_when_it_ends_leaves_no_descendant_of_its_actors(
 def test_owner_when_it_never_shuts_down_leaves_nothing(
     exits: str, tmp_path: Path
 ) -> None:
-    """LIF-026."""
     program = f"""{HEAD}
 KEPT = []
 
@@ -638,7 +636,6 @@ async def test_exit_handler_when_the_last_handle_is_gone_runs(tmp_path: Path) ->
 async def test_exit_handler_when_the_actor_is_killed_does_not_run(
     method: str, tmp_path: Path
 ) -> None:
-    """LIF-005."""
     path = tmp_path / "exit"
     async with actorlib.init(start_method=method):
         actor = Serial.remote()

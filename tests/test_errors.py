@@ -87,7 +87,7 @@ def raising(error: BaseException) -> Callable[[], None]:
 # The user's own exceptions.
 
 
-async def test_err_001_an_exception_fails_that_call_only(caller: Any) -> None:
+async def test_an_exception_fails_that_call_only(caller: Any) -> None:
     before = caller.run.remote(lambda: 1)
     failed = caller.run.remote(raising(ValueError("boom")))
     after = caller.run.remote(lambda: 2)
@@ -102,7 +102,7 @@ class SignalError(BaseException):  # no error, to Python
 
 @pytest.mark.parametrize("caller_class", [Caller, AsyncCaller])
 @pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}], ids=repr)
-async def test_err_011_what_is_no_exception_fails_that_call_only(
+async def test_what_is_no_exception_fails_that_call_only(
     caller_class: Any, options: dict[str, Any]
 ) -> None:
     caller = caller_class.options(**options).remote()
@@ -121,7 +121,7 @@ async def test_err_011_what_is_no_exception_fails_that_call_only(
         assert (type(error) is TaskError) == (given is not itself)
 
 
-async def test_err_011_what_is_no_exception_fails_that_function_only() -> None:
+async def test_what_is_no_exception_fails_that_function_only() -> None:
     @actorlib.remote
     def call(function: Callable[[], object]) -> object:
         return function()
@@ -132,7 +132,7 @@ async def test_err_011_what_is_no_exception_fails_that_function_only() -> None:
     assert await call.remote(lambda: 1) == 1
 
 
-async def test_err_011_what_is_no_exception_ends_that_stream_only() -> None:
+async def test_what_is_no_exception_ends_that_stream_only() -> None:
     class Yielding:
         def plain(self) -> Iterator[int]:
             yield 1
@@ -156,7 +156,7 @@ async def test_err_011_what_is_no_exception_ends_that_stream_only() -> None:
     assert (await plain.one.remote(), await both.one.remote()) == (1, 1)
 
 
-async def test_err_001_state_changed_before_the_exception_stays() -> None:
+async def test_state_changed_before_the_exception_stays() -> None:
     @actorlib.remote
     class Half:
         def __init__(self) -> None:
@@ -174,7 +174,7 @@ async def test_err_001_state_changed_before_the_exception_stays() -> None:
     assert await half.steps.remote() == ["first"]
 
 
-async def test_err_002_it_is_of_the_user_s_class_and_a_task_error(caller: Any) -> None:
+async def test_it_is_of_the_user_s_class_and_a_task_error(caller: Any) -> None:
     class BaseProblemError(LookupError):
         pass
 
@@ -249,7 +249,7 @@ async def test_what_is_raised_shows_the_remote_traceback_when_printed(
     assert "in function" in shown
 
 
-async def test_err_005_the_actor_is_named_by_its_own_repr(runtime: Runtime) -> None:
+async def test_the_actor_is_named_by_its_own_repr(runtime: Runtime) -> None:
     @actorlib.remote
     class Plain:
         def fail(self) -> None:
@@ -297,9 +297,7 @@ async def test_an_error_in_repr_does_not_hide_the_other() -> None:
 
 @pytest.mark.parametrize("first", [Caller, AsyncCaller])
 @pytest.mark.parametrize("second", [Caller, AsyncCaller])
-async def test_err_006_a_nested_failure_shows_both_hops(
-    first: Any, second: Any
-) -> None:
+async def test_a_nested_failure_shows_both_hops(first: Any, second: Any) -> None:
     class ProblemError(Exception):
         pass
 
@@ -317,7 +315,7 @@ async def test_err_006_a_nested_failure_shows_both_hops(
     assert "in function" in error.traceback_str
 
 
-async def test_err_006_three_hops() -> None:
+async def test_three_hops() -> None:
     a, b, c = Caller.remote(), AsyncCaller.remote(), Caller.remote()
     error = await raised(
         a.call.remote(b, "call", c, "run", raising(OSError(2, "none")))
@@ -453,7 +451,7 @@ async def test_notes_are_kept(caller: Any) -> None:
     assert "a hint for the reader" in error.traceback_str
 
 
-async def test_err_009_an_exception_that_forbids_subclasses(caller: Any) -> None:
+async def test_an_exception_that_forbids_subclasses(caller: Any) -> None:
     class FinalError(Exception):
         def __init_subclass__(cls) -> None:
             raise TypeError("final")
@@ -465,7 +463,7 @@ async def test_err_009_an_exception_that_forbids_subclasses(caller: Any) -> None
     assert "FinalError: x" in str(error)
 
 
-async def test_err_009_an_exception_that_forbids_subclasses_in_other_words(
+async def test_an_exception_that_forbids_subclasses_in_other_words(
     caller: Any,
 ) -> None:
     class FinalError(Exception):
@@ -645,7 +643,7 @@ async def test_a_class_method_s_exception_in_the_constructor_is_the_cause() -> N
 
 
 @pytest.mark.parametrize("actor_class", [Caller, AsyncCaller])
-async def test_err_011_system_exit_ends_the_actor(actor_class: Any) -> None:
+async def test_system_exit_ends_the_actor(actor_class: Any) -> None:
     actor = actor_class.remote()
     await actor
     end = end_of(actor)
@@ -660,7 +658,7 @@ async def test_err_011_system_exit_ends_the_actor(actor_class: Any) -> None:
     assert isinstance(await raised(actor.run.remote(lambda: 1)), ActorDiedError)
 
 
-async def test_err_011_a_base_exception_in_a_constructor() -> None:
+async def test_a_base_exception_in_a_constructor() -> None:
     @actorlib.remote
     class Leaving:
         def __init__(self) -> None:
@@ -709,7 +707,7 @@ async def test_a_cancelled_error_of_a_plain_method_fails_that_call() -> None:
 # What cannot be sent.
 
 
-async def test_err_013_an_argument_that_cannot_be_sent_is_named() -> None:
+async def test_an_argument_that_cannot_be_sent_is_named() -> None:
     echo = Echo.remote()
     with pytest.raises(TypeError, match=r"argument 2 of .*both.*lock") as caught:
         echo.both.remote(1, threading.Lock())
@@ -721,7 +719,7 @@ async def test_err_013_an_argument_that_cannot_be_sent_is_named() -> None:
     assert await echo.echo.remote(1) == 1
 
 
-async def test_err_013_a_constructor_s_argument_that_cannot_be_sent(
+async def test_a_constructor_s_argument_that_cannot_be_sent(
     runtime: Runtime,
 ) -> None:
     with pytest.raises(TypeError, match=r"argument 1 of Keeper.*lock"):
@@ -729,7 +727,7 @@ async def test_err_013_a_constructor_s_argument_that_cannot_be_sent(
     assert living(runtime) == []
 
 
-async def test_err_013_a_class_that_cannot_be_sent(runtime: Runtime) -> None:
+async def test_a_class_that_cannot_be_sent(runtime: Runtime) -> None:
     lock = threading.Lock()
 
     @actorlib.remote
@@ -742,7 +740,7 @@ async def test_err_013_a_class_that_cannot_be_sent(runtime: Runtime) -> None:
     assert living(runtime) == []
 
 
-async def test_err_013_an_argument_that_raises_when_it_is_pickled() -> None:
+async def test_an_argument_that_raises_when_it_is_pickled() -> None:
     class Stubborn:
         def __reduce__(self) -> Any:
             raise RuntimeError("I stay")
@@ -769,9 +767,7 @@ def locked_items() -> Any:
 PATH = "dict['cfg']['conn'][0], a lock: cannot pickle"
 
 
-async def test_err_013_a_result_or_an_item_that_cannot_be_sent_says_what_in_it() -> (
-    None
-):
+async def test_a_result_or_an_item_that_cannot_be_sent_says_what_in_it() -> None:
     for actor in (Caller.remote(), AsyncCaller.remote()):
         error = await raised(actor.run.remote(locked))
         assert isinstance(error, SerializationError)
@@ -788,7 +784,7 @@ async def test_err_013_a_result_or_an_item_that_cannot_be_sent_says_what_in_it()
     assert PATH in str(caught.value)
 
 
-async def test_err_013_a_function_that_cannot_be_sent_says_what_it_uses() -> None:
+async def test_a_function_that_cannot_be_sent_says_what_it_uses() -> None:
     lock = threading.Lock()
 
     def use() -> None:
@@ -821,7 +817,7 @@ def fail_with(value: object) -> None:
     raise LookupError(value)
 
 
-async def test_err_013_a_ref_that_failed_says_of_which_call_it_was_an_argument(
+async def test_a_ref_that_failed_says_of_which_call_it_was_an_argument(
     caller: Any,
 ) -> None:
     echo, failing = Echo.remote(), Caller.remote()
@@ -841,7 +837,7 @@ async def test_err_013_a_ref_that_failed_says_of_which_call_it_was_an_argument(
     assert told == ["its ref was argument key= of Echo.both"]
 
 
-async def test_err_013_inside_an_actor_too(caller: Any) -> None:
+async def test_inside_an_actor_too(caller: Any) -> None:
     def function(handle: Any) -> str:
         try:
             handle.echo.remote(threading.Lock())
@@ -852,7 +848,7 @@ async def test_err_013_inside_an_actor_too(caller: Any) -> None:
     assert "argument 1 of" in await caller.run.remote(function, Echo.remote())
 
 
-async def test_err_013_an_argument_behind_a_slow_one_is_refused_at_the_call() -> None:
+async def test_an_argument_behind_a_slow_one_is_refused_at_the_call() -> None:
     echo = Echo.remote()
     value = echo.echo.remote(1)
     with pytest.raises(TypeError, match="lock"):
@@ -906,7 +902,7 @@ async def test_an_exception_that_cannot_be_loaded_here_arrives_as_its_text(
 
 
 @pytest.mark.process
-async def test_err_016_a_result_whose_module_is_missing_here(caller: Any) -> None:
+async def test_a_result_whose_module_is_missing_here(caller: Any) -> None:
     def function() -> Any:
         import types  # noqa: PLC0415
 
@@ -937,7 +933,7 @@ def _found(module: str, name: str) -> Any:
 
 
 @pytest.mark.process
-async def test_err_016_an_argument_whose_module_is_missing_there(
+async def test_an_argument_whose_module_is_missing_there(
     lost_module: Any,
 ) -> None:
     for actor in (Caller.remote(), AsyncCaller.remote()):
@@ -949,7 +945,7 @@ async def test_err_016_an_argument_whose_module_is_missing_there(
 
 
 @pytest.mark.process
-async def test_err_016_a_class_whose_module_is_missing_there(lost_module: Any) -> None:
+async def test_a_class_whose_module_is_missing_there(lost_module: Any) -> None:
     lost = lost_module.Actor.remote()
     for ref in (lost, lost.ping.remote()):
         error = await raised(ref)
@@ -959,7 +955,7 @@ async def test_err_016_a_class_whose_module_is_missing_there(lost_module: Any) -
 
 
 @pytest.mark.process
-async def test_err_016_a_constructor_s_argument_whose_module_is_missing(
+async def test_a_constructor_s_argument_whose_module_is_missing(
     lost_module: Any,
 ) -> None:
     error = await raised(Keeper.remote(lost_module.Thing()))
@@ -1002,7 +998,7 @@ async def test_a_result_that_raises_when_it_is_loaded_fails_its_call(
 # How errors behave.
 
 
-async def test_err_017_an_error_nobody_looked_at_is_reported_once() -> None:
+async def test_an_error_nobody_looked_at_is_reported_once() -> None:
     reports: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: reports.append(context))
@@ -1017,7 +1013,7 @@ async def test_err_017_an_error_nobody_looked_at_is_reported_once() -> None:
     assert [str(report["exception"]) for report in reports] == ["unseen"]
 
 
-async def test_err_018_every_error_has_one_base() -> None:
+async def test_every_error_has_one_base() -> None:
     for kind in (
         ActorError,
         ActorDiedError,
@@ -1034,7 +1030,7 @@ async def test_err_018_every_error_has_one_base() -> None:
     assert issubclass(SerializationError, TypeError)
 
 
-async def test_err_018_a_get_that_times_out_is_a_timeout_error_of_ours() -> None:
+async def test_a_get_that_times_out_is_a_timeout_error_of_ours() -> None:
     class Plain:
         def kinds(self, gate: Any) -> list[str]:
             try:
@@ -1051,7 +1047,7 @@ async def test_err_018_a_get_that_times_out_is_a_timeout_error_of_ours() -> None
         assert "ActorlibError" in await actorlib.remote(cls).remote().kinds.remote(gate)
 
 
-async def test_err_019_a_task_error_pickles_again() -> None:
+async def test_a_task_error_pickles_again() -> None:
     class ProblemError(Exception):
         pass
 
@@ -1089,7 +1085,7 @@ async def test_err_019_a_task_error_pickles_again() -> None:
     assert "ProblemError: ('first', 2)" in error.traceback_str
 
 
-async def test_err_019_our_own_errors_pickle(caller: Any) -> None:
+async def test_our_own_errors_pickle(caller: Any) -> None:
     builtin = await raised(caller.run.remote(raising(KeyError("k"))))
     loaded = pickle.loads(pickle.dumps(builtin))
     assert isinstance(loaded, KeyError)
@@ -1117,7 +1113,7 @@ async def test_an_actor_sees_the_death_of_another() -> None:
         assert await caller.run.remote(lambda: 1) == 1
 
 
-async def test_err_020_the_cause_of_a_cause_keeps_its_text(caller: Any) -> None:
+async def test_the_cause_of_a_cause_keeps_its_text(caller: Any) -> None:
     def function() -> None:
         try:
             {}["missing"]

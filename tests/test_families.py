@@ -225,7 +225,7 @@ async def test_actors_when_they_ask_for_nothing_then_they_see_nothing_unless_the
         assert types == ({f"accelerator_type:{family.type}"} if family.type else set())
 
 
-async def test_gpu_021_apple_s_gpu_is_told_and_nothing_is_written(
+async def test_apple_s_gpu_is_told_and_nothing_is_written(
     pretend: Pretend,
 ) -> None:
     pretend("apple_m2_pro")

@@ -193,7 +193,7 @@ NOSETS = [
 
 
 @pytest.mark.parametrize(("machine", "kind", "variable"), NOSETS)
-async def test_gpu_011_a_family_that_is_not_to_be_written_is_still_granted(
+async def test_a_family_that_is_not_to_be_written_is_still_granted(
     pretend: Pretend, machine: str, kind: str, variable: str
 ) -> None:
     pretend(machine, **{f"RAY_EXPERIMENTAL_NOSET_{variable}": "1"})
@@ -207,7 +207,7 @@ async def test_gpu_011_a_family_that_is_not_to_be_written_is_still_granted(
         assert second not in ([], first)
 
 
-async def test_gpu_011_the_other_vendor_is_written_all_the_same(
+async def test_the_other_vendor_is_written_all_the_same(
     pretend: Pretend,
 ) -> None:
     pretend("two_vendors", RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES="1")
@@ -372,7 +372,7 @@ async def test_mig_when_the_owner_s_mask_names_parts_then_those_alone(
 # A family that others are not to suffer from.
 
 
-async def test_gpu_019_a_driver_that_fails_means_none_and_no_error(
+async def test_a_driver_that_fails_means_none_and_no_error(
     pretend: Pretend,
 ) -> None:
     for machine in ("nvidia_upgraded", "nvidia_no_driver"):

@@ -14,7 +14,7 @@ NO_INTEL = {"ZE_AFFINITY_MASK": "9999", "ONEAPI_DEVICE_SELECTOR": "!level_zero:*
 NO_AMD = {"ROCR_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
 
 
-async def test_gpu_017_two_vendors_are_granted_side_by_side_and_never_to_one_actor(
+async def test_two_vendors_are_granted_side_by_side_and_never_to_one_actor(
     pretend: Pretend,
 ) -> None:
     pretend("two_vendors")

@@ -238,7 +238,7 @@ async def test_call_when_functions_call_functions_then_none_hangs() -> None:
     [(Caller, after), (AsyncCaller, after_later)],
     ids=["sync", "async"],
 )
-async def test_tsk_006_actors_call_functions_and_functions_actors(
+async def test_actors_call_functions_and_functions_actors(
     caller: Any, ask: Any
 ) -> None:
     assert await caller.remote().run.remote(ask, add, 3) == 3
@@ -276,7 +276,7 @@ async def test_call_when_retried_then_its_last_answer() -> None:
     assert await often.remote(counter) == 3
 
 
-async def test_tsk_001_num_returns_gives_as_many_refs() -> None:
+async def test_num_returns_gives_as_many_refs() -> None:
     pair = actorlib.remote(num_returns=2)(lambda: (1, 2))
     refs: Any = pair.remote()
     assert [await ref for ref in refs] == [1, 2]
@@ -480,13 +480,13 @@ async def test_cancel_when_the_call_waits_for_another_then_both_stop(
 # Streams.
 
 
-async def test_tsk_007_a_function_that_yields_gives_items_in_order() -> None:
+async def test_a_function_that_yields_gives_items_in_order() -> None:
     stream = items.options(backpressure=3).remote(20)
     assert await all_of(stream) == list(range(20))
     assert await stream.completed() == 20
 
 
-async def test_can_012_a_cancelled_stream_ends(stop: Stop) -> None:
+async def test_a_cancelled_stream_ends(stop: Stop) -> None:
     stream = endless.remote(stop.place)
     assert await (await anext(stream)) == 1
     await stop.reached()
@@ -497,7 +497,7 @@ async def test_can_012_a_cancelled_stream_ends(stop: Stop) -> None:
     await idle()
 
 
-async def test_tsk_007_more_streams_than_cpus_are_read_together() -> None:
+async def test_more_streams_than_cpus_are_read_together() -> None:
     streams = [items.options(backpressure=1).remote(3) for _ in range(3)]
     for number in range(3):
         assert [await (await anext(s)) for s in streams] == [number] * 3

@@ -55,11 +55,11 @@ def die(path: Path, times: int) -> int:
 # Deaths and retries.
 
 
-async def test_ret_012_a_call_whose_process_died_is_made_again(tmp_path: Path) -> None:
+async def test_a_call_whose_process_died_is_made_again(tmp_path: Path) -> None:
     assert await die.remote(tmp_path / "count", 3) == 4
 
 
-async def test_ret_012_after_max_retries_it_says_how_the_process_ended(
+async def test_after_max_retries_it_says_how_the_process_ended(
     tmp_path: Path,
 ) -> None:
     error = await raised(die.options(max_retries=1).remote(tmp_path / "count", 9))
@@ -69,17 +69,17 @@ async def test_ret_012_after_max_retries_it_says_how_the_process_ended(
     assert len((tmp_path / "count").read_text()) == 2
 
 
-async def test_ret_012_without_retries_it_runs_once(tmp_path: Path) -> None:
+async def test_without_retries_it_runs_once(tmp_path: Path) -> None:
     error = await raised(die.options(max_retries=0).remote(tmp_path / "count", 9))
     assert type(error) is WorkerCrashedError
     assert len((tmp_path / "count").read_text()) == 1
 
 
-async def test_ret_012_for_ever_means_until_it_succeeds(tmp_path: Path) -> None:
+async def test_for_ever_means_until_it_succeeds(tmp_path: Path) -> None:
     assert await die.options(max_retries=-1).remote(tmp_path / "count", 6) == 7
 
 
-async def test_ret_012_exceptions_are_retried_if_asked(tmp_path: Path) -> None:
+async def test_exceptions_are_retried_if_asked(tmp_path: Path) -> None:
     @actorlib.remote(max_retries=2, retry_exceptions=[KeyError])
     def unlucky(path: Path, error: Exception) -> int:
         count = mark(path)
@@ -99,7 +99,7 @@ async def test_ret_012_exceptions_are_retried_if_asked(tmp_path: Path) -> None:
     assert len((tmp_path / "w").read_text()) == 2
 
 
-async def test_ret_012_calls_behind_the_one_that_died_are_not_charged(
+async def test_calls_behind_the_one_that_died_are_not_charged(
     tmp_path: Path,
 ) -> None:
     for _ in range(3):  # known to be quick, so that many are sent ahead
@@ -120,7 +120,7 @@ def mark_once(path: Path | None) -> int:
     return 0
 
 
-async def test_ret_012_sys_exit_ends_the_process_and_is_told() -> None:
+async def test_sys_exit_ends_the_process_and_is_told() -> None:
     leave = actorlib.remote(max_retries=0)(lambda: sys.exit(3))
     error = await raised(leave.remote())
     assert (type(error), error.exit.code) == (WorkerCrashedError, 3)
@@ -133,7 +133,7 @@ async def test_process_when_killed_while_idle_then_the_next_call_gets_another() 
     assert await pid.remote() != first
 
 
-async def test_lif_012_exit_actor_is_refused_in_a_function() -> None:
+async def test_exit_actor_is_refused_in_a_function() -> None:
     error = await raised(actorlib.remote(actorlib.exit_actor).remote())
     assert isinstance(error, TypeError)
 
@@ -141,7 +141,7 @@ async def test_lif_012_exit_actor_is_refused_in_a_function() -> None:
 # Cancelling.
 
 
-async def test_can_001_a_call_that_waits_never_runs(tmp_path: Path, stop: Stop) -> None:
+async def test_a_call_that_waits_never_runs(tmp_path: Path, stop: Stop) -> None:
     both = [halt.remote(stop.place) for _ in range(2)]
     await stop.reached()
     await stop.reached()
@@ -155,7 +155,7 @@ async def test_can_001_a_call_that_waits_never_runs(tmp_path: Path, stop: Stop) 
     assert not (tmp_path / "count").exists()
 
 
-async def test_can_001_a_call_that_waits_for_its_arguments_never_runs(
+async def test_a_call_that_waits_for_its_arguments_never_runs(
     tmp_path: Path, stop: Stop
 ) -> None:
     first = halt.remote(stop.place, 0)
@@ -169,7 +169,7 @@ async def test_can_001_a_call_that_waits_for_its_arguments_never_runs(
 
 
 @pytest.mark.process
-async def test_can_013_a_running_function_gets_keyboard_interrupt(
+async def test_a_running_function_gets_keyboard_interrupt(
     tmp_path: Path, stop: Stop
 ) -> None:
     @actorlib.remote
@@ -192,7 +192,7 @@ async def test_can_013_a_running_function_gets_keyboard_interrupt(
 
 
 @pytest.mark.process
-async def test_can_013_a_function_with_context_variables_is_interrupted_too(
+async def test_a_function_with_context_variables_is_interrupted_too(
     stop: Stop,
 ) -> None:
     token = colour.set("red")
@@ -206,7 +206,7 @@ async def test_can_013_a_function_with_context_variables_is_interrupted_too(
     await actorlib.remote(num_cpus=2)(lambda: None).remote()
 
 
-async def test_can_011_a_call_whose_worker_is_being_started_never_runs(
+async def test_a_call_whose_worker_is_being_started_never_runs(
     tmp_path: Path,
 ) -> None:
     marks = actorlib.remote(num_cpus=0.75)(mark)  # nobody else's workers are like that
@@ -217,7 +217,7 @@ async def test_can_011_a_call_whose_worker_is_being_started_never_runs(
     assert not (tmp_path / "first").exists()
 
 
-async def test_can_013_a_function_that_waits_for_another_is_interrupted(
+async def test_a_function_that_waits_for_another_is_interrupted(
     tmp_path: Path, stop: Stop
 ) -> None:
     @actorlib.remote
@@ -236,7 +236,7 @@ async def test_can_013_a_function_that_waits_for_another_is_interrupted(
     assert (tmp_path / "told").read_text() == "left"
 
 
-async def test_can_013_only_that_very_call_is_interrupted() -> None:
+async def test_only_that_very_call_is_interrupted() -> None:
     @actorlib.remote
     def busy() -> int:
         total = 0
@@ -253,7 +253,7 @@ async def test_can_013_only_that_very_call_is_interrupted() -> None:
         assert set(kept) == {199990000}
 
 
-async def test_can_013_force_ends_the_process_and_nobody_else_suffers(
+async def test_force_ends_the_process_and_nobody_else_suffers(
     stop: Stop,
 ) -> None:
     ref = halt.remote(stop.place)
@@ -263,7 +263,7 @@ async def test_can_013_force_ends_the_process_and_nobody_else_suffers(
     assert await pid.options(num_cpus=2).remote()
 
 
-async def test_can_007_force_is_refused_for_a_call_of_an_actor() -> None:
+async def test_force_is_refused_for_a_call_of_an_actor() -> None:
     echo = Echo.remote()
     ref = echo.echo.remote(1)
     with pytest.raises(ValueError, match="force=True"):
@@ -272,7 +272,7 @@ async def test_can_007_force_is_refused_for_a_call_of_an_actor() -> None:
 
 
 @pytest.mark.process
-async def test_can_010_an_actor_cancels_what_it_called(stop: Stop) -> None:
+async def test_an_actor_cancels_what_it_called(stop: Stop) -> None:
     @actorlib.remote
     class Impatient:
         def start(self, place: Place) -> None:
@@ -294,7 +294,7 @@ async def test_can_010_an_actor_cancels_what_it_called(stop: Stop) -> None:
     assert await pid.options(num_cpus=2).remote()
 
 
-async def test_can_011_very_many_are_cancelled_at_once(stop: Stop) -> None:
+async def test_very_many_are_cancelled_at_once(stop: Stop) -> None:
     both = [halt.remote(stop.place) for _ in range(2)]
     await stop.reached()
     await stop.reached()
@@ -308,7 +308,7 @@ async def test_can_011_very_many_are_cancelled_at_once(stop: Stop) -> None:
     assert await add.remote(1) == 1
 
 
-async def test_can_006_a_finished_call_keeps_its_value() -> None:
+async def test_a_finished_call_keeps_its_value() -> None:
     ref = add.remote(1)
     await ref
     actorlib.cancel(ref)

@@ -383,7 +383,7 @@ async def test_nested_call_when_it_is_behind_its_caller_then_it_goes_elsewhere()
     await asyncio.gather(waited, *chain)
 
 
-async def test_act_016_actors_call_functions() -> None:
+async def test_actors_call_functions() -> None:
     plain, looped = Caller.remote(), AsyncCaller.remote()
     assert await plain.run.remote(lambda: actorlib.get(add.remote(1, 2))) == 3
 
@@ -411,7 +411,7 @@ async def test_act_016_actors_call_functions() -> None:
     assert "add asks CPU=99" in await plain.run.remote(never)
 
 
-async def test_tsk_006_functions_call_actors_and_are_given_handles() -> None:
+async def test_functions_call_actors_and_are_given_handles() -> None:
     counter = Counter.remote()
 
     @actorlib.remote
@@ -422,7 +422,7 @@ async def test_tsk_006_functions_call_actors_and_are_given_handles() -> None:
     assert await count.remote(counter) == 4
 
 
-async def test_tsk_006_an_actor_that_a_function_makes_lives_as_long_as_its_handles(
+async def test_an_actor_that_a_function_makes_lives_as_long_as_its_handles(
     runtime: Runtime,
 ) -> None:
     @actorlib.remote(max_calls=1)

@@ -1,4 +1,4 @@
-"""Remote functions that yield, in real processes: TSK-007."""
+"""Remote functions that yield, in real processes."""
 
 from __future__ import annotations
 
@@ -108,14 +108,14 @@ async def total_later(number: int) -> int:
 # Items.
 
 
-async def test_tsk_007_items_come_in_order_and_then_the_end() -> None:
+async def test_items_come_in_order_and_then_the_end() -> None:
     stream = items.remote(1_000)
     assert await all_of(stream) == list(range(1_000))
     assert await stream.completed() == 1_000
     assert await all_of(items.remote(0)) == []
 
 
-async def test_tsk_007_an_item_comes_while_the_function_runs(stop: Stop) -> None:
+async def test_an_item_comes_while_the_function_runs(stop: Stop) -> None:
     stream = stops.remote(stop.place)
     assert await (await anext(stream)) == "first"
     await stop.reached()
@@ -124,7 +124,7 @@ async def test_tsk_007_an_item_comes_while_the_function_runs(stop: Stop) -> None
     assert await all_of(stream) == ["last"]
 
 
-async def test_tsk_007_large_items_and_handles_arrive() -> None:
+async def test_large_items_and_handles_arrive() -> None:
     @actorlib.remote
     def gives() -> Iterator[Any]:
         yield bytes(1_000_000)
@@ -139,7 +139,7 @@ async def test_tsk_007_large_items_and_handles_arrive() -> None:
     assert await handle.one.remote() == 1
 
 
-async def test_tsk_007_an_exception_comes_behind_the_items() -> None:
+async def test_an_exception_comes_behind_the_items() -> None:
     stream = fails.remote(2)
     refs = [ref async for ref in stream]
     assert [await ref for ref in refs[:2]] == [0, 1]
@@ -152,7 +152,7 @@ async def test_tsk_007_an_exception_comes_behind_the_items() -> None:
     assert isinstance(await raised(ref), KeyError)
 
 
-async def test_tsk_007_an_item_that_cannot_be_sent_ends_it() -> None:
+async def test_an_item_that_cannot_be_sent_ends_it() -> None:
     @actorlib.remote
     def gives() -> Iterator[Any]:
         yield 1
@@ -166,7 +166,7 @@ async def test_tsk_007_an_item_that_cannot_be_sent_ends_it() -> None:
     assert await add.remote(1) == 1
 
 
-async def test_tsk_007_arguments_may_be_refs_and_are_checked() -> None:
+async def test_arguments_may_be_refs_and_are_checked() -> None:
     assert await all_of(items.remote(add.remote(2))) == [0, 1]  # type: ignore[arg-type]
     [ref] = [ref async for ref in items.remote(fails.remote(0).completed())]  # type: ignore[arg-type]
     assert isinstance(await raised(ref), KeyError)
@@ -177,13 +177,13 @@ async def test_tsk_007_arguments_may_be_refs_and_are_checked() -> None:
 # Who reads.
 
 
-async def test_tsk_007_functions_read_streams_of_functions() -> None:
+async def test_functions_read_streams_of_functions() -> None:
     assert await total.remote(500) == sum(range(500))
     assert await all_of(doubled.remote(500)) == list(range(0, 1_000, 2))
 
 
 @kinds("serial", "threaded", "async")
-async def test_tsk_007_actors_read_streams_of_functions(kind: str) -> None:
+async def test_actors_read_streams_of_functions(kind: str) -> None:
     caller = Caller.remote() if kind == "serial" else AsyncCaller.remote()
     read = total_here if kind == "serial" else total_later
     if kind == "threaded":
@@ -191,7 +191,7 @@ async def test_tsk_007_actors_read_streams_of_functions(kind: str) -> None:
     assert await caller.run.remote(read, 600) == sum(range(600))
 
 
-async def test_tsk_007_functions_read_streams_of_actors() -> None:
+async def test_functions_read_streams_of_actors() -> None:
     source = KINDS["serial"].remote()
     read = actorlib.remote(lambda s: [ref.get() for ref in s.items.remote(300)])
     assert await read.remote(source) == list(range(300))
@@ -200,7 +200,7 @@ async def test_tsk_007_functions_read_streams_of_actors() -> None:
 # Back-pressure.
 
 
-async def test_gen_009_the_producer_waits_for_its_reader(tmp_path: Path) -> None:
+async def test_the_producer_waits_for_its_reader(tmp_path: Path) -> None:
     path = tmp_path / "made"
     stream = counts.options(backpressure=1).remote(path, 20)
     async for ref in stream:
@@ -234,7 +234,7 @@ async def test_stream_when_it_waits_for_its_reader_then_it_holds_no_cpu(
         assert await all_of(other) == ["first", "last"]
 
 
-async def test_gen_010_a_detached_stream_that_is_dropped_runs_to_its_end(
+async def test_a_detached_stream_that_is_dropped_runs_to_its_end(
     stop: Stop,
 ) -> None:
     @actorlib.remote(backpressure=1, detach=True)
@@ -297,7 +297,7 @@ def noted(path: Path) -> Iterator[int]:
             file.write("x")
 
 
-async def test_gen_018_a_reader_that_dies_leaves_a_detached_producer_running(
+async def test_a_reader_that_dies_leaves_a_detached_producer_running(
     stop: Stop,
 ) -> None:
     def read_and_die(place: Place) -> None:
@@ -321,7 +321,7 @@ async def test_gen_018_a_reader_that_dies_leaves_a_detached_producer_running(
 
 
 @pytest.mark.process
-async def test_can_012_it_is_stopped_in_the_middle_of_its_code(
+async def test_it_is_stopped_in_the_middle_of_its_code(
     stop: Stop, tmp_path: Path
 ) -> None:
     stream = noisy.remote(stop.place, tmp_path / "end")
@@ -344,7 +344,7 @@ async def behind(path: Path) -> str:
     return path.read_text()  # noqa: ASYNC240  # it is small
 
 
-async def test_can_012_it_is_closed_at_its_yield(stop: Stop, tmp_path: Path) -> None:
+async def test_it_is_closed_at_its_yield(stop: Stop, tmp_path: Path) -> None:
     stream = noisy.options(backpressure=1).remote(stop.place, tmp_path / "end")
     await anext(stream)
     await stop.reached()
@@ -373,7 +373,7 @@ async def test_cancel_when_it_waits_in_line_then_it_never_runs(
     assert not (tmp_path / "made").exists()
 
 
-async def test_can_013_by_force_its_process_ends(stop: Stop, tmp_path: Path) -> None:
+async def test_by_force_its_process_ends(stop: Stop, tmp_path: Path) -> None:
     stream = noisy.remote(stop.place, tmp_path / "end")
     pid = await (await anext(stream))
     await stop.reached()
@@ -383,7 +383,7 @@ async def test_can_013_by_force_its_process_ends(stop: Stop, tmp_path: Path) -> 
     assert not (tmp_path / "end").exists()
 
 
-async def test_can_013_by_force_also_by_a_part_of_its_result(stop: Stop) -> None:
+async def test_by_force_also_by_a_part_of_its_result(stop: Stop) -> None:
     @actorlib.remote(num_returns=2)
     def halts(place: Place) -> tuple[int, int]:
         place.stop_here()
@@ -450,7 +450,7 @@ async def test_stream_when_it_leaves_its_process_then_it_crashed() -> None:
     await gone(await pid)
 
 
-async def test_tsk_004_max_calls_counts_streams_too() -> None:
+async def test_max_calls_counts_streams_too() -> None:
     @actorlib.remote(max_calls=1)
     def here() -> Iterator[int]:
         yield os.getpid()

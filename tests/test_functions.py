@@ -48,15 +48,13 @@ def give(value: Any) -> Any:
 # Calls.
 
 
-async def test_tsk_001_a_call_gives_a_ref_with_the_result() -> None:
+async def test_a_call_gives_a_ref_with_the_result() -> None:
     assert await add.remote(1) == 1
     assert await add.remote(1, second=2, scale=3) == 9
     assert await asyncio.gather(*map(add.remote, range(100))) == list(range(100))
 
 
-async def test_tsk_001_a_call_holds_one_cpu_while_it_runs(
-    runtime: Runtime, stop: Stop
-) -> None:
+async def test_a_call_holds_one_cpu_while_it_runs(runtime: Runtime, stop: Stop) -> None:
     ref = halt.remote(stop.place)
     await stop.reached()
     assert runtime.available_resources()["CPU"] == 1
@@ -73,7 +71,7 @@ async def test_calls_when_they_ask_for_many_different_things_then_all_of_them_ru
     assert await asyncio.gather(*refs) == list(range(8))
 
 
-async def test_tsk_001_options_are_for_that_call(runtime: Runtime, stop: Stop) -> None:
+async def test_options_are_for_that_call(runtime: Runtime, stop: Stop) -> None:
     ref = halt.options(num_cpus=0.5, resources={"lane": 1}).remote(stop.place)
     await stop.reached()
     available = runtime.available_resources()
@@ -134,7 +132,7 @@ async def test_call_when_given_refs_then_it_waits_for_their_values(stop: Stop) -
     assert await inside == 5
 
 
-async def test_can_014_a_call_that_is_given_a_failed_ref_fails_with_it() -> None:
+async def test_a_call_that_is_given_a_failed_ref_fails_with_it() -> None:
     error = await raised(add.remote(fail.remote(ValueError("no"))))
     assert isinstance(error, ValueError)
 
@@ -171,7 +169,7 @@ async def test_call_when_the_result_cannot_be_sent_then_it_says_so() -> None:
     assert "cannot be sent" in str(error)
 
 
-async def test_opt_001_what_can_never_be_given_is_refused_at_once() -> None:
+async def test_what_can_never_be_given_is_refused_at_once() -> None:
     error = await raised(add.options(num_cpus=80).remote(1))
     assert type(error) is TaskUnschedulableError
     assert "add asks CPU=80; this machine has CPU=2" in str(error)
@@ -182,14 +180,14 @@ async def test_opt_001_what_can_never_be_given_is_refused_at_once() -> None:
 # Code by value.
 
 
-async def test_tsk_003_names_are_seen_that_are_defined_before_the_first_call() -> None:
+async def test_names_are_seen_that_are_defined_before_the_first_call() -> None:
     scope: dict[str, Any] = {"__name__": "__main__", "actorlib": actorlib}
     exec("def f():\n    return later()\nf = actorlib.remote(f)", scope)
     exec("def later():\n    return 'defined after'", scope)
     assert await scope["f"].remote() == "defined after"
 
 
-async def test_tsk_003_a_redefinition_is_for_later_calls_only(stop: Stop) -> None:
+async def test_a_redefinition_is_for_later_calls_only(stop: Stop) -> None:
     def version() -> int:
         stop_at.stop_here()
         return 1
@@ -210,7 +208,7 @@ async def test_tsk_003_a_redefinition_is_for_later_calls_only(stop: Stop) -> Non
     assert await asyncio.gather(*refs, later) == [1, 1, 2]
 
 
-async def test_ser_003_lambdas_and_closures_travel() -> None:
+async def test_lambdas_and_closures_travel() -> None:
     base = {"a": 1}
 
     def closed(key: str) -> int:
@@ -220,7 +218,7 @@ async def test_ser_003_lambdas_and_closures_travel() -> None:
     assert await actorlib.remote(closed).remote("a") == 1
 
 
-async def test_ser_003_a_handle_in_a_closure_is_held_and_works() -> None:
+async def test_a_handle_in_a_closure_is_held_and_works() -> None:
     def closed(counter: Any) -> Any:
         return actorlib.remote(lambda: actorlib.get(counter.add.remote(1)))
 
@@ -229,7 +227,7 @@ async def test_ser_003_a_handle_in_a_closure_is_held_and_works() -> None:
     assert await counting.remote() == 2
 
 
-async def test_ser_003_what_cannot_be_sent_is_refused_at_the_call() -> None:
+async def test_what_cannot_be_sent_is_refused_at_the_call() -> None:
     frame = sys._getframe()
     with pytest.raises(SerializationError, match="the function"):
         actorlib.remote(lambda: frame).remote()
@@ -258,7 +256,7 @@ async def test_code_when_there_are_very_many_then_workers_are_replaced(
 # Devices.
 
 
-async def test_tsk_004_a_process_that_had_a_device_is_not_used_again() -> None:
+async def test_a_process_that_had_a_device_is_not_used_again() -> None:
     on_gpu = pid.options(num_gpus=1)
     pids = [await on_gpu.remote() for _ in range(3)]
     assert len(set(pids)) == 3
@@ -266,7 +264,7 @@ async def test_tsk_004_a_process_that_had_a_device_is_not_used_again() -> None:
 
 
 @pytest.mark.process
-async def test_tsk_004_the_device_is_free_when_the_process_is_gone(
+async def test_the_device_is_free_when_the_process_is_gone(
     runtime: Runtime, stop: Stop
 ) -> None:
     @actorlib.remote(num_gpus=2)
@@ -283,7 +281,7 @@ async def test_tsk_004_the_device_is_free_when_the_process_is_gone(
     assert await second != first
 
 
-async def test_tsk_004_max_calls_0_uses_the_process_again() -> None:
+async def test_max_calls_0_uses_the_process_again() -> None:
     @actorlib.remote(num_gpus=1, max_calls=0)
     def here() -> int:
         return os.getpid()
@@ -295,7 +293,7 @@ async def test_tsk_004_max_calls_0_uses_the_process_again() -> None:
     await gone(pids.pop())
 
 
-async def test_tsk_004_max_calls_is_kept_also_without_a_device() -> None:
+async def test_max_calls_is_kept_also_without_a_device() -> None:
     @actorlib.remote(max_calls=2)
     def here() -> int:
         return os.getpid()
@@ -304,7 +302,7 @@ async def test_tsk_004_max_calls_is_kept_also_without_a_device() -> None:
     assert {pids.count(one) for one in pids} == {2}
 
 
-async def test_gpu_001_a_call_knows_its_devices() -> None:
+async def test_a_call_knows_its_devices() -> None:
     @actorlib.remote
     def look() -> tuple[Any, ...]:
         context = actorlib.get_runtime_context()
@@ -335,7 +333,7 @@ async def test_gpu_calls_when_more_than_there_are_cpus_then_all_run_at_once(
     assert await asyncio.gather(*refs) == [0, 1, 2, 3]
 
 
-async def test_res_014_functions_and_actors_share_no_whole_device() -> None:
+async def test_functions_and_actors_share_no_whole_device() -> None:
     echo = Echo.options(num_gpus=1).remote()
     await echo
     get_ids = actorlib.remote(num_gpus=1)(actorlib.get_gpu_ids)
@@ -346,7 +344,7 @@ async def test_res_014_functions_and_actors_share_no_whole_device() -> None:
 # Processes of their own kind.
 
 
-async def test_env_001_functions_with_other_variables_run_elsewhere() -> None:
+async def test_functions_with_other_variables_run_elsewhere() -> None:
     here = actorlib.remote(lambda: (os.getpid(), os.environ.get("COLOUR")))
     pid_red, red = await here.options(
         runtime_env={"env_vars": {"COLOUR": "red"}}
@@ -356,14 +354,14 @@ async def test_env_001_functions_with_other_variables_run_elsewhere() -> None:
     assert pid_red != pid_none
 
 
-async def test_env_001_what_a_function_calls_inherits_its_variables() -> None:
+async def test_what_a_function_calls_inherits_its_variables() -> None:
     here = actorlib.remote(lambda: os.environ.get("COLOUR"))
     outer = actorlib.remote(lambda: actorlib.get(here.remote()))
     red = {"env_vars": {"COLOUR": "red"}}
     assert await outer.options(runtime_env=red).remote() == "red"
 
 
-async def test_env_001_a_missing_directory_is_refused_at_the_call() -> None:
+async def test_a_missing_directory_is_refused_at_the_call() -> None:
     lost = add.options(runtime_env={"working_dir": "/nowhere/at/all"})
     with pytest.raises(NotADirectoryError):
         lost.remote(1)

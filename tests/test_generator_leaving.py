@@ -29,7 +29,7 @@ pytestmark = [
 
 
 @kinds()
-async def test_gen_010_a_detached_generator_that_is_dropped_runs_on_to_its_end(
+async def test_a_detached_generator_that_is_dropped_runs_on_to_its_end(
     kind: str,
 ) -> None:
     source = made(kind)
@@ -112,9 +112,7 @@ async def test_stream_when_dropped_unseen_then_nothing_is_left(kind: str) -> Non
 
 @kinds()
 @pytest.mark.parametrize("how", ["function", "aclose"])
-async def test_can_012_a_cancelled_stream_is_closed_where_it_is(
-    kind: str, how: str
-) -> None:
+async def test_a_cancelled_stream_is_closed_where_it_is(kind: str, how: str) -> None:
     source = made(kind)
     items = source.items.options(backpressure=2).remote(1_000)
     await anext(items)
@@ -135,7 +133,7 @@ async def test_can_012_a_cancelled_stream_is_closed_where_it_is(
     assert await source.ping.remote() < 10
 
 
-async def test_can_003_a_stream_inside_an_await_gets_the_cancellation_there() -> None:
+async def test_a_stream_inside_an_await_gets_the_cancellation_there() -> None:
     source = made("async")
     items = source.sleeps.remote()
     await anext(items)
@@ -146,7 +144,7 @@ async def test_can_003_a_stream_inside_an_await_gets_the_cancellation_there() ->
 
 
 @kinds("serial", "async")
-async def test_can_006_a_finished_stream_keeps_its_items(kind: str) -> None:
+async def test_a_finished_stream_keeps_its_items(kind: str) -> None:
     items = made(kind).items.remote(3)
     await items.completed()
 
@@ -156,7 +154,7 @@ async def test_can_006_a_finished_stream_keeps_its_items(kind: str) -> None:
 
 
 @kinds("serial", "single")
-async def test_can_001_a_stream_that_waits_never_runs(kind: str, stop: Stop) -> None:
+async def test_a_stream_that_waits_never_runs(kind: str, stop: Stop) -> None:
     source = made(kind)
     blocking = asyncio.ensure_future(all_of(source.stops.remote(stop.place)))
     await stop.reached()
@@ -174,7 +172,7 @@ async def test_can_001_a_stream_that_waits_never_runs(kind: str, stop: Stop) -> 
 
 
 @kinds("serial", "threaded", "mixed", "async")
-async def test_gen_017_an_item_that_cannot_be_sent_ends_the_stream(kind: str) -> None:
+async def test_an_item_that_cannot_be_sent_ends_the_stream(kind: str) -> None:
     source = made(kind)
 
     refs = [ref async for ref in source.unsendable.remote()]

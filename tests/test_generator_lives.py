@@ -49,7 +49,7 @@ async def test_stream_when_its_actor_is_killed_then_the_ref_behind_tells(
 
 @kinds("serial", "threaded", "mixed", "async")
 @pytest.mark.parametrize("reader_kind", ["serial", "async"])
-async def test_gen_018_a_reader_that_dies_leaves_nobody_blocked(
+async def test_a_reader_that_dies_leaves_nobody_blocked(
     kind: str, reader_kind: str, stop: Stop
 ) -> None:
     source, reader = made(kind), made(reader_kind)
@@ -169,7 +169,7 @@ async def test_exit_when_a_stream_calls_it_then_its_ref_tells() -> None:
 # Runs again.
 
 
-async def test_ret_011_a_stream_that_is_made_again_shows_each_index_once(
+async def test_a_stream_that_is_made_again_shows_each_index_once(
     tmp_path: Any,
 ) -> None:
     marks = str(tmp_path / "runs")

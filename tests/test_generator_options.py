@@ -97,7 +97,7 @@ def test_options_of_a_call_when_given_then_they_go_before_the_class() -> None:
     assert rays.headers == {"stream": -1}
 
 
-def test_opt_013_streaming_is_for_generators_alone() -> None:
+def test_streaming_is_for_generators_alone() -> None:
     def plain(self: object) -> int:
         del self
         return 1
@@ -114,9 +114,7 @@ def test_opt_013_streaming_is_for_generators_alone() -> None:
 @pytest.mark.parametrize(
     ("wrong", "error"), [(-1, ValueError), ("many", ValueError), (1.5, TypeError)]
 )
-def test_opt_013_a_wrong_num_returns_is_refused(
-    wrong: Any, error: type[Exception]
-) -> None:
+def test_a_wrong_num_returns_is_refused(wrong: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="num_returns"):
         actorlib.method(num_returns=wrong)
     face = interface_of(Source)
@@ -124,7 +122,7 @@ def test_opt_013_a_wrong_num_returns_is_refused(
         face.with_options(face.methods["no_stream"], {"num_returns": wrong})
 
 
-def test_opt_013_a_number_of_results_is_for_both_kinds_of_methods() -> None:
+def test_a_number_of_results_is_for_both_kinds_of_methods() -> None:
     face = interface_of(Source)
 
     for name in ("plain", "no_stream"):
@@ -132,7 +130,7 @@ def test_opt_013_a_number_of_results_is_for_both_kinds_of_methods() -> None:
         assert method.options.parts == 2
 
 
-def test_gen_016_dynamic_is_streaming_with_a_warning() -> None:
+def test_dynamic_is_streaming_with_a_warning() -> None:
     with pytest.warns(DeprecationWarning, match="dynamic"):
         options = CallOptions().updated({"num_returns": "dynamic"})
 
@@ -171,7 +169,7 @@ async def test_reading_when_half_was_taken_then_it_is_told() -> None:
     assert not items.is_exhausted
 
 
-async def test_ret_011_an_index_that_was_there_is_passed_over_and_told_anew() -> None:
+async def test_an_index_that_was_there_is_passed_over_and_told_anew() -> None:
     engine = FakeEngine()
     items = await reading(engine, Bounds(100, -1))
     for index in range(3):

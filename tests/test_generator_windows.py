@@ -25,7 +25,7 @@ pytestmark = [
 
 
 @kinds()
-async def test_gen_009_the_producer_stops_behind_one_unread_item(kind: str) -> None:
+async def test_the_producer_stops_behind_one_unread_item(kind: str) -> None:
     source = made(kind)
     items = source.items.options(backpressure=1).remote(4)
 
@@ -72,7 +72,7 @@ async def test_stream_when_unlimited_then_it_runs_ahead(kind: str) -> None:
     assert await all_of(items) == list(range(2_000))
 
 
-async def test_gen_011_a_window_of_nothing_is_refused() -> None:
+async def test_a_window_of_nothing_is_refused() -> None:
     source = made("async")
 
     for wrong in (0, -2):
@@ -87,7 +87,7 @@ async def test_gen_011_a_window_of_nothing_is_refused() -> None:
 
 
 @kinds("serial", "async")
-async def test_gen_012_all_streams_of_an_actor_together_are_capped(kind: str) -> None:
+async def test_all_streams_of_an_actor_together_are_capped(kind: str) -> None:
     source = KINDS[kind].options(max_unread_items=3).remote()
     first = source.items.remote(2)
     assert await first.completed() == 2  # finished, and unread
@@ -104,7 +104,7 @@ async def test_gen_012_all_streams_of_an_actor_together_are_capped(kind: str) ->
         await anext(third)
 
 
-async def test_gen_012_rays_name_is_accepted() -> None:
+async def test_rays_name_is_accepted() -> None:
     cls = KINDS["serial"].options(_actor_generator_backpressure_num_objects=1)
     source = cls.remote()
     reader = made("serial")

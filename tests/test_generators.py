@@ -30,7 +30,7 @@ pytestmark = [
 
 
 @kinds()
-async def test_gen_001_each_step_gives_a_ref_in_order(kind: str) -> None:
+async def test_each_step_gives_a_ref_in_order(kind: str) -> None:
     source = made(kind)
 
     items = source.items.remote(5)
@@ -46,9 +46,7 @@ async def test_gen_001_each_step_gives_a_ref_in_order(kind: str) -> None:
 
 @kinds("serial", "threaded", "mixed", "async")
 @pytest.mark.parametrize("reader", ["serial", "async"])
-async def test_gen_002_every_kind_of_actor_reads_every_other(
-    kind: str, reader: str
-) -> None:
+async def test_every_kind_of_actor_reads_every_other(kind: str, reader: str) -> None:
     source = made(kind)
 
     read = await made(reader).reads.remote(source, "items", 600)
@@ -57,7 +55,7 @@ async def test_gen_002_every_kind_of_actor_reads_every_other(
 
 
 @kinds("serial", "async")
-async def test_gen_002_the_owner_iterates_what_is_there_and_never_blocks(
+async def test_the_owner_iterates_what_is_there_and_never_blocks(
     kind: str,
 ) -> None:
     items = made(kind).items.remote(2)
@@ -69,9 +67,7 @@ async def test_gen_002_the_owner_iterates_what_is_there_and_never_blocks(
 
 
 @kinds("serial", "threaded", "mixed", "async")
-async def test_gen_003_an_item_arrives_while_the_method_runs(
-    kind: str, stop: Stop
-) -> None:
+async def test_an_item_arrives_while_the_method_runs(kind: str, stop: Stop) -> None:
     items = made(kind).stops.remote(stop.place)
 
     assert await (await anext(items)) == "first"
@@ -83,7 +79,7 @@ async def test_gen_003_an_item_arrives_while_the_method_runs(
 
 
 @kinds("serial", "threaded", "mixed", "async")
-async def test_gen_005_an_exception_is_raised_by_the_ref_behind_what_came(
+async def test_an_exception_is_raised_by_the_ref_behind_what_came(
     kind: str,
 ) -> None:
     source = made(kind)
@@ -166,7 +162,7 @@ async def test_stream_when_a_detached_one_is_not_waited_for_then_no_item_is_lost
     assert await all_of(items) == ["last"]
 
 
-async def test_gen_015_an_item_that_is_kept_outlives_the_stream_and_the_actor() -> None:
+async def test_an_item_that_is_kept_outlives_the_stream_and_the_actor() -> None:
     source = made("serial")
     items = source.items.remote(3)
     refs = [ref async for ref in items]
@@ -189,7 +185,7 @@ async def test_stream_when_it_would_travel_then_refused() -> None:
 
 
 @kinds("serial", "mixed", "async")
-async def test_gen_014_actors_chain_streams(kind: str) -> None:
+async def test_actors_chain_streams(kind: str) -> None:
     first, second, third = made("serial"), made(kind), made(kind)
 
     class Last:

@@ -64,7 +64,7 @@ def squared(nbytes: int) -> np.ndarray[Any, Any]:
     "nbytes",
     [0, 1, 4096, 65_535, 65_536, ABOVE - 200, ABOVE - 1, ABOVE, ABOVE + 1, 5 * MIB + 3],
 )
-async def test_obj_019_values_around_the_threshold_are_equal(
+async def test_values_around_the_threshold_are_equal(
     nbytes: int,
 ) -> None:
     array = numbers(nbytes)
@@ -83,7 +83,7 @@ async def test_obj_019_values_around_the_threshold_are_equal(
         assert data == array.tobytes() == view
 
 
-async def test_ser_001_objects_with_arrays_inside_are_equal_after_the_trip() -> None:
+async def test_objects_with_arrays_inside_are_equal_after_the_trip() -> None:
     echo = Echo.remote()
     fortran = np.asfortranarray(np.arange(250_000.0).reshape(500, 500))
     for value in (
@@ -98,14 +98,14 @@ async def test_ser_001_objects_with_arrays_inside_are_equal_after_the_trip() -> 
         np.testing.assert_equal(back, value)
 
 
-async def test_ser_010_closures_over_large_arrays_work() -> None:
+async def test_closures_over_large_arrays_work() -> None:
     array = np.arange(100_000)
     caller = Caller.remote()
 
     assert await caller.run.remote(lambda: int(array.sum())) == array.sum()
 
 
-async def test_ser_013_torch_tensors_are_equal_after_the_trip() -> None:
+async def test_torch_tensors_are_equal_after_the_trip() -> None:
     torch = pytest.importorskip("torch")
     echo = Echo.remote()
     base = torch.arange(1_000_000).reshape(1000, 1000)
@@ -155,9 +155,7 @@ async def test_arrow_tables_are_equal_after_the_trip() -> None:
     assert (await Echo.remote().echo.remote(table)).equals(table)
 
 
-async def test_ser_004_arrays_are_views_that_are_aligned_and_cannot_be_written_to() -> (
-    None
-):
+async def test_arrays_are_views_that_are_aligned_and_cannot_be_written_to() -> None:
     array = numbers(3 * MIB)
     for caller in (Caller.remote(), AsyncCaller.remote()):
         digest, is_writeable, odd = await caller.run.remote(looks, array)
@@ -168,7 +166,7 @@ async def test_ser_004_arrays_are_views_that_are_aligned_and_cannot_be_written_t
         back[0] = 1
 
 
-async def test_obj_006_what_was_given_is_as_it_was_when_it_was_given() -> None:
+async def test_what_was_given_is_as_it_was_when_it_was_given() -> None:
     array = np.zeros(MIB)
     ref = Echo.remote().echo.remote(array)
     array += 1

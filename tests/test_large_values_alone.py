@@ -52,7 +52,7 @@ def fail_largely() -> None:
 
 @pytest.mark.slow
 @pytest.mark.thorough
-async def test_obj_019_256_mebibytes_are_equal_both_ways() -> None:
+async def test_256_mebibytes_are_equal_both_ways() -> None:
     async with running(object_store_memory=2 << 30):
         array = numbers(256 * MIB)
         back = await Echo.remote().echo.remote(array)
@@ -106,7 +106,7 @@ async def test_store_when_values_are_held_then_told_from_what_is_kept_warm() -> 
         assert store.warm > 0
 
 
-async def test_obj_021_what_has_no_room_goes_through_the_pipe_and_each_warns_once(
+async def test_what_has_no_room_goes_through_the_pipe_and_each_warns_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running(object_store_memory=6 * MIB) as runtime:
@@ -128,7 +128,7 @@ async def test_obj_021_what_has_no_room_goes_through_the_pipe_and_each_warns_onc
     assert os.getpid() in warned
 
 
-async def test_obj_021_what_has_no_room_fails_when_it_is_to() -> None:
+async def test_what_has_no_room_fails_when_it_is_to() -> None:
     async with running(object_store_memory=MIB, object_store_full="fail"):
         caller = Caller.remote()
         for _ in range(2):
@@ -142,9 +142,7 @@ async def test_obj_021_what_has_no_room_fails_when_it_is_to() -> None:
         assert await caller.run.remote(len, b"x" * 1000) == 1000
 
 
-async def test_obj_021_an_error_with_more_than_there_is_room_for_arrives_as_text() -> (
-    None
-):
+async def test_an_error_with_more_than_there_is_room_for_arrives_as_text() -> None:
     async with running(object_store_memory=MIB, object_store_full="fail"):
         caller = Caller.remote()
         with pytest.raises(TaskError, match="ValueError"):
@@ -163,7 +161,7 @@ async def test_no_shared_memory_when_there_is_to_be_none() -> None:
 
 
 @pytest.mark.thorough
-async def test_obj_021_what_cannot_be_shown_goes_through_the_pipe(
+async def test_what_cannot_be_shown_goes_through_the_pipe(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with running():

@@ -56,7 +56,7 @@ async def ready() -> tuple[Any, int, asyncio.Future[None]]:
 # The last handle.
 
 
-async def test_lif_001_an_actor_ends_with_its_last_handle(runtime: Runtime) -> None:
+async def test_an_actor_ends_with_its_last_handle(runtime: Runtime) -> None:
     target, pid, end = await ready()
     del target
     await end
@@ -64,7 +64,7 @@ async def test_lif_001_an_actor_ends_with_its_last_handle(runtime: Runtime) -> N
     assert runtime.snapshot().actors == ()
 
 
-async def test_lif_001_ten_actors_dropped_together_all_end(runtime: Runtime) -> None:
+async def test_ten_actors_dropped_together_all_end(runtime: Runtime) -> None:
     targets = [Target.remote() for _ in range(10)]
     pids = await asyncio.gather(*(target.ping.remote() for target in targets))
     ends = [end_of(target) for target in targets]
@@ -812,7 +812,7 @@ async def test_kill_inside_an_actor_when_it_has_returned_then_no_call_is_answere
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_lif_007_killing_twice_and_after_the_end_is_no_error() -> None:
+async def test_killing_twice_and_after_the_end_is_no_error() -> None:
     target, pid, _ = await ready()
     await asyncio.gather(actorlib.kill(target), actorlib.kill(target))
     await actorlib.kill(target)
@@ -822,7 +822,7 @@ async def test_lif_007_killing_twice_and_after_the_end_is_no_error() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_lif_008_a_call_to_the_dead_fails_by_its_ref() -> None:
+async def test_a_call_to_the_dead_fails_by_its_ref() -> None:
     target, _, _ = await ready()
     await actorlib.kill(target)
     refs = [target.ping.remote() for _ in range(3)]
@@ -833,7 +833,7 @@ async def test_lif_008_a_call_to_the_dead_fails_by_its_ref() -> None:
 # From one runtime to the next.
 
 
-async def test_lif_028_handles_of_an_earlier_runtime_raise_clearly() -> None:
+async def test_handles_of_an_earlier_runtime_raise_clearly() -> None:
     async with running():
         old = Counter.remote()
         ref = old.add.remote()

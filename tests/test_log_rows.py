@@ -51,7 +51,7 @@ def printed(folder: Path, text: str = HEAD, **environ: str) -> tuple[list[str], 
 
 
 @pytest.mark.process
-def test_log_003_equal_lines_of_several_actors_appear_once_and_are_counted(
+def test_equal_lines_of_several_actors_appear_once_and_are_counted(
     tmp_path: Path,
 ) -> None:
     out, _ = printed(tmp_path)
@@ -66,7 +66,7 @@ def test_log_003_equal_lines_of_several_actors_appear_once_and_are_counted(
 
 @pytest.mark.process
 @pytest.mark.parametrize("variable", ["ACTORLIB_DEDUP_LOGS", "RAY_DEDUP_LOGS"])
-def test_log_003_switched_off_every_line_appears(variable: str, tmp_path: Path) -> None:
+def test_switched_off_every_line_appears(variable: str, tmp_path: Path) -> None:
     out, _ = printed(tmp_path, **{variable: "0"})
 
     assert [line.partition(") ")[2] for line in out] == [
@@ -77,7 +77,7 @@ def test_log_003_switched_off_every_line_appears(variable: str, tmp_path: Path) 
 
 
 @pytest.mark.process
-def test_log_005_log_010_colours_and_no_prefix(tmp_path: Path) -> None:
+def test_colours_and_no_prefix(tmp_path: Path) -> None:
     coloured, _ = printed(tmp_path, ACTORLIB_COLOR_PREFIX="1")
     bare, _ = printed(tmp_path, ACTORLIB_LOG_PREFIX="0")
 
@@ -86,12 +86,12 @@ def test_log_005_log_010_colours_and_no_prefix(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
-def test_log_004_the_environment_silences_it(tmp_path: Path) -> None:
+def test_the_environment_silences_it(tmp_path: Path) -> None:
     assert printed(tmp_path, RAY_LOG_TO_DRIVER="0") == ([], "")
 
 
 @pytest.mark.process
-def test_log_009_starting_prints_nothing(tmp_path: Path) -> None:
+def test_starting_prints_nothing(tmp_path: Path) -> None:
     """Not kept by decision: a library does not speak unless it is asked."""
     text = """
 import asyncio, actorlib
@@ -106,7 +106,7 @@ asyncio.run(main())
 
 
 @pytest.mark.process
-def test_log_007_a_class_that_cannot_be_imported_is_told_on_stderr(
+def test_a_class_that_cannot_be_imported_is_told_on_stderr(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "here_alone.py").write_text(
@@ -140,7 +140,7 @@ asyncio.run(main())
 
 
 @pytest.mark.process
-def test_log_003_what_python_says_of_errors_is_whole_for_each_actor(
+def test_what_python_says_of_errors_is_whole_for_each_actor(
     tmp_path: Path,
 ) -> None:
     text = HEAD.replace("print(text)", "fail()")

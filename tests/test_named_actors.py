@@ -68,7 +68,7 @@ def named(name: str, **options: Any) -> Any:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_001_the_owner_finds_an_actor_by_its_name() -> None:
+async def test_the_owner_finds_an_actor_by_its_name() -> None:
     target = named("t")
     found = actorlib.get_actor("t")
 
@@ -93,7 +93,7 @@ async def test_actor_when_its_class_is_asked_for_then_it_has_to_be_of_that() -> 
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime", "on_both_loops")
-async def test_nam_001_other_actors_find_it_too(caller_class: Any) -> None:
+async def test_other_actors_find_it_too(caller_class: Any) -> None:
     target, caller = named("t"), caller_class.remote()
 
     found = await caller.run.remote(find, "t")
@@ -104,7 +104,7 @@ async def test_nam_001_other_actors_find_it_too(caller_class: Any) -> None:
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_nam_001_an_actor_finds_itself_while_it_is_found(
+async def test_an_actor_finds_itself_while_it_is_found(
     caller_class: Any,
 ) -> None:
     caller = caller_class.options(name="c").remote()
@@ -113,7 +113,7 @@ async def test_nam_001_an_actor_finds_itself_while_it_is_found(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_001_a_plain_method_beside_a_loop_and_a_thread_find_it() -> None:
+async def test_a_plain_method_beside_a_loop_and_a_thread_find_it() -> None:
     @actorlib.remote
     class Mixed:
         def plain(self) -> Any:
@@ -226,7 +226,7 @@ async def test_names_when_no_runtime_is_running_then_it_says_so() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_002_a_second_one_of_a_name_is_refused_at_remote() -> None:
+async def test_a_second_one_of_a_name_is_refused_at_remote() -> None:
     target = named("t")
 
     with pytest.raises(ActorAlreadyExistsError, match=r"'t'.*Target") as caught:
@@ -237,7 +237,7 @@ async def test_nam_002_a_second_one_of_a_name_is_refused_at_remote() -> None:
 
 
 @pytest.mark.parametrize("caller_class", CALLERS)
-async def test_nam_002_also_in_an_actor_and_nothing_is_made(
+async def test_also_in_an_actor_and_nothing_is_made(
     runtime: Runtime, caller_class: Any
 ) -> None:
     target, caller = named("t"), caller_class.remote()
@@ -284,7 +284,7 @@ async def test_names_when_it_can_never_be_placed_then_the_name_is_free(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_005_killing_frees_the_name_at_once() -> None:
+async def test_killing_frees_the_name_at_once() -> None:
     first = named("t")
     await first
     actorlib.kill(first)
@@ -299,7 +299,7 @@ async def test_nam_005_killing_frees_the_name_at_once() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_005_a_crash_frees_the_name() -> None:
+async def test_a_crash_frees_the_name() -> None:
     first = named("t")
     pid, end = await first.ping.remote(), end_of(first)
     os.kill(pid, signal.SIGKILL)
@@ -311,7 +311,7 @@ async def test_nam_005_a_crash_frees_the_name() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_005_a_failed_constructor_frees_the_name() -> None:
+async def test_a_failed_constructor_frees_the_name() -> None:
     @actorlib.remote
     class Failing:
         def __init__(self) -> None:
@@ -367,7 +367,7 @@ async def test_names_when_it_lost_its_last_handle_and_works_then_it_is_found(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_015_found_while_its_constructor_runs_and_calls_wait(
+async def test_found_while_its_constructor_runs_and_calls_wait(
     stop: Stop,
 ) -> None:
     log = actorlib.remote(Log).options(name="log").remote(stop.place)
@@ -381,7 +381,7 @@ async def test_nam_015_found_while_its_constructor_runs_and_calls_wait(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_015_found_while_it_waits_in_line() -> None:
+async def test_found_while_it_waits_in_line() -> None:
     first = Target.options(num_cpus=2).remote()
     await first
     second = named("t", num_cpus=2)
@@ -469,7 +469,7 @@ async def test_names_when_the_maker_is_killed_between_then_nobody_hangs(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_006_one_name_in_two_namespaces_is_two_actors() -> None:
+async def test_one_name_in_two_namespaces_is_two_actors() -> None:
     here, there = named("t"), named("t", namespace="there")
 
     assert actorlib.get_actor("t") == here
@@ -478,7 +478,7 @@ async def test_nam_006_one_name_in_two_namespaces_is_two_actors() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_006_another_namespace_is_not_looked_in() -> None:
+async def test_another_namespace_is_not_looked_in() -> None:
     there = named("t", namespace="there")
 
     with pytest.raises(ActorNotFoundError, match="'there'"):
@@ -486,7 +486,7 @@ async def test_nam_006_another_namespace_is_not_looked_in() -> None:
     del there
 
 
-async def test_nam_006_the_runtime_s_own_is_what_nothing_said_means() -> None:
+async def test_the_runtime_s_own_is_what_nothing_said_means() -> None:
     async with running(namespace="mine"):
         target, caller = named("t"), Caller.remote()
         assert actorlib.get_actor("t", "mine") == target
@@ -502,7 +502,7 @@ async def test_nam_006_the_runtime_s_own_is_what_nothing_said_means() -> None:
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_nam_013_names_of_the_living_are_listed(caller_class: Any) -> None:
+async def test_names_of_the_living_are_listed(caller_class: Any) -> None:
     kept = [named("a"), named("b", namespace="there"), Target.remote(), named("c")]
     caller = caller_class.remote()
     actorlib.kill(kept[-1])
@@ -516,7 +516,7 @@ async def test_nam_013_names_of_the_living_are_listed(caller_class: Any) -> None
         actorlib.list_named_actors("yes")  # type: ignore[arg-type]
 
 
-async def test_obs_001_actors_are_listed_with_what_is_known(runtime: Runtime) -> None:
+async def test_actors_are_listed_with_what_is_known(runtime: Runtime) -> None:
     target = named("t", num_cpus=1, lifetime="detached", namespace="there")
     echo = Echo.remote()
     await asyncio.gather(target, echo)
@@ -540,7 +540,7 @@ async def test_obs_001_actors_are_listed_with_what_is_known(runtime: Runtime) ->
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_obs_001_an_actor_sees_the_same(caller_class: Any) -> None:
+async def test_an_actor_sees_the_same(caller_class: Any) -> None:
     caller = caller_class.remote()
     rows = await caller.run.remote(actorlib.list_actors)
 
@@ -549,7 +549,7 @@ async def test_obs_001_an_actor_sees_the_same(caller_class: Any) -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_obs_001_the_dead_are_listed_while_somebody_holds_them() -> None:
+async def test_the_dead_are_listed_while_somebody_holds_them() -> None:
     target = named("t")
     await target
     await actorlib.kill(target)
@@ -559,7 +559,7 @@ async def test_obs_001_the_dead_are_listed_while_somebody_holds_them() -> None:
     assert "it was killed" in row.death
 
 
-async def test_obs_001_the_dead_stay_listed_when_nobody_holds_them() -> None:
+async def test_the_dead_stay_listed_when_nobody_holds_them() -> None:
     async with running(num_cpus=2, num_gpus=1, actor_history=5) as runtime:
         alive = named("alive")
         caller = Caller.remote()
@@ -606,7 +606,7 @@ async def test_obs_001_the_dead_stay_listed_when_nobody_holds_them() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_obs_005_filters_and_limit() -> None:
+async def test_filters_and_limit() -> None:
     actors = [named("a"), named("b"), Echo.remote()]
     await asyncio.gather(*actors)
 
@@ -636,7 +636,7 @@ async def test_obs_005_filters_and_limit() -> None:
         (None, True, TypeError),
     ],
 )
-async def test_obs_005_a_wrong_filter_is_refused(
+async def test_a_wrong_filter_is_refused(
     filters: Any, limit: Any, error: type[Exception]
 ) -> None:
     with pytest.raises(error):

@@ -138,7 +138,7 @@ async def settled(*actors: Any) -> tuple[int, int]:
 
 
 @SIZES
-async def test_obj_006_a_put_value_is_what_it_was(size: int) -> None:
+async def test_a_put_value_is_what_it_was(size: int) -> None:
     value = np.zeros(size)
     ref = actorlib.put(value)
 
@@ -148,7 +148,7 @@ async def test_obj_006_a_put_value_is_what_it_was(size: int) -> None:
     assert await holder().total.remote(ref) == 0
 
 
-async def test_obj_024_a_put_value_is_encoded_once() -> None:
+async def test_a_put_value_is_encoded_once() -> None:
     class Told:
         count = 0
 
@@ -423,7 +423,7 @@ async def test_ref_when_dropped_then_so_is_what_it_kept() -> None:
 
 
 @SIZES
-async def test_obj_012_a_result_goes_on_without_being_asked_for(size: int) -> None:
+async def test_a_result_goes_on_without_being_asked_for(size: int) -> None:
     first, second = holder(), holder()
 
     made = first.make.remote(size)
@@ -435,14 +435,14 @@ async def test_obj_012_a_result_goes_on_without_being_asked_for(size: int) -> No
 
 @SIZES
 @pytest.mark.parametrize("make", [holder, looped], ids=["plain", "async"])
-async def test_obj_016_refs_come_back_inside_of_results(size: int, make: Any) -> None:
+async def test_refs_come_back_inside_of_results(size: int, make: Any) -> None:
     found = await make().ask.remote(holder(), size)
 
     assert (await found["ref"]).sum() == size
 
 
 @SIZES
-async def test_ord_013_refs_in_arguments_are_awaited_there(size: int) -> None:
+async def test_refs_in_arguments_are_awaited_there(size: int) -> None:
     made = holder().make.remote(size)
 
     assert await looped().sums.remote([made, made]) == [size, size]
@@ -490,7 +490,7 @@ async def test_ref_when_its_maker_dies_behind_it_then_it_stays() -> None:
     assert await holder().sums.remote([numbers]) == [300_000]
 
 
-async def test_can_010_whoever_has_a_ref_may_cancel_it() -> None:
+async def test_whoever_has_a_ref_may_cancel_it() -> None:
     (waits,) = await holder().ask_and_wait.remote(looped())
 
     actorlib.cancel(waits)
@@ -499,7 +499,7 @@ async def test_can_010_whoever_has_a_ref_may_cancel_it() -> None:
         await waits
 
 
-async def test_obj_011_a_ref_is_one_object_in_a_process() -> None:
+async def test_a_ref_is_one_object_in_a_process() -> None:
     actor = holder()
     ref = actorlib.put(np.ones(2))
     await actor.keep.remote((ref,))
@@ -526,7 +526,7 @@ async def test_ref_when_it_belongs_to_another_runtime_then_it_is_refused(
 # Parts.
 
 
-async def test_obj_014_num_returns_takes_a_tuple_apart_for_one_call() -> None:
+async def test_num_returns_takes_a_tuple_apart_for_one_call() -> None:
     actor = holder()
 
     first, second = actor.several.options(num_returns=2).remote(2)
@@ -537,7 +537,7 @@ async def test_obj_014_num_returns_takes_a_tuple_apart_for_one_call() -> None:
     assert await actor.plus.options(num_returns=1).remote(1) == 2
 
 
-async def test_err_012_all_parts_fail_with_the_call() -> None:
+async def test_all_parts_fail_with_the_call() -> None:
     parts = holder().fail.options(num_returns=3).remote()
 
     for part in parts:
@@ -565,7 +565,7 @@ MAKERS = pytest.mark.parametrize("make", [holder, looped, threaded])
 
 
 @MAKERS
-async def test_obj_014_num_returns_of_a_generator_takes_what_it_yields(
+async def test_num_returns_of_a_generator_takes_what_it_yields(
     make: Callable[[], Any],
 ) -> None:
     actor = make()
@@ -645,7 +645,7 @@ def nest(_: object, depth: int) -> Any:
 
 
 @pytest.mark.parametrize("max_concurrency", [None, 2])
-async def test_ser_012_a_get_while_a_value_is_loaded_waits_for_its_own(
+async def test_a_get_while_a_value_is_loaded_waits_for_its_own(
     max_concurrency: int | None,
 ) -> None:
     actor = actorlib.remote(Holder).options(max_concurrency=max_concurrency).remote()
@@ -658,7 +658,7 @@ async def test_ser_012_a_get_while_a_value_is_loaded_waits_for_its_own(
     assert depth == 10
 
 
-async def test_obj_020_a_callback_is_called_once_with_the_value_or_the_error() -> None:
+async def test_a_callback_is_called_once_with_the_value_or_the_error() -> None:
     actor = holder()
     told: asyncio.Queue[Any] = asyncio.Queue()
     good, bad = actor.plus.remote(1), actor.plus.remote("x")
@@ -687,7 +687,7 @@ def local_classes() -> list[type]:
     return [made(1), made(2)]
 
 
-async def test_ser_006_local_classes_of_one_name_keep_their_own_methods() -> None:
+async def test_local_classes_of_one_name_keep_their_own_methods() -> None:
     first, second = local_classes()
     answers = await holder().__ray_call__.remote(
         lambda _, values: [value.answer() for value in values], [first(), second()]
@@ -697,7 +697,7 @@ async def test_ser_006_local_classes_of_one_name_keep_their_own_methods() -> Non
     assert type(first()).__name__ == type(second()).__name__
 
 
-async def test_ser_009_values_that_hold_themselves_arrive() -> None:
+async def test_values_that_hold_themselves_arrive() -> None:
     ring: list[Any] = [1]
     ring.append(ring)
     table: dict[str, Any] = {}
@@ -716,7 +716,7 @@ class Point:
     y: float
 
 
-async def test_ser_011_instances_of_a_modules_class_are_equal_after_the_trip() -> None:
+async def test_instances_of_a_modules_class_are_equal_after_the_trip() -> None:
     point = Point(1, 2.5)
     back = await holder().__ray_call__.remote(lambda _, it: it, point)
 

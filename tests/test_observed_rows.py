@@ -45,7 +45,7 @@ def process_title() -> str:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_032_actors_and_calls_are_made_as_older_scripts_do() -> None:
+async def test_actors_and_calls_are_made_as_older_scripts_do() -> None:
     keeper = Keeper._remote(args=[1], kwargs=None, name="k", num_cpus=1)
     assert await keeper.kept._remote() == 1
     await keeper.keep._remote((), {"value": 2}, name="kept")
@@ -58,7 +58,7 @@ async def test_act_032_actors_and_calls_are_made_as_older_scripts_do() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_act_032_what_is_wrong_is_refused_as_by_remote() -> None:
+async def test_what_is_wrong_is_refused_as_by_remote() -> None:
     keeper = Keeper._remote()
 
     with pytest.raises(ValueError, match="num_gpu"):
@@ -75,8 +75,8 @@ async def test_act_032_what_is_wrong_is_refused_as_by_remote() -> None:
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 @pytest.mark.usefixtures("runtime")
-async def test_obs_009_a_process_is_called_by_the_class_of_its_actor() -> None:
-    """ACT-031 too: a call has its own name in the context, and none in the title."""
+async def test_a_process_is_called_by_the_class_of_its_actor() -> None:
+    """A call has its own name in the context, and none in the title."""
     caller = Caller.remote()
 
     assert await caller.run.remote(process_title) == "Caller"
@@ -95,7 +95,7 @@ def _name_of_the_call() -> Any:
 
 @pytest.mark.process
 @pytest.mark.usefixtures("runtime")
-async def test_obs_002_filters_understand_ray_s_states() -> None:
+async def test_filters_understand_ray_s_states() -> None:
     with Stop() as stop:
         first = Echo.remote()
         slow = first.echo.remote(0)
@@ -127,7 +127,7 @@ async def test_obs_002_filters_understand_ray_s_states() -> None:
 
 @pytest.mark.process
 @pytest.mark.usefixtures("runtime")
-async def test_obs_004_start_and_end_are_told_and_a_restart_moves_no_start() -> None:
+async def test_start_and_end_are_told_and_a_restart_moves_no_start() -> None:
     before = time.time()
     actor = Target.options(max_restarts=1).remote()
     (info,) = actorlib.list_actors()
@@ -152,7 +152,7 @@ async def test_obs_004_start_and_end_are_told_and_a_restart_moves_no_start() -> 
     assert info.started_at <= dead.ended_at <= time.time()
 
 
-async def test_obs_007_what_waits_in_line_is_told_by_its_shape(
+async def test_what_waits_in_line_is_told_by_its_shape(
     runtime: Runtime,
 ) -> None:
     assert runtime.snapshot().demands == ()
@@ -168,7 +168,7 @@ async def test_obs_007_what_waits_in_line_is_told_by_its_shape(
     await waiting[0]
 
 
-async def test_obs_007_what_can_never_be_is_marked() -> None:
+async def test_what_can_never_be_is_marked() -> None:
     async with running(infeasible="wait") as runtime:
         actor = Target.options(num_gpus=1).remote()
 
@@ -278,7 +278,7 @@ async def test_calls_when_functions_run_and_wait_then_they_are_told_of(
     assert runtime.calls() == []
 
 
-async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
+async def test_calls_without_an_answer_say_what_they_wait_for(
     runtime: Runtime,
 ) -> None:
     """FINISHED and FAILED are not kept: that would need a table of every call."""
@@ -311,7 +311,7 @@ async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
 # What is kept otherwise than Ray does, by decision.
 
 
-async def test_res_002_without_cpus_an_actor_that_asks_for_none_runs() -> None:
+async def test_without_cpus_an_actor_that_asks_for_none_runs() -> None:
     """It holds CPUs only if it asks for them; what can never be fails at once."""
     async with running(num_cpus=0):
         assert await Target.remote().ping.remote()
@@ -321,7 +321,7 @@ async def test_res_002_without_cpus_an_actor_that_asks_for_none_runs() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ord_023_a_thread_of_an_actor_may_call_and_get() -> None:
+async def test_a_thread_of_an_actor_may_call_and_get() -> None:
     target, caller = Target.remote(), Caller.remote()
 
     assert await caller.run.remote(_in_a_thread, target) == await target.ping.remote()
@@ -341,7 +341,7 @@ def _in_a_thread(target: Any) -> int:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_014_a_restarting_actor_keeps_its_name() -> None:
+async def test_a_restarting_actor_keeps_its_name() -> None:
     actor = Target.options(name="t", max_restarts=-1, restart_backoff=0).remote()
     pid = await actor.ping.remote()
 
@@ -364,14 +364,14 @@ async def _made_and_dropped(count: int) -> set[int]:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_nam_016_get_or_create_and_drop_again_and_again_never_fails() -> None:
+async def test_get_or_create_and_drop_again_and_again_never_fails() -> None:
     pids = await _made_and_dropped(50)
 
     assert os.getpid() not in pids
 
 
 @pytest.mark.process
-async def test_nam_016_a_thousand_times_without_processes() -> None:
+async def test_a_thousand_times_without_processes() -> None:
     async with running(engine="inline"):
         assert await _made_and_dropped(1000) == {os.getpid()}
         left = actorlib.list_actors()

@@ -100,7 +100,6 @@ def printed(
 
 @both_methods
 def test_prints_of_a_method_appear_line_by_line(method: str, tmp_path: Path) -> None:
-    """LOG-001."""
     body = r"""
         await a.say.remote("one")
         await a.say.remote("two\nthree\n\nfive")
@@ -139,7 +138,6 @@ asyncio.run(main())
 
 
 def test_print_of_nothing_is_a_line_with_a_prefix(tmp_path: Path) -> None:
-    """LOG-008."""
     assert printed(tmp_path, program("await a.say.remote()")) == ([""], [])
 
 
@@ -185,7 +183,6 @@ except actorlib.exceptions.ActorDiedError as error:
 
 @both_methods
 def test_output_of_children_and_of_c_appears(method: str, tmp_path: Path) -> None:
-    """LOG-011."""
     body = """
 await a.run.remote("echo out; echo err >&2")
 await a.put.remote(b"from C", True)
@@ -354,7 +351,6 @@ await asyncio.gather(*floods)
 
 
 def test_output_when_not_shown_is_silent_and_still_remembered(tmp_path: Path) -> None:
-    """LOG-004."""
     body = """
 await a.say.remote("unseen")
 await a.run.remote("echo unseen; echo unseen >&2")

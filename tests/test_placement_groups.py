@@ -92,7 +92,7 @@ def inside(
     )
 
 
-async def test_pgr_001_ready_gives_the_group_and_wait_says_whether(
+async def test_ready_gives_the_group_and_wait_says_whether(
     runtime: Runtime,
 ) -> None:
     group = group_of({"CPU": 1}, {"GPU": 0.5}, strategy="PACK")
@@ -102,7 +102,7 @@ async def test_pgr_001_ready_gives_the_group_and_wait_says_whether(
     assert runtime.available_resources()["CPU"] == 3
 
 
-async def test_pgr_003_what_is_reserved_is_for_members_alone(runtime: Runtime) -> None:
+async def test_what_is_reserved_is_for_members_alone(runtime: Runtime) -> None:
     group = group_of({"GPU": 1}, {"GPU": 1})
     await group.ready()
     assert runtime.available_resources()["GPU"] == 0
@@ -116,7 +116,7 @@ async def test_pgr_003_what_is_reserved_is_for_members_alone(runtime: Runtime) -
     await other
 
 
-async def test_pgr_004_ready_resolves_when_members_have_used_up_all(
+async def test_ready_resolves_when_members_have_used_up_all(
     runtime: Runtime,
 ) -> None:
     del runtime
@@ -126,7 +126,7 @@ async def test_pgr_004_ready_resolves_when_members_have_used_up_all(
     assert await group.ready() == group
 
 
-async def test_pgr_005_a_group_that_finds_no_room_is_pending_until_it_does(
+async def test_a_group_that_finds_no_room_is_pending_until_it_does(
     runtime: Runtime,
 ) -> None:
     holder = Caller.options(num_gpus=2).remote()
@@ -146,7 +146,7 @@ async def test_pgr_005_a_group_that_finds_no_room_is_pending_until_it_does(
     await member
 
 
-async def test_pgr_005_a_group_in_line_is_not_passed_by_later_actors(
+async def test_a_group_in_line_is_not_passed_by_later_actors(
     runtime: Runtime,
 ) -> None:
     holder = Echo.options(num_gpus=0.5).remote()
@@ -161,7 +161,7 @@ async def test_pgr_005_a_group_in_line_is_not_passed_by_later_actors(
 
 
 @pytest.mark.parametrize("index", [2, 3, -2])
-async def test_pgr_006_a_bundle_that_is_not_there_is_refused(
+async def test_a_bundle_that_is_not_there_is_refused(
     runtime: Runtime, index: int
 ) -> None:
     del runtime
@@ -173,7 +173,7 @@ async def test_pgr_006_a_bundle_that_is_not_there_is_refused(
         Echo.options(scheduling_strategy=Strategy(group, index)).remote()
 
 
-async def test_pgr_006_an_index_without_a_group_is_refused(runtime: Runtime) -> None:
+async def test_an_index_without_a_group_is_refused(runtime: Runtime) -> None:
     del runtime
     with pytest.raises(ValueError, match="Echo is in none"):
         Echo.options(placement_group_bundle_index=0).remote()
@@ -181,7 +181,7 @@ async def test_pgr_006_an_index_without_a_group_is_refused(runtime: Runtime) -> 
         Echo.options(placement_group=None, placement_group_bundle_index=0)
 
 
-async def test_pgr_006_the_strategy_and_the_options_mean_the_same(
+async def test_the_strategy_and_the_options_mean_the_same(
     runtime: Runtime,
 ) -> None:
     del runtime
@@ -194,7 +194,7 @@ async def test_pgr_006_the_strategy_and_the_options_mean_the_same(
     assert seen == same == (["1"], "1", {"GPU": 0.25}, group.id.hex())
 
 
-async def test_pgr_006_an_actor_that_fits_no_bundle_is_refused(
+async def test_an_actor_that_fits_no_bundle_is_refused(
     runtime: Runtime,
 ) -> None:
     del runtime
@@ -207,7 +207,7 @@ async def test_pgr_006_an_actor_that_fits_no_bundle_is_refused(
     await inside(group, num_gpus=1).remote()
 
 
-async def test_opt_021_a_group_named_twice_is_refused(runtime: Runtime) -> None:
+async def test_a_group_named_twice_is_refused(runtime: Runtime) -> None:
     del runtime
     group = group_of({"CPU": 1})
 
@@ -235,7 +235,7 @@ async def test_opt_021_a_group_named_twice_is_refused(runtime: Runtime) -> None:
     ],
     ids=repr,
 )
-async def test_pgr_009_bundles_that_are_none_are_refused(
+async def test_bundles_that_are_none_are_refused(
     runtime: Runtime, bundles: Any
 ) -> None:
     del runtime
@@ -254,7 +254,7 @@ async def test_pgr_009_bundles_that_are_none_are_refused(
     ],
     ids=repr,
 )
-async def test_pgr_009_options_that_are_none_are_refused(
+async def test_options_that_are_none_are_refused(
     runtime: Runtime, options: Any
 ) -> None:
     del runtime
@@ -262,7 +262,7 @@ async def test_pgr_009_options_that_are_none_are_refused(
         placement_group([{"CPU": 1}], **options)
 
 
-async def test_pgr_010_zero_beside_other_amounts_is_allowed(runtime: Runtime) -> None:
+async def test_zero_beside_other_amounts_is_allowed(runtime: Runtime) -> None:
     del runtime
     group = group_of({"CPU": 1, "GPU": 0})
 
@@ -270,7 +270,7 @@ async def test_pgr_010_zero_beside_other_amounts_is_allowed(runtime: Runtime) ->
     assert group.bundle_specs == [{"CPU": 1, "GPU": 0}]
 
 
-async def test_pgr_011_a_group_is_a_value(runtime: Runtime) -> None:
+async def test_a_group_is_a_value(runtime: Runtime) -> None:
     del runtime
     group, other = group_of({"CPU": 1}, {"GPU": 1}), group_of({"CPU": 1})
     caller = Caller.remote()
@@ -284,7 +284,7 @@ async def test_pgr_011_a_group_is_a_value(runtime: Runtime) -> None:
     assert repr(group) == f"PlacementGroup({group.id.hex()})"
 
 
-async def test_pgr_011_the_table_has_state_and_strategy(runtime: Runtime) -> None:
+async def test_the_table_has_state_and_strategy(runtime: Runtime) -> None:
     group = group_of({"CPU": 1}, strategy="SPREAD", name="t")
     await group.ready()
     node = actorlib.get_runtime_context().get_node_id()
@@ -304,7 +304,7 @@ async def test_pgr_011_the_table_has_state_and_strategy(runtime: Runtime) -> Non
     assert runtime.snapshot().groups == ()
 
 
-async def test_pgr_011_the_snapshot_shows_who_is_inside(runtime: Runtime) -> None:
+async def test_the_snapshot_shows_who_is_inside(runtime: Runtime) -> None:
     group = group_of({"GPU": 0.5}, {"GPU": 1, "CPU": 1}, name="s")
     member = inside(group, 1, num_gpus=0.5).remote()
     await member
@@ -322,7 +322,7 @@ async def test_pgr_011_the_snapshot_shows_who_is_inside(runtime: Runtime) -> Non
     )
 
 
-async def test_pgr_012_a_name_finds_its_group_until_it_is_removed(
+async def test_a_name_finds_its_group_until_it_is_removed(
     runtime: Runtime,
 ) -> None:
     del runtime
@@ -341,9 +341,7 @@ async def test_pgr_012_a_name_finds_its_group_until_it_is_removed(
 
 
 @pytest.mark.parametrize("name", ["nobody", "", None])
-async def test_pgr_012_an_unknown_or_empty_name_is_refused(
-    runtime: Runtime, name: Any
-) -> None:
+async def test_an_unknown_or_empty_name_is_refused(runtime: Runtime, name: Any) -> None:
     del runtime
     with pytest.raises(ValueError, match=r"name|called"):
         actorlib.get_placement_group(name)
@@ -357,7 +355,7 @@ def children(**options: Any) -> list[str | None]:
     return [own and own.id.hex(), seen[3]]
 
 
-async def test_pgr_013_children_go_into_a_group_that_captures(runtime: Runtime) -> None:
+async def test_children_go_into_a_group_that_captures(runtime: Runtime) -> None:
     del runtime
     group = group_of({"GPU": 1, "CPU": 2})
     name = group.id.hex()
@@ -379,7 +377,7 @@ async def test_pgr_013_children_go_into_a_group_that_captures(runtime: Runtime) 
     assert await captures.run.remote(nested) == [name, name]
 
 
-async def test_pgr_015_an_actor_that_asks_for_nothing_fits_any_bundle(
+async def test_an_actor_that_asks_for_nothing_fits_any_bundle(
     runtime: Runtime,
 ) -> None:
     """Not kept as in Ray, where it needs a bundle with a CPU: CPUs are asked for."""
@@ -393,7 +391,7 @@ async def test_pgr_015_an_actor_that_asks_for_nothing_fits_any_bundle(
 
 
 @pytest.mark.parametrize("cls", CALLERS)
-async def test_pgr_016_a_group_ends_with_the_actor_that_made_it(
+async def test_a_group_ends_with_the_actor_that_made_it(
     runtime: Runtime, cls: Any
 ) -> None:
     maker = cls.remote()
@@ -416,7 +414,7 @@ async def test_pgr_016_a_group_ends_with_the_actor_that_made_it(
 
 
 @pytest.mark.process
-async def test_pgr_018_a_killed_members_share_returns_to_the_group(
+async def test_a_killed_members_share_returns_to_the_group(
     runtime: Runtime,
 ) -> None:
     group = group_of({"GPU": 1})

@@ -90,7 +90,7 @@ def seeing(**options: Any) -> Any:
 # The ledger, as a user sees it.
 
 
-async def test_res_004_what_is_held_comes_back_however_the_actor_ends() -> None:
+async def test_what_is_held_comes_back_however_the_actor_ends() -> None:
     totals = {"num_cpus": 4, "num_gpus": 2, "memory": GIB, "resources": {"x": 3}}
     asked = {"num_cpus": 1.5, "num_gpus": 2, "memory": GIB, "resources": {"x": 0.25}}
     held = {"CPU": 2.5, "GPU": 0.0, "memory": 0, "x": 2.75}
@@ -127,7 +127,7 @@ async def test_res_004_what_is_held_comes_back_however_the_actor_ends() -> None:
         assert runtime.cluster_resources() == everything
 
 
-async def test_res_005_a_further_actor_waits_for_room_and_then_starts() -> None:
+async def test_a_further_actor_waits_for_room_and_then_starts() -> None:
     async with running(num_cpus=2) as runtime:
         first, second = (Target.options(num_cpus=1).remote() for _ in range(2))
         await asyncio.gather(first, second)
@@ -155,7 +155,7 @@ async def test_res_005_a_further_actor_waits_for_room_and_then_starts() -> None:
         ({"num_cpus": 80, "num_gpus": 0.5}, ["CPU=80"]),
     ],
 )
-async def test_res_006_what_can_never_be_is_refused_at_once(
+async def test_what_can_never_be_is_refused_at_once(
     asked: Any, words: list[str]
 ) -> None:
     totals = {"num_gpus": 2, "memory": GIB, "resources": {"x": 3}}
@@ -170,7 +170,7 @@ async def test_res_006_what_can_never_be_is_refused_at_once(
         assert await Target.remote().ping.remote() > 0
 
 
-async def test_res_006_inside_an_actor_too() -> None:
+async def test_inside_an_actor_too() -> None:
     def make() -> str:
         big = Target.options(num_cpus=80).remote()
         try:
@@ -191,7 +191,7 @@ async def test_res_006_inside_an_actor_too() -> None:
         assert "CPU=80" in await AsyncCaller.remote().run.remote(make_later)
 
 
-async def test_res_006_init_may_ask_to_wait_for_ever_instead() -> None:
+async def test_init_may_ask_to_wait_for_ever_instead() -> None:
     async with running(num_cpus=2, infeasible="wait") as runtime:
         big = Target.options(num_cpus=80).remote()
         ref = big.ping.remote()
@@ -205,7 +205,7 @@ async def test_res_006_init_may_ask_to_wait_for_ever_instead() -> None:
         assert runtime.snapshot().waiting == ()
 
 
-async def test_res_007_killing_an_actor_in_line_withdraws_its_demand() -> None:
+async def test_killing_an_actor_in_line_withdraws_its_demand() -> None:
     async with running(num_cpus=2) as runtime:
         holder = Target.options(num_cpus=2).remote()
         await holder
@@ -225,7 +225,7 @@ async def test_res_007_killing_an_actor_in_line_withdraws_its_demand() -> None:
         assert runtime.available_resources()["CPU"] == 1
 
 
-async def test_res_007_killing_in_the_turn_of_the_creation() -> None:
+async def test_killing_in_the_turn_of_the_creation() -> None:
     async with running(num_cpus=2) as runtime:
         target = Target.options(num_cpus=2).remote()
         ref = target.ping.remote()
@@ -234,7 +234,7 @@ async def test_res_007_killing_in_the_turn_of_the_creation() -> None:
         assert runtime.available_resources()["CPU"] == 2
 
 
-async def test_res_010_custom_resources_may_be_fractional() -> None:
+async def test_custom_resources_may_be_fractional() -> None:
     async with running(resources={"licence": 1, "disk": 2}) as runtime:
         ask = Target.options(resources={"licence": 0.4, "disk": 1.5})
         first = ask.remote()
@@ -253,7 +253,7 @@ async def test_res_010_custom_resources_may_be_fractional() -> None:
         assert await small.ping.remote() > 0
 
 
-async def test_res_010_tenths_add_up() -> None:
+async def test_tenths_add_up() -> None:
     async with running(resources={"x": 1}) as runtime:
         tenths = [Target.options(resources={"x": 0.1}).remote() for _ in range(10)]
         await asyncio.gather(*tenths)
@@ -262,7 +262,7 @@ async def test_res_010_tenths_add_up() -> None:
         assert runtime.available_resources()["x"] == 1.0
 
 
-async def test_res_012_zero_is_the_same_as_not_asking(two_gpus: Runtime) -> None:
+async def test_zero_is_the_same_as_not_asking(two_gpus: Runtime) -> None:
     zero = seeing(num_cpus=0, num_gpus=0, memory=0, resources={"x": 0}).remote()
     assert await zero.seen.remote() == ([], "")
     assert (await zero.context.remote())[2] == {}
@@ -272,7 +272,7 @@ async def test_res_012_zero_is_the_same_as_not_asking(two_gpus: Runtime) -> None
 
 
 @pytest.mark.usefixtures("two_gpus")
-async def test_res_014_a_device_that_is_held_is_given_to_nobody_else() -> None:
+async def test_a_device_that_is_held_is_given_to_nobody_else() -> None:
     whole = seeing(num_gpus=1)
     first, second = whole.remote(), whole.remote()
     ids = [*(await first.seen.remote())[0], *(await second.seen.remote())[0]]
@@ -285,7 +285,7 @@ async def test_res_014_a_device_that_is_held_is_given_to_nobody_else() -> None:
     assert await ref == ([1], "1")
 
 
-async def test_res_015_ten_thousand_custom_resources() -> None:
+async def test_ten_thousand_custom_resources() -> None:
     names = [f"r{number}" for number in range(10_000)]
     async with running(resources=dict.fromkeys(names, 1)) as runtime:
         everything = Target.options(resources=dict.fromkeys(names, 1)).remote()
@@ -300,7 +300,7 @@ async def test_res_015_ten_thousand_custom_resources() -> None:
         assert runtime.available_resources()["r0"] == 1
 
 
-async def test_res_016_a_type_may_be_declared_and_is_then_merely_counted() -> None:
+async def test_a_type_may_be_declared_and_is_then_merely_counted() -> None:
     named = {"accelerator_type:V100": 1}
     async with running(num_gpus=1, resources=named) as runtime:
         actor = seeing(num_gpus=1, accelerator_type="V100").remote()
@@ -314,7 +314,7 @@ async def test_res_016_a_type_may_be_declared_and_is_then_merely_counted() -> No
         assert "this machine has 1 of V100. Did you mean 'V100'?" in str(error)
 
 
-async def test_res_016_a_type_that_is_not_here_waits_where_that_is_asked_for() -> None:
+async def test_a_type_that_is_not_here_waits_where_that_is_asked_for() -> None:
     async with running(infeasible="wait") as runtime:
         waiting = Target.options(accelerator_type="V100").remote()
         ref = waiting.ping.remote()
@@ -338,7 +338,7 @@ async def test_res_016_a_type_that_is_not_here_waits_where_that_is_asked_for() -
     ],
     ids=repr,
 )
-def test_opt_018_what_a_kind_never_gives_is_refused_at_decoration(
+def test_what_a_kind_never_gives_is_refused_at_decoration(
     resources: dict[str, float],
 ) -> None:
     with pytest.raises(ValueError, match=f"of {next(iter(resources))} can never"):
@@ -347,14 +347,14 @@ def test_opt_018_what_a_kind_never_gives_is_refused_at_decoration(
         Target.options(resources=resources)
 
 
-async def test_opt_018_an_npu_may_be_shared() -> None:
+async def test_an_npu_may_be_shared() -> None:
     async with running(resources={"NPU": 1}) as runtime:
         halves = [Target.options(resources={"NPU": 0.5}).remote() for _ in range(2)]
         await asyncio.gather(*halves)
         assert runtime.available_resources()["NPU"] == 0
 
 
-async def test_res_017_memory_counts_how_many_fit_and_limits_nothing() -> None:
+async def test_memory_counts_how_many_fit_and_limits_nothing() -> None:
     async with running(memory=GIB) as runtime:
         ask = Caller.options(memory=GIB / 2 + 0.9)
         first, second = ask.remote(), ask.remote()
@@ -388,7 +388,7 @@ async def test_num_cpus_are_those_this_process_may_use_or_those_declared() -> No
 
 
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
-async def test_gpu_001_ids_are_the_same_in_the_constructor_and_in_every_method(
+async def test_ids_are_the_same_in_the_constructor_and_in_every_method(
     start_method: Any,
 ) -> None:
     async with running(num_gpus=4, start_method=start_method):
@@ -400,7 +400,7 @@ async def test_gpu_001_ids_are_the_same_in_the_constructor_and_in_every_method(
         assert await actor.seen.remote() == expected
 
 
-async def test_gpu_002_whole_devices_are_disjoint_and_cover_all() -> None:
+async def test_whole_devices_are_disjoint_and_cover_all() -> None:
     async with running(num_gpus=4) as runtime:
         singles = [seeing(num_gpus=1).remote() for _ in range(4)]
         seen = await asyncio.gather(*(actor.seen.remote() for actor in singles))
@@ -413,7 +413,7 @@ async def test_gpu_002_whole_devices_are_disjoint_and_cover_all() -> None:
         assert sorted(seen) == [([0, 1], "0,1"), ([2, 3], "2,3")]
 
 
-async def test_gpu_003_six_halves_on_three_devices() -> None:
+async def test_six_halves_on_three_devices() -> None:
     async with running(num_gpus=3):
         halves = [seeing(num_gpus=0.5).remote() for _ in range(6)]
         seen = await asyncio.gather(*(actor.seen.remote() for actor in halves))
@@ -421,7 +421,7 @@ async def test_gpu_003_six_halves_on_three_devices() -> None:
         assert [mask for _, mask in seen] == ["0", "0", "1", "1", "2", "2"]
 
 
-async def test_gpu_003_shares_go_where_they_fit_best(two_gpus: Runtime) -> None:
+async def test_shares_go_where_they_fit_best(two_gpus: Runtime) -> None:
     async def placed(share: float) -> Any:
         actor = seeing(num_gpus=share).remote()
         (number,), _ = await actor.seen.remote()
@@ -441,7 +441,7 @@ async def test_gpu_003_shares_go_where_they_fit_best(two_gpus: Runtime) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
-async def test_gpu_004_the_mask_is_set_before_user_code_is_imported(
+async def test_the_mask_is_set_before_user_code_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start_method: Any
 ) -> None:
     (tmp_path / "masked_module.py").write_text(
@@ -474,14 +474,14 @@ async def test_gpu_004_the_mask_is_set_before_user_code_is_imported(
 
 
 @pytest.mark.usefixtures("two_gpus")
-async def test_gpu_005_an_actor_without_a_device_sees_none() -> None:
+async def test_an_actor_without_a_device_sees_none() -> None:
     actor = seeing(num_cpus=1).remote()
     assert await actor.first.remote() == ([], "")
     inheriting = seeing(accelerators="inherit").remote()
     assert await inheriting.first.remote() == ([], None)
 
 
-async def test_gpu_005_the_owner_s_view_is_passed_on_when_it_is_asked_for(
+async def test_the_owner_s_view_is_passed_on_when_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(MASK, "4,5")
@@ -499,13 +499,13 @@ async def test_gpu_005_the_owner_s_view_is_passed_on_when_it_is_asked_for(
         assert await seeing(accelerators="hide").remote().seen.remote() == ([], "")
 
 
-async def test_gpu_005_without_any_device_nothing_is_touched() -> None:
+async def test_without_any_device_nothing_is_touched() -> None:
     async with running(num_gpus=0):
         assert await seeing().remote().seen.remote() in (([], None), ([], ""))
 
 
 @pytest.mark.parametrize("mask", ["", "NoDevFiles", "-1"])
-async def test_gpu_008_a_mask_that_hides_everything_means_no_device(
+async def test_a_mask_that_hides_everything_means_no_device(
     monkeypatch: pytest.MonkeyPatch, mask: str
 ) -> None:
     monkeypatch.setenv(MASK, mask)
@@ -518,7 +518,7 @@ async def test_gpu_008_a_mask_that_hides_everything_means_no_device(
     assert not actorlib.is_initialized()
 
 
-async def test_gpu_008_more_than_the_mask_names_is_refused(
+async def test_more_than_the_mask_names_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(MASK, "2,3")
@@ -529,7 +529,7 @@ async def test_gpu_008_more_than_the_mask_names_is_refused(
         assert await seeing(num_gpus=1).remote().seen.remote() == (["2"], "2")
 
 
-async def test_gpu_009_more_may_be_declared_than_exist() -> None:
+async def test_more_may_be_declared_than_exist() -> None:
     async with running(num_gpus=64) as runtime:
         assert runtime.cluster_resources()["GPU"] == 64
         ids, mask = await seeing(num_gpus=64).remote().seen.remote()
@@ -537,7 +537,7 @@ async def test_gpu_009_more_may_be_declared_than_exist() -> None:
         assert mask == ",".join(map(str, ids))
 
 
-async def test_gpu_011_the_variable_is_left_alone_where_that_is_asked_for(
+async def test_the_variable_is_left_alone_where_that_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(NOSET, "1")
@@ -546,7 +546,7 @@ async def test_gpu_011_the_variable_is_left_alone_where_that_is_asked_for(
         assert await seeing().remote().seen.remote() == ([], None)
 
 
-async def test_gpu_012_a_freed_device_goes_to_the_next_in_line() -> None:
+async def test_a_freed_device_goes_to_the_next_in_line() -> None:
     async with running(num_gpus=1) as runtime:
         for _ in range(5):
             actor = seeing(num_gpus=1).remote()
@@ -561,7 +561,7 @@ async def test_gpu_012_a_freed_device_goes_to_the_next_in_line() -> None:
 
 
 @pytest.mark.usefixtures("two_gpus")
-async def test_gpu_012_a_crash_frees_its_device() -> None:
+async def test_a_crash_frees_its_device() -> None:
     holder = seeing(num_gpus=2).remote()
     await holder
     waiting = seeing(num_gpus=2).remote()
@@ -570,7 +570,7 @@ async def test_gpu_012_a_crash_frees_its_device() -> None:
 
 
 @pytest.mark.parametrize("mask", ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"])
-async def test_gpu_016_amd_s_are_gpus_and_either_of_its_masks_is_honoured(
+async def test_amd_s_are_gpus_and_either_of_its_masks_is_honoured(
     monkeypatch: pytest.MonkeyPatch, mask: str
 ) -> None:
     # By decision: Ray refuses ROCr's mask, of which its documents speak.
@@ -584,7 +584,7 @@ async def test_gpu_016_amd_s_are_gpus_and_either_of_its_masks_is_honoured(
         assert shown == ["4,6", "0,1"]
 
 
-async def test_gpu_016_intel_s_are_gpus_and_its_selector_is_honoured(
+async def test_intel_s_are_gpus_and_its_selector_is_honoured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pretend = pretender(monkeypatch)
@@ -598,7 +598,7 @@ async def test_gpu_016_intel_s_are_gpus_and_its_selector_is_honoured(
         assert masks == [["0"], ["1"]]
 
 
-async def test_gpu_018_types_are_called_as_in_ray(
+async def test_types_are_called_as_in_ray(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = {
@@ -617,7 +617,7 @@ async def test_gpu_018_types_are_called_as_in_ray(
 
 
 @pytest.mark.usefixtures("two_gpus")
-async def test_gpu_020_the_owner_has_no_ids() -> None:
+async def test_the_owner_has_no_ids() -> None:
     assert actorlib.get_gpu_ids() == []
     context = actorlib.get_runtime_context()
     assert context.get_actor_id() is None
@@ -625,7 +625,7 @@ async def test_gpu_020_the_owner_has_no_ids() -> None:
     assert not any(context.get_accelerator_ids().values())
 
 
-async def test_gpu_020_without_a_runtime_there_are_no_ids() -> None:
+async def test_without_a_runtime_there_are_no_ids() -> None:
     assert actorlib.get_gpu_ids() == []
     with pytest.raises(RuntimeError, match="init"):
         actorlib.get_runtime_context()
@@ -640,7 +640,7 @@ async def test_gpu_020_without_a_runtime_there_are_no_ids() -> None:
         ("MIG-1234,MIG-5678", ["MIG-1234", "MIG-5678"]),
     ],
 )
-async def test_gpu_022_ids_are_the_owner_s_and_the_mask_is_made_of_them(
+async def test_ids_are_the_owner_s_and_the_mask_is_made_of_them(
     monkeypatch: pytest.MonkeyPatch, mask: str, ids: list[str]
 ) -> None:
     monkeypatch.setenv(MASK, mask)
@@ -669,7 +669,7 @@ async def test_devices_are_counted_in_the_order_that_nvidia_smi_counts_them() ->
     assert await actor.variable.remote("CUDA_DEVICE_ORDER") == ["PCI_BUS_ID"]
 
 
-async def test_ctx_005_assigned_resources_are_what_was_asked() -> None:
+async def test_assigned_resources_are_what_was_asked() -> None:
     async with running(num_gpus=2, memory=GIB, resources={"x": 2}):
         cases: list[tuple[dict[str, Any], dict[str, float]]] = [
             ({}, {}),
@@ -695,7 +695,7 @@ async def test_ctx_005_assigned_resources_are_what_was_asked() -> None:
 
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
 @pytest.mark.parametrize(("cpus", "threads"), [(1, "1"), (2.5, "2"), (0.5, "1")])
-async def test_ctx_010_libraries_get_as_many_threads_as_there_are_cpus(
+async def test_libraries_get_as_many_threads_as_there_are_cpus(
     start_method: Any, cpus: float, threads: str
 ) -> None:
     async with running(start_method=start_method):
@@ -704,12 +704,12 @@ async def test_ctx_010_libraries_get_as_many_threads_as_there_are_cpus(
 
 
 @pytest.mark.usefixtures("two_gpus")
-async def test_ctx_010_without_cpus_nothing_is_limited() -> None:
+async def test_without_cpus_nothing_is_limited() -> None:
     for actor in (seeing().remote(), seeing(num_gpus=1).remote()):
         assert await actor.variable.remote(*THREADS) == [None] * len(THREADS)
 
 
-async def test_ctx_010_what_the_user_has_set_is_left_alone(
+async def test_what_the_user_has_set_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")

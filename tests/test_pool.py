@@ -70,7 +70,7 @@ class Two:
 # One by one.
 
 
-async def test_poo_001_results_come_in_the_order_of_submission() -> None:
+async def test_results_come_in_the_order_of_submission() -> None:
     two = Two()
     two.pool.submit(wait_at, "a")
     two.pool.submit(wait_at, "b")
@@ -81,7 +81,7 @@ async def test_poo_001_results_come_in_the_order_of_submission() -> None:
     assert not two.pool.has_next()
 
 
-async def test_poo_002_unordered_gives_whichever_is_done() -> None:
+async def test_unordered_gives_whichever_is_done() -> None:
     two = Two()
     two.pool.submit(wait_at, "a")
     two.pool.submit(wait_at, "b")
@@ -91,7 +91,7 @@ async def test_poo_002_unordered_gives_whichever_is_done() -> None:
     assert await two.pool.get_next_unordered() == "a"
 
 
-async def test_poo_004_more_values_than_actors_wait_for_one() -> None:
+async def test_more_values_than_actors_wait_for_one() -> None:
     two = Two(1)
     for name in "abc":
         two.pool.submit(wait_at, name)
@@ -108,7 +108,7 @@ async def test_poo_004_more_values_than_actors_wait_for_one() -> None:
     assert [await two.pool.get_next(), await two.pool.get_next()] == ["b", "c"]
 
 
-async def test_poo_006_nothing_under_way_raises_stop_iteration_at_the_call() -> None:
+async def test_nothing_under_way_raises_stop_iteration_at_the_call() -> None:
     pool = echoes(1)
     with pytest.raises(StopIteration):
         pool.get_next()
@@ -120,7 +120,7 @@ async def test_poo_006_nothing_under_way_raises_stop_iteration_at_the_call() -> 
     assert await pool.get_next() == 2  # Ray may refuse it; here it is what is left
 
 
-async def test_poo_008_idle_actors_come_and_go() -> None:
+async def test_idle_actors_come_and_go() -> None:
     two = Two(1)
     (gate,) = two.gates
     assert two.pool.has_free()
@@ -143,7 +143,7 @@ async def test_poo_008_idle_actors_come_and_go() -> None:
     assert two.pool.has_free()
 
 
-async def test_poo_010_a_function_may_give_several_refs() -> None:
+async def test_a_function_may_give_several_refs() -> None:
     pool = echoes(1)
     pool.submit(lambda a, v: [a.echo.remote(v), a.echo.remote(v + 1)], 1)
 
@@ -434,7 +434,7 @@ async def test_map_when_cancelled_then_the_iterator_goes_on_where_it_was() -> No
     assert [value async for value in results] == ["a", "b"]
 
 
-async def test_poo_007_map_gives_up_earlier_values_without_waiting_for_them() -> None:
+async def test_map_gives_up_earlier_values_without_waiting_for_them() -> None:
     two = Two(1)
     earlier = two.pool.map(wait_at, ["x"])
     two.pool.submit(wait_at, "a")

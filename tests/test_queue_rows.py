@@ -63,7 +63,7 @@ async def all_of(q: Queue[Any]) -> list[Any]:
 # Rows.
 
 
-async def test_que_001_first_in_first_out_and_sizes() -> None:
+async def test_first_in_first_out_and_sizes() -> None:
     q: Queue[int] = Queue(maxsize=3)
     assert [await q.empty(), await q.full(), await q.qsize()] == [True, False, 0]
     for number in range(3):
@@ -73,7 +73,7 @@ async def test_que_001_first_in_first_out_and_sizes() -> None:
     assert q.maxsize == 3
 
 
-async def test_que_001_without_awaits_the_order_is_that_of_the_calls() -> None:
+async def test_without_awaits_the_order_is_that_of_the_calls() -> None:
     q: Queue[int] = Queue()
     for number in range(500):
         q.put(number)
@@ -81,7 +81,7 @@ async def test_que_001_without_awaits_the_order_is_that_of_the_calls() -> None:
     assert await asyncio.gather(*gets) == list(range(500))
 
 
-async def test_que_002_put_on_a_full_queue_waits_or_raises_full() -> None:
+async def test_put_on_a_full_queue_waits_or_raises_full() -> None:
     q: Queue[int] = Queue(maxsize=1)
     await q.put(1)
     waiting = q.put(2)
@@ -101,7 +101,7 @@ async def test_que_002_put_on_a_full_queue_waits_or_raises_full() -> None:
     assert await all_of(q) == [2]
 
 
-async def test_que_003_get_on_an_empty_queue_waits_or_raises_empty() -> None:
+async def test_get_on_an_empty_queue_waits_or_raises_empty() -> None:
     q: Queue[int] = Queue()
     for get in (
         q.get_nowait(),
@@ -118,7 +118,7 @@ async def test_que_003_get_on_an_empty_queue_waits_or_raises_empty() -> None:
     assert await task == 1
 
 
-async def test_que_005_the_async_names_are_there_too() -> None:
+async def test_the_async_names_are_there_too() -> None:
     q: Queue[int] = Queue(maxsize=1)
     await q.put_async(1)
     with pytest.raises(Full):
@@ -128,7 +128,7 @@ async def test_que_005_the_async_names_are_there_too() -> None:
         await q.get_nowait_async()
 
 
-async def test_que_008_options_and_shutdown(runtime: Runtime) -> None:
+async def test_options_and_shutdown(runtime: Runtime) -> None:
     q: Queue[int] = Queue(actor_options={"num_cpus": 1.5, "name": "the queue"})
     await q.put(1)
     assert runtime.available_resources()["CPU"] == 2.5
@@ -148,7 +148,7 @@ async def test_que_008_options_and_shutdown(runtime: Runtime) -> None:
     await q.shutdown(0)  # once more does no harm
 
 
-async def test_que_009_many_waiting_gets_do_not_stop_a_put() -> None:
+async def test_many_waiting_gets_do_not_stop_a_put() -> None:
     q: Queue[int] = Queue()
     gets = [q.get() for _ in range(1_500)]
     await q.put(7)

@@ -45,7 +45,7 @@ class Source:
         yield 1
 
 
-async def test_obs_006_calls_without_an_answer_say_what_they_wait_for(
+async def test_calls_without_an_answer_say_what_they_wait_for(
     runtime: Runtime,
 ) -> None:
     """What was answered is not kept, as on the local engine."""

@@ -121,7 +121,7 @@ def info(runtime: Runtime, actor: ActorHandle[Any]) -> Any:
 # How often.
 
 
-async def test_lif_019_death_k_plus_1_is_final(runtime: Runtime) -> None:
+async def test_death_k_plus_1_is_final(runtime: Runtime) -> None:
     actor = Fragile.options(max_restarts=2, restart_backoff=0).remote(10)
     for _ in range(2):
         assert [await actor.add.remote() for _ in range(2)] == [11, 12]
@@ -145,7 +145,7 @@ async def test_without_max_restarts_the_first_death_is_final(runtime: Runtime) -
     assert info(runtime, actor).restarts == 0
 
 
-async def test_lif_021_minus_one_is_for_ever_and_kill_is_final(
+async def test_minus_one_is_for_ever_and_kill_is_final(
     runtime: Runtime,
 ) -> None:
     actor = Fragile.options(max_restarts=-1, restart_backoff=0).remote()
@@ -171,7 +171,7 @@ async def test_lif_021_minus_one_is_for_ever_and_kill_is_final(
         ("spawn", "leave", (3,)),
     ],
 )
-async def test_lif_019_however_it_ends_it_comes_back(
+async def test_however_it_ends_it_comes_back(
     kind: ActorClass[..., Any], method: Any, deed: str, arguments: tuple[object, ...]
 ) -> None:
     async with running(start_method=method, log_to_driver=False):
@@ -185,7 +185,7 @@ async def test_lif_019_however_it_ends_it_comes_back(
         assert await (await actor).pid.remote() != before
 
 
-async def test_lif_023_it_is_restarted_even_if_nobody_calls_it(bell: Bell) -> None:
+async def test_it_is_restarted_even_if_nobody_calls_it(bell: Bell) -> None:
     async with running(log_to_driver=False):
         actor = Serial.options(max_restarts=1).remote(bell.path)
         first = await asyncio.to_thread(bell.heard)
@@ -196,7 +196,7 @@ async def test_lif_023_it_is_restarted_even_if_nobody_calls_it(bell: Bell) -> No
         assert await asyncio.to_thread(bell.heard) != first
 
 
-async def test_lif_024_it_can_be_told_that_it_was_restarted(runtime: Runtime) -> None:
+async def test_it_can_be_told_that_it_was_restarted(runtime: Runtime) -> None:
     del runtime
     actor = Fragile.options(max_restarts=1).remote()
     assert await actor.was_reconstructed.remote() is False
@@ -223,7 +223,7 @@ async def test_a_window_forgets_old_deaths(runtime: Runtime) -> None:
 # Constructors.
 
 
-async def test_lif_018_a_constructor_that_raises_at_first_is_not_tried_again(
+async def test_a_constructor_that_raises_at_first_is_not_tried_again(
     runtime: Runtime, tmp_path: Path
 ) -> None:
     del runtime
@@ -246,7 +246,7 @@ async def test_lif_018_a_constructor_that_raises_at_first_is_not_tried_again(
     assert notes.read_text() == "made\n"
 
 
-async def test_lif_018_one_that_raises_in_a_restart_is_tried_until_they_are_used_up(
+async def test_one_that_raises_in_a_restart_is_tried_until_they_are_used_up(
     runtime: Runtime, tmp_path: Path
 ) -> None:
     del runtime
@@ -313,7 +313,7 @@ async def test_the_original_arguments_are_those_of_the_first_time(
 # Handles.
 
 
-async def test_lif_025_its_calls_of_others_go_on_and_they_see_one_stream(
+async def test_its_calls_of_others_go_on_and_they_see_one_stream(
     runtime: Runtime,
 ) -> None:
     del runtime
@@ -380,7 +380,7 @@ async def test_actors_that_the_dead_one_made_end_with_it(runtime: Runtime) -> No
 
 
 @pytest.mark.parametrize("caller", [Caller, AsyncCaller], ids=repr)
-async def test_err_018_a_worker_is_told_too_and_its_handle_goes_on(
+async def test_a_worker_is_told_too_and_its_handle_goes_on(
     runtime: Runtime, caller: ActorClass[..., Any]
 ) -> None:
     del runtime
@@ -396,7 +396,7 @@ async def test_err_018_a_worker_is_told_too_and_its_handle_goes_on(
     assert isinstance(await raised(asking.call.remote(actor, "die")), ActorDiedError)
 
 
-async def test_err_018_unavailable_is_an_actor_error() -> None:
+async def test_unavailable_is_an_actor_error() -> None:
     assert issubclass(ActorUnavailableError, ActorError)
     assert not issubclass(ActorUnavailableError, ActorDiedError)
 
@@ -404,7 +404,7 @@ async def test_err_018_unavailable_is_an_actor_error() -> None:
 # Its share.
 
 
-async def test_res_019_it_keeps_its_share_through_a_restart_at_once(
+async def test_it_keeps_its_share_through_a_restart_at_once(
     runtime: Runtime,
 ) -> None:
     actor = Fragile.options(num_gpus=2, max_restarts=1).remote()
@@ -422,7 +422,7 @@ async def test_res_019_it_keeps_its_share_through_a_restart_at_once(
     await pong
 
 
-async def test_res_019_its_share_may_go_to_a_waiter_while_it_backs_off(
+async def test_its_share_may_go_to_a_waiter_while_it_backs_off(
     runtime: Runtime,
 ) -> None:
     options: Any = {"num_gpus": 2, "max_restarts": -1, "restart_backoff": 0.01}

@@ -122,7 +122,7 @@ def noted(path: str) -> list[str]:
 # After a death.
 
 
-async def test_ret_001_by_default_a_call_is_never_made_twice(path: str) -> None:
+async def test_by_default_a_call_is_never_made_twice(path: str) -> None:
     actor = Plain.options(max_restarts=1).remote(path)
 
     assert isinstance(await raised(actor.die_until.remote("a", 5)), ActorError)
@@ -132,7 +132,7 @@ async def test_ret_001_by_default_a_call_is_never_made_twice(path: str) -> None:
     assert noted(path) == ["a", "b"]
 
 
-async def test_ret_001_nor_with_retries_if_no_restart_follows(path: str) -> None:
+async def test_nor_with_retries_if_no_restart_follows(path: str) -> None:
     actor = Plain.options(max_task_retries=5).remote(path)
 
     assert isinstance(await raised(actor.die_until.remote("a", 5)), ActorDiedError)
@@ -184,7 +184,7 @@ async def test_calls_made_again_keep_their_order_before_newer_ones(
     assert noted(path) == ["a", "a", "b", "c", "d", "e", "f"]
 
 
-async def test_ret_009_what_was_finished_is_not_made_again(path: str) -> None:
+async def test_what_was_finished_is_not_made_again(path: str) -> None:
     actor = Plain.options(**RETRIED).remote(path)
     await asyncio.gather(*map(actor.note.remote, "abc"))
 
@@ -193,7 +193,7 @@ async def test_ret_009_what_was_finished_is_not_made_again(path: str) -> None:
     assert noted(path) == ["a", "b", "c", "d", "d"]
 
 
-async def test_ret_008_a_call_made_while_it_restarts(path: str) -> None:
+async def test_a_call_made_while_it_restarts(path: str) -> None:
     actor = Plain.options(max_restarts=-1, restart_backoff=0.01).remote(path)
     for _ in range(2):
         await actor
@@ -209,7 +209,7 @@ async def test_ret_008_a_call_made_while_it_restarts(path: str) -> None:
     assert noted(path) == ["a"]
 
 
-async def test_ret_008_costs_one_retry_and_is_delivered_afterwards(
+async def test_costs_one_retry_and_is_delivered_afterwards(
     path: str,
 ) -> None:
     options: Any = {**RETRIED, "max_task_retries": 1, "restart_backoff": 0.01}
@@ -225,7 +225,7 @@ async def test_ret_008_costs_one_retry_and_is_delivered_afterwards(
     assert noted(path) == ["a", "b"]
 
 
-async def test_ret_010_a_call_cancelled_while_it_runs_is_not_made_again(
+async def test_a_call_cancelled_while_it_runs_is_not_made_again(
     path: str,
 ) -> None:
     actor = Plain.options(**RETRIED).remote(path)
@@ -242,7 +242,7 @@ async def test_ret_010_a_call_cancelled_while_it_runs_is_not_made_again(
     assert noted(path) == ["a", "b"]
 
 
-async def test_ret_010_a_call_cancelled_while_it_restarts_is_not_made_again(
+async def test_a_call_cancelled_while_it_restarts_is_not_made_again(
     path: str,
 ) -> None:
     actor = Plain.options(**{**RETRIED, "restart_backoff": 0.05}).remote(path)
@@ -373,7 +373,7 @@ async def test_calls_of_other_actors_are_made_again_too(
 # After what a method raised.
 
 
-async def test_ret_003_exceptions_are_not_retried_unless_it_is_said(
+async def test_exceptions_are_not_retried_unless_it_is_said(
     path: str,
 ) -> None:
     actor = Plain.options(**RETRIED).remote(path)
@@ -384,7 +384,7 @@ async def test_ret_003_exceptions_are_not_retried_unless_it_is_said(
     assert noted(path) == ["a"]
 
 
-async def test_ret_003_nor_without_retries(path: str) -> None:
+async def test_nor_without_retries(path: str) -> None:
     actor = Plain.options(retry_exceptions=True).remote(path)
 
     assert isinstance(
@@ -397,16 +397,14 @@ async def test_ret_003_nor_without_retries(path: str) -> None:
 @pytest.mark.parametrize(
     "listed", [True, [Refusal], (LookupError, Refusal)], ids=["True", "one", "two"]
 )
-async def test_ret_006_what_is_listed_is_retried(
-    path: str, name: str, listed: Any
-) -> None:
+async def test_what_is_listed_is_retried(path: str, name: str, listed: Any) -> None:
     options: Any = {"max_task_retries": 3, "retry_exceptions": listed}
     actor = WithLoop.options(**options).remote(path)
 
     assert await getattr(actor, name).remote("a", 4, Refusal("no")) == 4
 
 
-async def test_ret_006_what_is_not_listed_is_raised(path: str) -> None:
+async def test_what_is_not_listed_is_raised(path: str) -> None:
     options: Any = {"max_task_retries": 3, "retry_exceptions": [LookupError]}
     actor = Plain.options(**options).remote(path)
 
@@ -418,7 +416,7 @@ async def test_ret_006_what_is_not_listed_is_raised(path: str) -> None:
     assert await actor.fail_until.remote("b", 3, KeyError()) == 3
 
 
-async def test_ret_006_a_class_of_a_function_is_known_again(path: str) -> None:
+async def test_a_class_of_a_function_is_known_again(path: str) -> None:
     class Own(Exception):  # noqa: N818  # the name of no error
         pass
 
@@ -461,7 +459,7 @@ async def test_deaths_and_exceptions_use_the_same_retries(path: str) -> None:
     assert noted(path).count("c") == 2
 
 
-async def test_ret_010_a_call_cancelled_before_it_is_made_again_never_runs(
+async def test_a_call_cancelled_before_it_is_made_again_never_runs(
     path: str,
 ) -> None:
     options: Any = {"max_task_retries": -1, "retry_exceptions": True}

@@ -17,7 +17,7 @@ def taken(answers: list[Answer]) -> dict[bytes, Any]:
     return {token: items and [i[1] for i in items] for token, items in answers}
 
 
-def test_que_001_items_come_in_order() -> None:
+def test_items_come_in_order() -> None:
     buffer = Buffer(0)
     for number in range(3):
         assert taken(buffer.put(b"p", item(number))) == {b"p": None}

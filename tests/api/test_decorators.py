@@ -122,7 +122,6 @@ def test_remote_when_one_decorator_is_used_twice_then_two_actor_classes() -> Non
 
 
 def test_remote_when_empty_brackets_then_type_error_says_how_to_write_it() -> None:
-    """OPT-002."""
     with pytest.raises(TypeError, match="without brackets"):
         actorlib.remote()
 
@@ -140,7 +139,6 @@ def shown(value: object) -> str:
     "given", [len, function_too, 5, None, "Model", Plain(), Model], ids=shown
 )
 def test_remote_when_given_no_class_then_type_error(given: object) -> None:
-    """OPT-002."""
     with pytest.raises(TypeError, match="class"):
         actorlib.remote(given)
 
@@ -171,7 +169,6 @@ def test_remote_when_given_two_classes_then_type_error() -> None:
 def test_remote_when_an_option_is_unknown_then_value_error_before_any_class(
     options: dict[str, Any],
 ) -> None:
-    """OPT-001."""
     (name,) = options
 
     with pytest.raises(ValueError, match=name) as caught:
@@ -194,19 +191,16 @@ def test_remote_when_an_option_is_unknown_then_value_error_before_any_class(
 def test_options_when_a_value_is_wrong_then_value_error(
     options: dict[str, Any],
 ) -> None:
-    """OPT-004."""
     with pytest.raises(ValueError, match=next(iter(options))):
         Model.options(**options)
 
 
 def test_options_when_a_quantity_is_a_text_then_type_error() -> None:
-    """OPT-004."""
     with pytest.raises(TypeError, match="num_cpus"):
         Model.options(num_cpus="1")  # type: ignore[typeddict-item]
 
 
 def test_options_when_a_name_is_unknown_then_value_error() -> None:
-    """OPT-001."""
     with pytest.raises(ValueError, match="Did you mean num_cpus="):
         Model.options(num_cpu=1)  # type: ignore[call-arg]
 

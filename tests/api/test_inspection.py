@@ -38,7 +38,7 @@ def names(found: set[Failure]) -> set[str]:
     return {failure.name for failure in found}
 
 
-def test_ser_015_value_when_it_can_be_sent_then_true_and_nothing_found() -> None:
+def test_value_when_it_can_be_sent_then_true_and_nothing_found() -> None:
     assert inspected({"a": [1, 2]}) == (
         True,
         set(),
@@ -46,7 +46,7 @@ def test_ser_015_value_when_it_can_be_sent_then_true_and_nothing_found() -> None
     )
 
 
-def test_ser_015_object_when_a_member_of_a_member_fails_then_that_is_named() -> None:
+def test_object_when_a_member_of_a_member_fails_then_that_is_named() -> None:
     inner = Config(LOCK)
 
     can, found, told = inspected(Config([1, inner]), name="config")
@@ -57,7 +57,7 @@ def test_ser_015_object_when_a_member_of_a_member_fails_then_that_is_named() -> 
     assert "config.inner[1].inner, a lock: cannot pickle" in told
 
 
-def test_ser_015_function_when_it_uses_a_lock_then_by_which_variable() -> None:
+def test_function_when_it_uses_a_lock_then_by_which_variable() -> None:
     held = threading.Lock()
 
     def work() -> object:
@@ -69,7 +69,7 @@ def test_ser_015_function_when_it_uses_a_lock_then_by_which_variable() -> None:
     assert names(found) == {"work -> LOCK", "work -> held"}
 
 
-def test_ser_015_class_when_a_member_of_it_fails_then_that_is_named() -> None:
+def test_class_when_a_member_of_it_fails_then_that_is_named() -> None:
     class Broken:
         guard = threading.Lock()
 
@@ -79,7 +79,7 @@ def test_ser_015_class_when_a_member_of_it_fails_then_that_is_named() -> None:
     assert names(inspected(Broken, name="Broken")[1]) == {"Broken.guard"}
 
 
-def test_ser_015_slots_when_one_fails_then_it_is_named() -> None:
+def test_slots_when_one_fails_then_it_is_named() -> None:
     assert names(inspected(Slotted(), name="it")[1]) == {"it.lock"}
 
 
@@ -94,24 +94,24 @@ class Reduced:
         return Reduced, (self.sent,)
 
 
-def test_ser_015_object_when_it_says_what_is_sent_then_nothing_else_is_blamed() -> None:
+def test_object_when_it_says_what_is_sent_then_nothing_else_is_blamed() -> None:
     assert names(inspected([Reduced(LOCK)], name="it")[1]) == {"it[0]"}
 
 
-def test_ser_015_depth_when_it_is_reached_then_what_is_there_is_named() -> None:
+def test_depth_when_it_is_reached_then_what_is_there_is_named() -> None:
     value = Config(Config(Config(LOCK)))
 
     assert names(inspected(value, name="it", depth=1)[1]) == {"it.inner"}
 
 
-def test_ser_015_circle_when_searched_then_it_ends() -> None:
+def test_circle_when_searched_then_it_ends() -> None:
     value = Config(LOCK)
     value.own = value  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
     assert names(inspected(value, name="it")[1]) == {"it.inner"}
 
 
-def test_ser_015_script_when_it_looks_in_util_then_it_is_the_same() -> None:
+def test_script_when_it_looks_in_util_then_it_is_the_same() -> None:
     assert util.inspect_serializability is actorlib.inspect_serializability
 
 
@@ -119,7 +119,7 @@ def test_ser_015_script_when_it_looks_in_util_then_it_is_the_same() -> None:
     ("more", "error"),
     [({"depth": 0}, ValueError), ({"depth": "3"}, TypeError), ({"name": 3}, TypeError)],
 )
-def test_ser_015_argument_when_it_is_wrong_then_it_is_named(
+def test_argument_when_it_is_wrong_then_it_is_named(
     more: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=next(iter(more))):

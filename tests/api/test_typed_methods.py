@@ -83,7 +83,7 @@ def handle(**options: Any) -> Any:
 # The decorator.
 
 
-def test_opt_012_a_decorated_method_stays_what_it_is() -> None:
+def test_a_decorated_method_stays_what_it_is() -> None:
     model: Any = Model()
 
     assert model.bare() == 2
@@ -93,7 +93,7 @@ def test_opt_012_a_decorated_method_stays_what_it_is() -> None:
     assert model.own() == "Model"
 
 
-def test_opt_012_options_are_read_off_the_class_and_its_bases() -> None:
+def test_options_are_read_off_the_class_and_its_bases() -> None:
     face = interface_of(Model)
 
     assert face.grouped() == {
@@ -107,7 +107,7 @@ def test_opt_012_options_are_read_off_the_class_and_its_bases() -> None:
 
 
 @pytest.mark.parametrize("name", ["concurency_group", "num_gpus", "name"])
-def test_opt_012_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
+def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(
         TypeError, match=f"{name}.*The options are backpressure, concurrency_group"
     ):
@@ -148,7 +148,7 @@ async def test_spawn_when_called_then_it_creates_an_actor(engine: FakeEngine) ->
 # Options of one call.
 
 
-def test_opt_020_an_unknown_option_of_a_call_is_refused_at_once() -> None:
+def test_an_unknown_option_of_a_call_is_refused_at_once() -> None:
     face = interface_of(Model)
     hold = HandlePin(FakeEngine(loopless()), ONE, face)
     ping: Any = method_of(hold, face.methods["bare"])
@@ -164,7 +164,7 @@ def loopless() -> Any:
     return Loop()
 
 
-def test_opt_022_an_undefined_group_of_a_method_is_refused_with_the_class() -> None:
+def test_an_undefined_group_of_a_method_is_refused_with_the_class() -> None:
     with pytest.raises(ValueError, match=r"Model\.\w+ .*the groups of Model are: 'io'"):
         actorlib.remote(concurrency_groups={"io": 2})(Model)
     with pytest.raises(ValueError, match="none"):
@@ -263,7 +263,7 @@ def test_groups_when_the_users_dict_changes_then_the_options_do_not() -> None:
 # Calls without an answer.
 
 
-async def test_bpr_001_the_limit_is_counted_in_values(engine: FakeEngine) -> None:
+async def test_the_limit_is_counted_in_values(engine: FakeEngine) -> None:
     actor = handle(max_pending_calls=2)
     first, second = actor.ping.remote(), actor.ping.remote()
     with pytest.raises(PendingCallsLimitExceeded):
@@ -279,7 +279,7 @@ async def test_bpr_001_the_limit_is_counted_in_values(engine: FakeEngine) -> Non
     assert len(engine.sent) == 5
 
 
-async def test_bpr_002_handles_of_one_process_count_together(
+async def test_handles_of_one_process_count_together(
     engine: FakeEngine,
 ) -> None:
     actor = handle(max_pending_calls=1)
@@ -292,7 +292,7 @@ async def test_bpr_002_handles_of_one_process_count_together(
     copy.ping.remote()
 
 
-async def test_bpr_001_a_ref_that_is_gone_counts_no_more(engine: FakeEngine) -> None:
+async def test_a_ref_that_is_gone_counts_no_more(engine: FakeEngine) -> None:
     actor = handle(max_pending_calls=1)
     ref = actor.ping.remote()
     engine.release_if_unused(ref)

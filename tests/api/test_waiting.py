@@ -72,12 +72,12 @@ async def test_wait_when_more_are_done_than_asked_then_so_many_in_their_order(
     assert await actorlib.wait(refs, num_returns=2) == ([a, b], [c])
 
 
-async def test_obj_004_wait_for_nothing_gives_two_empty_lists() -> None:
+async def test_wait_for_nothing_gives_two_empty_lists() -> None:
     assert await actorlib.wait([]) == ([], [])
     assert await actorlib.wait([], num_returns=3, timeout=0) == ([], [])
 
 
-async def test_obj_008_wait_gives_what_is_ready_at_the_timeout(
+async def test_wait_gives_what_is_ready_at_the_timeout(
     engine: FakeEngine,
 ) -> None:
     a, b = refs = refs_of(engine, 2)
@@ -90,7 +90,7 @@ async def test_obj_008_wait_gives_what_is_ready_at_the_timeout(
     assert await actorlib.wait(refs, num_returns=2, timeout=0) == ([a, b], [])
 
 
-async def test_obj_010_failed_and_cancelled_refs_are_ready_and_nothing_is_raised(
+async def test_failed_and_cancelled_refs_are_ready_and_nothing_is_raised(
     engine: FakeEngine,
 ) -> None:
     a, b, c = refs = refs_of(engine, 3)
@@ -132,7 +132,7 @@ async def test_wait_when_cancelled_and_nobody_holds_a_ref_then_its_call_is_cance
     assert engine.cancelled == [1]
 
 
-async def test_obj_018_many_awaiters_of_one_ref_all_get_it(engine: FakeEngine) -> None:
+async def test_many_awaiters_of_one_ref_all_get_it(engine: FakeEngine) -> None:
     ref = engine.new_ref()
     tasks = [await started(actorlib.wait([ref])) for _ in range(10)]
     ref.set_result(1)
@@ -264,7 +264,7 @@ async def test_get_when_it_is_over_then_nothing_of_it_stays_on_the_refs(
 # as_completed
 
 
-async def test_obj_023_as_completed_gives_values_as_they_come(
+async def test_as_completed_gives_values_as_they_come(
     engine: FakeEngine,
 ) -> None:
     refs = refs_of(engine, 3)
@@ -453,7 +453,7 @@ async def test_as_completed_when_given_streams_then_items_among_the_others(
 # map_unordered
 
 
-async def test_obj_023_map_unordered_gives_values_as_they_come(
+async def test_map_unordered_gives_values_as_they_come(
     engine: FakeEngine,
 ) -> None:
     made: dict[int, Any] = {}

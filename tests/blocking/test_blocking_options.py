@@ -8,7 +8,7 @@ from actorlib.blocking._options import checked_init
 from actorlib.exceptions import InitError
 
 
-def test_ini_002_option_when_unknown_then_refused_by_name_with_the_known() -> None:
+def test_option_when_unknown_then_refused_by_name_with_the_known() -> None:
     with pytest.raises(RuntimeError, match=r"no option 'num_gpu'.*'num_gpus'") as seen:
         checked_init({"num_gpu": 1})
     assert "object_store_memory" in str(seen.value)
@@ -27,7 +27,7 @@ def test_ini_002_option_when_unknown_then_refused_by_name_with_the_known() -> No
         ({"system_reserved_cpu": 1}, "num_cpus"),
     ],
 )
-def test_ini_009_option_when_there_is_no_such_thing_then_it_says_what_to_do(
+def test_option_when_there_is_no_such_thing_then_it_says_what_to_do(
     given: dict[str, object], what: str
 ) -> None:
     with pytest.raises(InitError, match=what):

@@ -60,9 +60,7 @@ ENDS = {
         for end in ENDS
     ],
 )
-def test_lif_026_script_when_it_ends_then_nothing_is_left(
-    tmp_path: Path, end: str
-) -> None:
+def test_script_when_it_ends_then_nothing_is_left(tmp_path: Path, end: str) -> None:
     text, code = ENDS[end]
     with Owner(textwrap.dedent(BEGINS) + text, folder=tmp_path) as owner:
         with Watched(owner.told()) as home:
@@ -189,10 +187,7 @@ STARTS_ITSELF = """
 """
 
 
-def test_ini_006_script_when_it_does_not_start_a_runtime_then_it_starts_by_itself() -> (
-    None
-):
-    """CTX-009 too, and LIF-028, INI-004, INI-007, ENV-001 for all actors."""
+def test_script_when_it_does_not_start_a_runtime_then_it_starts_by_itself() -> None:
     done = run(STARTS_ITSELF)
     needs_init = "no runtime is running in this process: call init() first\n"
     assert done.stdout == (

@@ -47,7 +47,7 @@ def drawn() -> list[dict[str, Any]]:
 
 @pytest.mark.process
 @pytest.mark.usefixtures("script")
-def test_obs_010_timeline_when_written_down_then_it_has_calls_and_lives(
+def test_timeline_when_written_down_then_it_has_calls_and_lives(
     tmp_path: Path,
 ) -> None:
     echo, source, counter = Echo.remote(), Source.remote(), Counter.remote()
@@ -79,7 +79,7 @@ def test_obs_010_timeline_when_written_down_then_it_has_calls_and_lives(
 
 @pytest.mark.process
 @pytest.mark.usefixtures("script")
-def test_obs_010_timeline_when_there_was_more_then_it_says_how_much_is_gone() -> None:
+def test_timeline_when_there_was_more_then_it_says_how_much_is_gone() -> None:
     echo = Echo.remote()
     ray.get([echo.echo.remote(number) for number in range(100)])
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.process
 # get, put, wait.
 
 
-def test_obj_001_get_when_given_a_list_then_values_in_its_order(ray: Any) -> None:
+def test_get_when_given_a_list_then_values_in_its_order(ray: Any) -> None:
     echo = Echo.remote()
     refs = [echo.echo.remote(number) for number in range(50)]
     assert ray.get([refs[3], refs[1], refs[3]]) == [3, 1, 3]
@@ -150,7 +150,7 @@ def test_get_when_a_handle_is_inside_then_each_has_one(ray: Any) -> None:
     assert ray.get(ray.get(ref).pop().add.remote(1)) == 2
 
 
-def test_obj_004_nothing_when_asked_for_then_given(ray: Any) -> None:
+def test_nothing_when_asked_for_then_given(ray: Any) -> None:
     assert ray.get([]) == []
     assert ray.wait([]) == ([], [])
 
@@ -195,7 +195,7 @@ def test_get_when_it_is_no_ref_then_refused(ray: Any, given: object) -> None:
         ray.get(given)
 
 
-def test_obj_008_wait_when_some_are_done_then_it_tells_them_apart(ray: Any) -> None:
+def test_wait_when_some_are_done_then_it_tells_them_apart(ray: Any) -> None:
     gate = Gate.remote()
     refs = [gate.wait.remote(name) for name in "abc"]
     assert ray.wait(refs, timeout=0) == ([], refs)
@@ -206,7 +206,7 @@ def test_obj_008_wait_when_some_are_done_then_it_tells_them_apart(ray: Any) -> N
     assert ray.wait(refs, num_returns=3, fetch_local=True) == (refs, [])
 
 
-def test_obj_010_wait_when_a_ref_has_failed_then_it_is_ready(ray: Any) -> None:
+def test_wait_when_a_ref_has_failed_then_it_is_ready(ray: Any) -> None:
     failed = Echo.remote().fail.remote(ValueError("no"))
     assert ray.wait([failed], timeout=20) == ([failed], [])
 
@@ -225,7 +225,7 @@ def test_put_when_given_as_an_argument_then_it_arrives_as_its_value(ray: Any) ->
 # Calls.
 
 
-def test_ord_001_calls_when_of_every_kind_then_they_keep_their_order(ray: Any) -> None:
+def test_calls_when_of_every_kind_then_they_keep_their_order(ray: Any) -> None:
     gate, keeper = Gate.remote(), Keeper.remote()
     late = gate.wait.remote("late")
     kept = [
@@ -267,7 +267,7 @@ def test_call_when_written_as_older_scripts_do_then_the_same(ray: Any) -> None:
     assert ray.get(Echo.remote().echo._remote(args=[(1, 2)], num_returns=2)) == [1, 2]
 
 
-def test_ord_023_calls_when_of_many_threads_then_all_are_answered(ray: Any) -> None:
+def test_calls_when_of_many_threads_then_all_are_answered(ray: Any) -> None:
     counter = Counter.remote()
 
     def work(_: int) -> int:
@@ -280,7 +280,7 @@ def test_ord_023_calls_when_of_many_threads_then_all_are_answered(ray: Any) -> N
     assert ray.get(counter.add.remote(0)) == 400
 
 
-def test_obj_018_get_when_of_many_threads_then_each_has_it(ray: Any) -> None:
+def test_get_when_of_many_threads_then_each_has_it(ray: Any) -> None:
     gate = Gate.remote()
     ref = gate.wait.remote("x")
     with ThreadPoolExecutor(8) as pool:
@@ -290,7 +290,7 @@ def test_obj_018_get_when_of_many_threads_then_each_has_it(ray: Any) -> None:
 
 
 @pytest.mark.usefixtures("ray")
-def test_ord_016_ref_when_a_future_is_asked_for_then_of_the_standard_library() -> None:
+def test_ref_when_a_future_is_asked_for_then_of_the_standard_library() -> None:
     echo = Echo.remote()
     futures = [echo.echo.remote(number).future() for number in range(3)]
     assert sorted(future.result() for future in as_completed(futures)) == [0, 1, 2]
@@ -298,7 +298,7 @@ def test_ord_016_ref_when_a_future_is_asked_for_then_of_the_standard_library() -
     assert isinstance(failed.exception(20), KeyError)
 
 
-def test_gen_001_items_when_read_by_a_plain_for_then_in_order(ray: Any) -> None:
+def test_items_when_read_by_a_plain_for_then_in_order(ray: Any) -> None:
     class Source:
         def items(self, number: int) -> Any:
             yield from range(number)
@@ -382,7 +382,7 @@ def test_actor_when_it_has_a_name_then_it_is_found(ray: Any) -> None:
     del named
 
 
-def test_lif_001_actor_when_its_last_handle_is_gone_then_it_ends(ray: Any) -> None:
+def test_actor_when_its_last_handle_is_gone_then_it_ends(ray: Any) -> None:
     handles = [Echo.remote() for _ in range(3)]
     ray.get([handle.pid.remote() for handle in handles])
     alive = [("state", "=", "ALIVE")]
@@ -510,7 +510,7 @@ def test_num_returns_when_a_function_fails_between_then_what_came_is_kept(
 # What there is.
 
 
-def test_gpu_020_script_when_it_asks_for_its_gpus_then_it_has_none(ray: Any) -> None:
+def test_script_when_it_asks_for_its_gpus_then_it_has_none(ray: Any) -> None:
     assert ray.get_gpu_ids() == []
     held = Keeper.options(num_gpus=1).remote()
     ray.get(held.kept.remote())
@@ -524,7 +524,7 @@ def test_gpu_020_script_when_it_asks_for_its_gpus_then_it_has_none(ray: Any) -> 
     assert ray.util.state.snapshot().total["GPU"] == 2
 
 
-def test_obs_010_timeline_when_not_written_down_then_refused_with_what_there_is(
+def test_timeline_when_not_written_down_then_refused_with_what_there_is(
     ray: Any,
 ) -> None:
     with pytest.raises(UnsupportedOptionError, match="ACTORLIB_TIMELINE=1"):
@@ -621,7 +621,7 @@ def test_as_instanceof_cause_when_asked_of_an_error_then_it_is_of_both_classes(
     assert isinstance(caught.value.as_instanceof_cause(), KeyError)
 
 
-def test_ini_001_init_when_one_is_running_then_refused_or_the_same(ray: Any) -> None:
+def test_init_when_one_is_running_then_refused_or_the_same(ray: Any) -> None:
     with pytest.raises(RuntimeError, match="ignore_reinit_error=True"):
         ray.init()
     ray.init(ignore_reinit_error=True, num_cpus=1)
@@ -633,7 +633,7 @@ def test_ini_001_init_when_one_is_running_then_refused_or_the_same(ray: Any) -> 
 # util.
 
 
-def test_poo_001_pool_when_given_values_then_results_are_values(ray: Any) -> None:
+def test_pool_when_given_values_then_results_are_values(ray: Any) -> None:
     pool = ray.util.ActorPool([Echo.remote() for _ in range(2)])
     given = list(pool.map(lambda actor, value: actor.echo.remote(value), range(7)))
     assert given == list(range(7))
@@ -645,7 +645,7 @@ def test_poo_001_pool_when_given_values_then_results_are_values(ray: Any) -> Non
         pool.get_next()
 
 
-def test_obj_023_results_when_iterated_then_as_they_come(ray: Any) -> None:
+def test_results_when_iterated_then_as_they_come(ray: Any) -> None:
     gate, echo = Gate.remote(), Echo.remote()
     late, early = gate.wait.remote("late"), echo.echo.remote("early")
     found = ray.util.as_completed([late, early])
@@ -656,7 +656,7 @@ def test_obj_023_results_when_iterated_then_as_they_come(ray: Any) -> None:
     assert sorted(doubled) == [0, 1, 2, 3, 4]
 
 
-def test_que_001_queue_when_used_by_a_script_then_items_and_numbers(ray: Any) -> None:
+def test_queue_when_used_by_a_script_then_items_and_numbers(ray: Any) -> None:
     queue: Queue[Any] = Queue(maxsize=2)
     assert (len(queue), bool(queue), queue.empty()) == (0, True, True)
     queue.put(1)
@@ -683,7 +683,7 @@ def test_que_001_queue_when_used_by_a_script_then_items_and_numbers(ray: Any) ->
         queue.qsize()
 
 
-def test_pgr_005_group_when_waited_for_then_told_whether_it_is_there(ray: Any) -> None:
+def test_group_when_waited_for_then_told_whether_it_is_there(ray: Any) -> None:
     group = placement_group([{"GPU": 1}, {"CPU": 1}])
     assert group.wait(20)
     assert ray.get(group.ready()) == group
@@ -701,7 +701,7 @@ def test_pgr_005_group_when_waited_for_then_told_whether_it_is_there(ray: Any) -
 # A loop in the same thread, as in a notebook.
 
 
-async def test_ord_017_refs_when_a_loop_runs_here_then_as_it_awaits_everything(
+async def test_refs_when_a_loop_runs_here_then_as_it_awaits_everything(
     ray: Any,
 ) -> None:
     gate, echo = Gate.remote(), Echo.remote()

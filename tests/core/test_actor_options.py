@@ -374,7 +374,6 @@ def test_options_when_a_name_is_misspelt_then_value_error_offers_the_right_one(
 def test_options_when_a_name_is_unknown_then_value_error_lists_the_known_ones(
     check: Check, name: str
 ) -> None:
-    """OPT-001."""
     kind = ActorOptions if check is actor else RuntimeOptions
 
     with pytest.raises(ValueError, match=rf"{name}=1 is no option") as caught:
@@ -609,14 +608,13 @@ def test_options_when_written_with_the_wrong_type_then_refused_at_once(
 def test_options_when_written_with_a_wrong_value_then_refused_at_once(
     check: Check, name: str, value: object
 ) -> None:
-    """OPT-004."""
     write = WRITTEN[check]
 
     with pytest.raises(ValueError, match=r"."):
         write(**{name: value})
 
 
-def test_opt_009_get_if_exists_when_there_is_no_name_then_refused_at_once() -> None:
+def test_get_if_exists_when_there_is_no_name_then_refused_at_once() -> None:
     with pytest.raises(ValueError, match="name"):
         actorlib.remote(get_if_exists=True)
     named = actor({"name": "a", "get_if_exists": True})
@@ -625,7 +623,7 @@ def test_opt_009_get_if_exists_when_there_is_no_name_then_refused_at_once() -> N
     assert named.updated({"name": "b"}).get_if_exists
 
 
-def test_nam_011_lifetime_when_non_detached_then_as_if_nothing_was_said() -> None:
+def test_lifetime_when_non_detached_then_as_if_nothing_was_said() -> None:
     assert not actor({"lifetime": "non_detached"}).is_detached
     assert not actor({}).is_detached
     assert actor({"lifetime": "detached"}).is_detached
@@ -635,7 +633,7 @@ def test_nam_011_lifetime_when_non_detached_then_as_if_nothing_was_said() -> Non
     ("name", "offered"),
     [("num_returns", "num_returns"), ("max_retries", "max_task_retries")],
 )
-def test_opt_014_options_of_calls_and_functions_are_none_of_an_actor(
+def test_options_of_calls_and_functions_are_none_of_an_actor(
     name: str, offered: str
 ) -> None:
     class Actor: ...
@@ -649,7 +647,7 @@ def test_opt_014_options_of_calls_and_functions_are_none_of_an_actor(
     ("value", "error"),
     [("KeyError", TypeError), (["KeyError"], TypeError), (KeyError, TypeError)],
 )
-def test_opt_015_exceptions_are_a_bool_or_a_list_of_classes(
+def test_exceptions_are_a_bool_or_a_list_of_classes(
     value: object, error: type[Exception]
 ) -> None:
     for write in (actorlib.remote, actorlib.method):
@@ -662,7 +660,7 @@ def test_opt_015_exceptions_are_a_bool_or_a_list_of_classes(
         write(retry_exceptions=True)
 
 
-def test_opt_019_memory_is_rounded_down_and_names_no_other_resource() -> None:
+def test_memory_is_rounded_down_and_names_no_other_resource() -> None:
     assert actor({"memory": 1000.9}).request.amounts == {"memory": 1000}
 
 

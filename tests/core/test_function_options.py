@@ -51,7 +51,7 @@ def test_options_when_documented_then_every_one_is_in_the_docstring() -> None:
     assert [o.name for o in fields(FunctionOptions) if f"{o.name}:" not in text] == []
 
 
-def test_tsk_001_a_call_holds_one_cpu_by_default() -> None:
+def test_a_call_holds_one_cpu_by_default() -> None:
     assert str(FunctionOptions().request) == "CPU=1"
     assert str(FunctionOptions(num_cpus=0).request) == "nothing"
     assert str(FunctionOptions(resources={"x": 2}).request) == "CPU=1, x=2"
@@ -75,7 +75,7 @@ def test_request_when_an_accelerator_and_no_cpus_are_asked_then_no_cpu() -> None
     assert "CPU=1" in str(FunctionOptions(accelerator_type="H100").request)
 
 
-def test_tsk_002_calling_it_directly_names_remote() -> None:
+def test_calling_it_directly_names_remote() -> None:
     with pytest.raises(TypeError, match=r"add\.remote\(\.\.\.\)"):
         add(1)
 
@@ -114,19 +114,19 @@ def test_function_when_no_runtime_is_there_then_runtime_error() -> None:
 @pytest.mark.parametrize(
     "name", ["max_restarts", "max_concurrency", "lifetime", "near", "num_return"]
 )
-def test_opt_001_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
+def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}=1") as caught:
         add.options(**{name: 1})  # type: ignore[arg-type]
 
     assert "num_cpus, num_gpus" in str(caught.value)
 
 
-def test_opt_014_a_word_of_actors_points_to_that_of_functions() -> None:
+def test_a_word_of_actors_points_to_that_of_functions() -> None:
     with pytest.raises(ValueError, match="The word for functions is max_retries="):
         actorlib.remote(max_task_retries=1)(plain)  # type: ignore[arg-type]
 
 
-def test_opt_014_a_word_of_functions_points_to_that_of_actors() -> None:
+def test_a_word_of_functions_points_to_that_of_actors() -> None:
     with pytest.raises(ValueError, match="The word for actors is max_task_retries="):
         actorlib.remote(max_retries=1)(int)
 
@@ -134,25 +134,25 @@ def test_opt_014_a_word_of_functions_points_to_that_of_actors() -> None:
 @pytest.mark.parametrize(
     ("given", "error"), [("ValueError", TypeError), ([int], TypeError), (1, TypeError)]
 )
-def test_opt_015_exceptions_are_classes(given: Any, error: type[Exception]) -> None:
+def test_exceptions_are_classes(given: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="retry_exceptions"):
         actorlib.remote(retry_exceptions=given, max_retries=1)
 
 
-def test_opt_016_max_calls_belongs_to_the_decorator() -> None:
+def test_max_calls_belongs_to_the_decorator() -> None:
     with pytest.raises(ValueError, match="max_calls"):
         add.options(max_calls=1)  # type: ignore[call-arg]
     assert actorlib.remote(max_calls=2)(plain)
 
 
-def test_opt_017_an_async_function_is_refused_with_advice() -> None:
+def test_an_async_function_is_refused_with_advice() -> None:
     async def late() -> None: ...
 
     with pytest.raises(ValueError, match=r"asyncio\.run\(late"):
         actorlib.remote(late)
 
 
-def test_opt_017_an_async_generator_is_refused_with_advice() -> None:
+def test_an_async_generator_is_refused_with_advice() -> None:
     async def late() -> AsyncIterator[int]:
         yield 1
 
@@ -160,7 +160,7 @@ def test_opt_017_an_async_generator_is_refused_with_advice() -> None:
         actorlib.remote(late)
 
 
-def test_opt_013_streaming_and_backpressure_are_for_generators() -> None:
+def test_streaming_and_backpressure_are_for_generators() -> None:
     def count() -> Iterator[int]:
         yield 1
 
@@ -171,7 +171,7 @@ def test_opt_013_streaming_and_backpressure_are_for_generators() -> None:
         add.options(backpressure=2)
 
 
-def test_gen_016_dynamic_is_deprecated() -> None:
+def test_dynamic_is_deprecated() -> None:
     def count() -> Iterator[int]:
         yield 1
 
@@ -180,7 +180,7 @@ def test_gen_016_dynamic_is_deprecated() -> None:
     assert function._options.num_returns == "streaming"
 
 
-async def test_tsk_007_a_generator_function_gives_a_generator(
+async def test_a_generator_function_gives_a_generator(
     engine: FakeEngine,
 ) -> None:
     def count() -> Iterator[int]:
@@ -212,7 +212,7 @@ async def test_tsk_007_a_generator_function_gives_a_generator(
     ],
     ids=repr,
 )
-def test_opt_004_a_wrong_value_is_refused_where_it_is_written(options: Any) -> None:
+def test_a_wrong_value_is_refused_where_it_is_written(options: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # each has a text of its own
         actorlib.remote(**{"max_retries": 1, **options})
 

@@ -496,7 +496,6 @@ async def test_task_group_when_tasks_wait_for_refs_then_all_results(
 async def test_ref_when_pickled_out_of_band_then_type_error_says_why(
     engine: FakeEngine, wrap: Callable[[object], object]
 ) -> None:
-    """SER-014."""
     with pytest.raises(TypeError, match="can be pickled only in an argument"):
         pickle.dumps(wrap(engine.new_ref()))
 

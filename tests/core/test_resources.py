@@ -169,7 +169,6 @@ def test_bytes_of_when_given_whole_bytes_then_it_is_exactly_that(nbytes: int) ->
 
 @given(st.floats(min_value=0, max_value=2.0**50))
 def test_bytes_of_when_given_a_fraction_then_it_is_rounded_down(nbytes: float) -> None:
-    """OPT-019."""
     assert bytes_of("memory", nbytes) == math.floor(nbytes)
 
 
@@ -271,7 +270,6 @@ def test_request_when_cpus_are_a_fraction_above_one_then_it_is_taken() -> None:
 def test_request_when_a_custom_name_has_a_keyword_then_value_error_points_to_it(
     name: str, keyword: str
 ) -> None:
-    """OPT-006."""
     with pytest.raises(ValueError, match=f"{keyword}="):
         request(resources={name: 1})
 
@@ -297,7 +295,6 @@ def test_request_when_a_custom_amount_is_no_number_then_type_error_names_it(
 
 
 def test_request_when_a_custom_amount_is_negative_then_value_error_names_it() -> None:
-    """OPT-004."""
     with pytest.raises(ValueError, match=r"resources\['lane'\]"):
         request(resources={"lane": -1})
 
@@ -393,7 +390,6 @@ def test_totals_when_whole_then_they_are_exact() -> None:
     ids=repr,
 )
 def test_totals_when_fractional_then_value_error(declared: dict[str, object]) -> None:
-    """OPT-023."""
     nothing: dict[str, object] = dict.fromkeys(
         ("num_cpus", "num_gpus", "memory", "resources")
     )

@@ -56,7 +56,7 @@ def about() -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_001_ids_are_hex_and_stay(caller_class: Any) -> None:
+async def test_ids_are_hex_and_stay(caller_class: Any) -> None:
     first, second = caller_class.remote(), caller_class.remote()
     seen = await first.run.remote(ids)
     other = await second.run.remote(ids)
@@ -71,14 +71,14 @@ async def test_ctx_001_ids_are_hex_and_stay(caller_class: Any) -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_001_the_owner_is_no_actor() -> None:
+async def test_the_owner_is_no_actor() -> None:
     assert ids()[0] is None
     assert about() == (None, "default", {})
 
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_an_actor_has_its_own_handle(caller_class: Any) -> None:
+async def test_an_actor_has_its_own_handle(caller_class: Any) -> None:
     caller = caller_class.remote()
 
     own = await caller.run.remote(me)
@@ -89,7 +89,7 @@ async def test_ctx_003_an_actor_has_its_own_handle(caller_class: Any) -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_an_async_actor_calls_itself() -> None:
+async def test_an_async_actor_calls_itself() -> None:
     async def call_itself() -> int:
         return await me().run.remote(os.getpid)  # type: ignore[no-any-return]
 
@@ -98,9 +98,7 @@ async def test_ctx_003_an_async_actor_calls_itself() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_a_class_of_the_test_has_its_own_handle_in_the_constructor() -> (
-    None
-):
+async def test_a_class_of_the_test_has_its_own_handle_in_the_constructor() -> None:
     @actorlib.remote
     class Own:
         def __init__(self, keeper: Any) -> None:
@@ -120,7 +118,7 @@ async def test_ctx_003_a_class_of_the_test_has_its_own_handle_in_the_constructor
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_its_own_handle_does_not_keep_it_alive(caller_class: Any) -> None:
+async def test_its_own_handle_does_not_keep_it_alive(caller_class: Any) -> None:
     def keep_me() -> int:
         actorlib.kept = me()  # type: ignore[attr-defined]  # a place that stays
         return os.getpid()
@@ -134,7 +132,7 @@ async def test_ctx_003_its_own_handle_does_not_keep_it_alive(caller_class: Any) 
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_nor_does_one_that_it_was_sent() -> None:
+async def test_nor_does_one_that_it_was_sent() -> None:
     keeper = Keeper.remote()
     await keeper.keep.remote(keeper)
     assert await keeper.kept.remote() == keeper
@@ -147,7 +145,7 @@ async def test_ctx_003_nor_does_one_that_it_was_sent() -> None:
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_whom_it_is_handed_to_keeps_it_alive(caller_class: Any) -> None:
+async def test_whom_it_is_handed_to_keeps_it_alive(caller_class: Any) -> None:
     keeper = Keeper.remote()
 
     def hand_out(keeper: Any) -> int:
@@ -168,7 +166,7 @@ async def test_ctx_003_whom_it_is_handed_to_keeps_it_alive(caller_class: Any) ->
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_returned_by_an_actor_that_nobody_held_it_goes_on() -> None:
+async def test_returned_by_an_actor_that_nobody_held_it_goes_on() -> None:
     caller = Caller.remote()
     ref, end = caller.run.remote(me), end_of(caller)
     del caller
@@ -181,13 +179,13 @@ async def test_ctx_003_returned_by_an_actor_that_nobody_held_it_goes_on() -> Non
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_003_outside_an_actor_there_is_none() -> None:
+async def test_outside_an_actor_there_is_none() -> None:
     with pytest.raises(RuntimeError, match="code is not an actor's"):
         me()
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_ctx_005_an_actor_that_asks_for_nothing_holds_nothing() -> None:
+async def test_an_actor_that_asks_for_nothing_holds_nothing() -> None:
     def held() -> dict[str, float]:
         return actorlib.get_runtime_context().get_assigned_resources()
 
@@ -196,7 +194,7 @@ async def test_ctx_005_an_actor_that_asks_for_nothing_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize("caller_class", CALLERS)
-async def test_ctx_007_name_and_namespace(caller_class: Any) -> None:
+async def test_name_and_namespace(caller_class: Any) -> None:
     async with running(namespace="mine"):
         caller = caller_class.options(name="c", namespace="other").remote()
         assert await caller.run.remote(about) == ("c", "mine", {})
@@ -233,7 +231,7 @@ async def test_current_actor_when_the_class_went_by_value_knows_its_methods() ->
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_lif_011_the_call_and_new_ones_fail(caller_class: Any) -> None:
+async def test_the_call_and_new_ones_fail(caller_class: Any) -> None:
     caller = caller_class.remote()
     refs = [
         caller.run.remote(actorlib.exit_actor),
@@ -298,7 +296,7 @@ class Siblings:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_lif_011_a_sibling_that_runs_for_ever_is_cancelled_after_the_grace(
+async def test_a_sibling_that_runs_for_ever_is_cancelled_after_the_grace(
     tmp_path: Any,
 ) -> None:
     siblings, path = Siblings.remote(), tmp_path / "seen"
@@ -312,9 +310,7 @@ async def test_lif_011_a_sibling_that_runs_for_ever_is_cancelled_after_the_grace
 
 @pytest.mark.process
 @pytest.mark.usefixtures("runtime")
-async def test_lif_011_a_sibling_that_does_not_let_itself_be_cancelled_is_killed() -> (
-    None
-):
+async def test_a_sibling_that_does_not_let_itself_be_cancelled_is_killed() -> None:
     siblings = Siblings.remote()
     ref = siblings.stubborn.remote()
     with pytest.raises(ActorDiedError, match="it left by exit_actor"):
@@ -323,7 +319,7 @@ async def test_lif_011_a_sibling_that_does_not_let_itself_be_cancelled_is_killed
         await ref
 
 
-async def test_lif_011_a_sibling_that_ends_within_the_grace_has_its_result() -> None:
+async def test_a_sibling_that_ends_within_the_grace_has_its_result() -> None:
     async with running(grace=10):
         siblings, gate = Siblings.remote(), Gate.remote()
         ref = siblings.until.remote(gate)
@@ -345,7 +341,7 @@ async def test_lif_011_a_sibling_that_ends_within_the_grace_has_its_result() -> 
     "way", ["leave_from_a_task", "leave_from_a_thread", "leave_plainly"]
 )
 @pytest.mark.usefixtures("runtime", "on_both_loops")
-async def test_lif_011_it_leaves_from_wherever_it_is_called(way: str) -> None:
+async def test_it_leaves_from_wherever_it_is_called(way: str) -> None:
     siblings = Siblings.remote()
     await siblings
     end = end_of(siblings)
@@ -356,7 +352,7 @@ async def test_lif_011_it_leaves_from_wherever_it_is_called(way: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.usefixtures("runtime")
-async def test_lif_011_a_plain_actor_leaves_from_a_thread() -> None:
+async def test_a_plain_actor_leaves_from_a_thread() -> None:
     def leave() -> None:
         thread = threading.Thread(target=actorlib.exit_actor)
         thread.start()
@@ -372,7 +368,7 @@ async def test_lif_011_a_plain_actor_leaves_from_a_thread() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_lif_011_in_the_constructor_it_ends_the_actor() -> None:
+async def test_in_the_constructor_it_ends_the_actor() -> None:
     @actorlib.remote
     class Leaving:
         def __init__(self) -> None:
@@ -385,7 +381,7 @@ async def test_lif_011_in_the_constructor_it_ends_the_actor() -> None:
         await Leaving.remote().ping.remote()
 
 
-async def test_lif_012_outside_an_actor_it_is_refused() -> None:
+async def test_outside_an_actor_it_is_refused() -> None:
     with pytest.raises(TypeError, match="this is none"):
         actorlib.exit_actor()
     async with running():
@@ -395,9 +391,7 @@ async def test_lif_012_outside_an_actor_it_is_refused() -> None:
 
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_lif_013_code_behind_it_does_not_run(
-    caller_class: Any, tmp_path: Any
-) -> None:
+async def test_code_behind_it_does_not_run(caller_class: Any, tmp_path: Any) -> None:
     path = str(tmp_path / "seen")
 
     def leave() -> None:
@@ -416,7 +410,7 @@ async def test_lif_013_code_behind_it_does_not_run(
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.parametrize("options", [{}, {"max_concurrency": 2}], ids=repr)
 @pytest.mark.usefixtures("runtime")
-async def test_lif_013_what_catches_everything_does_not_keep_the_actor(
+async def test_what_catches_everything_does_not_keep_the_actor(
     caller_class: Any, options: dict[str, Any], then: str
 ) -> None:
     def leave() -> str:
@@ -442,7 +436,7 @@ async def test_lif_013_what_catches_everything_does_not_keep_the_actor(
 @pytest.mark.parametrize("kind", ["serial", "threaded", "looped"])
 @pytest.mark.parametrize("catches", [False, True])
 @pytest.mark.usefixtures("runtime")
-async def test_lif_013_atexit_handlers_run_when_the_constructor_leaves(
+async def test_atexit_handlers_run_when_the_constructor_leaves(
     tmp_path: Any, kind: str, *, catches: bool
 ) -> None:
     path = str(tmp_path / "seen")
@@ -473,7 +467,7 @@ async def test_lif_013_atexit_handlers_run_when_the_constructor_leaves(
 @pytest.mark.process
 @pytest.mark.parametrize("caller_class", CALLERS)
 @pytest.mark.usefixtures("runtime")
-async def test_lif_013_atexit_handlers_run_and_earlier_answers_arrive(
+async def test_atexit_handlers_run_and_earlier_answers_arrive(
     caller_class: Any, tmp_path: Any
 ) -> None:
     path = str(tmp_path / "seen")
@@ -493,7 +487,7 @@ async def test_lif_013_atexit_handlers_run_and_earlier_answers_arrive(
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_lif_011_a_name_is_free_as_soon_as_its_actor_leaves() -> None:
+async def test_a_name_is_free_as_soon_as_its_actor_leaves() -> None:
     counter = Counter.options(name="c").remote()
     await counter
     ref = counter.__ray_call__.remote(lambda _: actorlib.exit_actor())

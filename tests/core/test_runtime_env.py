@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         {"working_dir": None},
     ],
 )
-def test_env_004_a_wrong_type_is_refused_where_it_is_written(given: Any) -> None:
+def test_a_wrong_type_is_refused_where_it_is_written(given: Any) -> None:
     with pytest.raises(TypeError):
         actorlib.remote(runtime_env=given)
     with pytest.raises(TypeError):
@@ -84,7 +84,7 @@ def test_env_when_theirs_changes_then_ours_does_not() -> None:
         ({"P": "/x"}, {"Q": "${P}/${R}"}, {"P": "/x", "Q": "/x/${R}"}),
     ],
 )
-def test_env_003_what_is_inherited_is_merged_with_what_is_said(
+def test_what_is_inherited_is_merged_with_what_is_said(
     outer: dict[str, str], own: dict[str, str], merged: dict[str, str]
 ) -> None:
     assert merged_env({"env_vars": outer}, {"env_vars": own}) == {"env_vars": merged}
@@ -101,7 +101,7 @@ def test_inherited_when_a_directory_is_said_then_it_wins() -> None:
     }
 
 
-def test_env_005_references_are_what_was_there_before() -> None:
+def test_references_are_what_was_there_before() -> None:
     env = checked_env({"env_vars": {"P": "/x:${P}", "Q": "${none}$P"}})
 
     assert variables_of(env, {"P": "/bin"}) == {"P": "/x:/bin", "Q": "$P"}
@@ -152,9 +152,7 @@ def with_variables(**variables: str) -> Any:
 
 @process
 @pytest.mark.usefixtures("runtime")
-async def test_env_001_variables_are_there_before_the_constructor_and_here_alone() -> (
-    None
-):
+async def test_variables_are_there_before_the_constructor_and_here_alone() -> None:
     place = with_variables(ACTORLIB_TEST_A="1").remote()
     other = Place.remote()
 
@@ -183,7 +181,7 @@ async def test_variables_when_taken_out_before_init_then_actors_never_have_them(
 
 @process
 @pytest.mark.usefixtures("runtime")
-async def test_env_001_variables_are_there_when_the_class_is_loaded() -> None:
+async def test_variables_are_there_when_the_class_is_loaded() -> None:
     class Loaded:
         def __reduce__(self) -> Any:
             return os.getenv, ("ACTORLIB_TEST_A",)
@@ -194,7 +192,7 @@ async def test_env_001_variables_are_there_when_the_class_is_loaded() -> None:
 
 @process
 @pytest.mark.usefixtures("runtime")
-async def test_env_003_actors_made_by_an_actor_inherit_its_variables() -> None:
+async def test_actors_made_by_an_actor_inherit_its_variables() -> None:
     outer = with_variables(ACTORLIB_TEST_A="1", ACTORLIB_TEST_B="2").remote()
     inner = await outer.make.remote(
         runtime_env={"env_vars": {"ACTORLIB_TEST_B": "${ACTORLIB_TEST_B}3"}}
@@ -207,7 +205,7 @@ async def test_env_003_actors_made_by_an_actor_inherit_its_variables() -> None:
 
 @process
 @pytest.mark.usefixtures("runtime")
-async def test_env_005_path_is_extended() -> None:
+async def test_path_is_extended() -> None:
     place = with_variables(PATH="/nowhere:${PATH}").remote()
 
     assert await place.variable.remote("PATH") == f"/nowhere:{os.environ['PATH']}"
@@ -215,7 +213,7 @@ async def test_env_005_path_is_extended() -> None:
 
 @process
 @pytest.mark.usefixtures("runtime")
-async def test_env_006_a_restart_keeps_the_variables() -> None:
+async def test_a_restart_keeps_the_variables() -> None:
     env: Any = {"env_vars": {"ACTORLIB_TEST_A": "1"}}
     place = Place.options(runtime_env=env, max_restarts=1).remote()
     assert await place.at_first.remote() == "1"
@@ -228,7 +226,7 @@ async def test_env_006_a_restart_keeps_the_variables() -> None:
 
 
 @process
-async def test_env_008_the_user_s_word_on_devices_and_threads_is_the_last() -> None:
+async def test_the_user_s_word_on_devices_and_threads_is_the_last() -> None:
     async with running(num_gpus=2):
         variables = {"CUDA_VISIBLE_DEVICES": "7", "OMP_NUM_THREADS": "3,2"}
         place = Place.options(

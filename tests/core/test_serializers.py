@@ -1,4 +1,4 @@
-"""SER-007: what cannot be pickled, unless somebody says how."""
+"""What cannot be pickled, unless somebody says how."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def nothing_is_registered() -> Iterator[None]:
     REDUCERS.clear()
 
 
-async def test_ser_007_a_lock_cannot_be_sent_unless_somebody_says_how() -> None:
+async def test_a_lock_cannot_be_sent_unless_somebody_says_how() -> None:
     actor = reader()
     with pytest.raises(TypeError, match=r"argument 1 of Reader\.value_of, a Guarded"):
         actor.value_of.remote(Guarded(1))

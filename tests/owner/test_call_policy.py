@@ -65,7 +65,7 @@ def test_one_less_when_it_is_without_end_then_it_stays(times: int, left: int) ->
         (Retries(1, (KeyError, OSError)), TimeoutError(), True),
     ],
 )
-def test_ret_006_all_exceptions_or_instances_of_those_listed(
+def test_all_exceptions_or_instances_of_those_listed(
     retries: Retries, error: BaseException | None, *, answer: bool
 ) -> None:
     assert is_retried(retries, error) is answer

@@ -277,7 +277,7 @@ def numbers_of(frames: list[Frame]) -> list[int]:
     return [frame[1] for frame in frames]
 
 
-def test_ret_001_a_call_that_was_sent_and_has_no_retries_is_lost(
+def test_a_call_that_was_sent_and_has_no_retries_is_lost(
     mailbox: Mailbox[str],
 ) -> None:
     mailbox.opened()
@@ -341,7 +341,7 @@ def test_interrupted_when_retries_are_without_end_then_never_lost(
         assert numbers_of(mailbox.opened()) == [number]
 
 
-def test_ret_009_what_was_answered_does_not_go_again(mailbox: Mailbox[str]) -> None:
+def test_what_was_answered_does_not_go_again(mailbox: Mailbox[str]) -> None:
     mailbox.opened()
     number = post_kept(mailbox, "me")
     mailbox.settle(number)
@@ -351,7 +351,7 @@ def test_ret_009_what_was_answered_does_not_go_again(mailbox: Mailbox[str]) -> N
     assert mailbox.opened() == []
 
 
-def test_ret_010_what_was_cancelled_does_not_go_again(mailbox: Mailbox[str]) -> None:
+def test_what_was_cancelled_does_not_go_again(mailbox: Mailbox[str]) -> None:
     mailbox.opened()
     number = post_kept(mailbox, "me")
 
@@ -374,7 +374,7 @@ def test_interrupted_when_calls_never_went_then_they_wait_at_no_cost(
     assert numbers_of(mailbox.opened()) == [kept]
 
 
-def test_ret_008_a_call_posted_meanwhile_waits_at_the_cost_of_one_retry(
+def test_a_call_posted_meanwhile_waits_at_the_cost_of_one_retry(
     mailbox: Mailbox[str],
 ) -> None:
     mailbox.opened()
@@ -386,7 +386,7 @@ def test_ret_008_a_call_posted_meanwhile_waits_at_the_cost_of_one_retry(
     assert mailbox.interrupted()[0] == ["me"]
 
 
-def test_ret_008_a_call_posted_meanwhile_without_retries_is_not_taken(
+def test_a_call_posted_meanwhile_without_retries_is_not_taken(
     mailbox: Mailbox[str],
 ) -> None:
     mailbox.opened()

@@ -22,7 +22,7 @@ def test_claim_when_free_then_it_is_found(names: NameTable) -> None:
     assert names.name_of(ONE) == ("here", "a")
 
 
-def test_nam_006_claim_when_taken_in_another_namespace_then_both_are_found(
+def test_claim_when_taken_in_another_namespace_then_both_are_found(
     names: NameTable,
 ) -> None:
     names.claim("here", "a", ONE)

@@ -69,11 +69,11 @@ def test_decide_when_there_are_no_restarts_then_nothing_is_said_of_them() -> Non
 
 
 @pytest.mark.parametrize("allowed", [1, 2, 5])
-def test_lif_019_death_k_plus_1_is_final(allowed: int) -> None:
+def test_death_k_plus_1_is_final(allowed: int) -> None:
     assert len(course(policy(allowed), *[1.0] * 10)) == allowed
 
 
-def test_lif_021_minus_one_is_for_ever() -> None:
+def test_minus_one_is_for_ever() -> None:
     assert len(course(policy(-1), *[0.0] * 2000)) == 2000
 
 
@@ -83,11 +83,11 @@ def test_decide_when_restarts_are_used_up_then_the_reason_counts_them() -> None:
     )
 
 
-def test_lif_018_what_never_came_to_life_is_not_restarted() -> None:
+def test_what_never_came_to_life_is_not_restarted() -> None:
     assert decide(policy(-1), RestartHistory(), FAILED, 0.0) == GiveUp("")
 
 
-def test_lif_018_what_fails_during_a_restart_is_tried_until_they_are_used_up() -> None:
+def test_what_fails_during_a_restart_is_tried_until_they_are_used_up() -> None:
     assert isinstance(decide(policy(2), RestartHistory(1), FAILED, 0.0), Restart)
     assert isinstance(decide(policy(2), RestartHistory(2), FAILED, 0.0), GiveUp)
 

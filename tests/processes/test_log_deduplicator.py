@@ -1,4 +1,4 @@
-"""LOG-003: equal lines of several actors appear once, and then how often."""
+"""Equal lines of several actors appear once, and then how often."""
 
 from __future__ import annotations
 

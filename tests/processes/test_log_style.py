@@ -12,34 +12,32 @@ def test_style_when_nothing_is_set_then_merged_and_prefixed_without_colours() ->
 
 
 @pytest.mark.parametrize(
-    ("row", "environ", "style"),
+    ("environ", "style"),
     [
-        ("LOG-003", {"ACTORLIB_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
-        ("LOG-003", {"RAY_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
+        ({"ACTORLIB_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
+        ({"RAY_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
         (
-            "LOG-003",
             {"RAY_DEDUP_LOGS": "0", "ACTORLIB_DEDUP_LOGS": "1"},
             LogStyle(merges=True),
         ),
-        ("LOG-004", {"RAY_LOG_TO_DRIVER": "0"}, LogStyle(is_shown=False)),
-        ("LOG-004", {"ACTORLIB_LOG_TO_DRIVER": "false"}, LogStyle(is_shown=False)),
-        ("LOG-005", {"RAY_COLOR_PREFIX": "1"}, LogStyle(is_coloured=True)),
-        ("LOG-005", {"ACTORLIB_COLOR_PREFIX": "0"}, LogStyle(is_coloured=False)),
-        ("LOG-010", {"ACTORLIB_LOG_PREFIX": "0"}, LogStyle(is_prefixed=False)),
+        ({"RAY_LOG_TO_DRIVER": "0"}, LogStyle(is_shown=False)),
+        ({"ACTORLIB_LOG_TO_DRIVER": "false"}, LogStyle(is_shown=False)),
+        ({"RAY_COLOR_PREFIX": "1"}, LogStyle(is_coloured=True)),
+        ({"ACTORLIB_COLOR_PREFIX": "0"}, LogStyle(is_coloured=False)),
+        ({"ACTORLIB_LOG_PREFIX": "0"}, LogStyle(is_prefixed=False)),
         (
-            "LOG-010",
             {"RAY_DISABLE_WORKER_LOG_PREFIX": "1"},
             LogStyle(is_prefixed=False),
         ),
     ],
 )
 def test_style_when_a_variable_says_it_then_so(
-    row: str, environ: dict[str, str], style: LogStyle
+    environ: dict[str, str], style: LogStyle
 ) -> None:
-    assert style_of(environ, is_shown=True) == style, row
+    assert style_of(environ, is_shown=True) == style
 
 
-def test_log_004_a_variable_does_not_show_what_the_program_silences() -> None:
+def test_a_variable_does_not_show_what_the_program_silences() -> None:
     assert not style_of({"RAY_LOG_TO_DRIVER": "1"}, is_shown=False).is_shown
 
 
@@ -51,11 +49,11 @@ def test_line_when_formatted_then_with_its_prefix_and_how_often() -> None:
     )
 
 
-def test_log_010_without_a_prefix_the_line_alone() -> None:
+def test_without_a_prefix_the_line_alone() -> None:
     assert LogStyle(is_prefixed=False).format(LINE) == "grüße\n"
 
 
-def test_log_005_each_process_has_a_colour() -> None:
+def test_each_process_has_a_colour() -> None:
     style = LogStyle(is_coloured=True)
     other = LINE._replace(pid=8)
 

@@ -114,7 +114,7 @@ def test_value_when_it_is_shared_then_the_other_side_reads_it_in_place(
     assert reader.book.held == set()
 
 
-def test_ser_004_readers_see_one_memory(make: Callable[..., One]) -> None:
+def test_readers_see_one_memory(make: Callable[..., One]) -> None:
     maker, reader = make(), make(0, b"reader..")
     fives = np.full(100_000, 5)
     there = carried(maker.put(fives), maker, reader)
@@ -195,7 +195,7 @@ def test_block_when_the_copy_is_interrupted_then_it_is_free(
     assert one.used == 0
 
 
-def test_obj_021_full_memory_when_it_spills_then_one_warning(
+def test_full_memory_when_it_spills_then_one_warning(
     make: Callable[..., One], caplog: pytest.LogCaptureFixture
 ) -> None:
     one = make(MIB)
@@ -206,7 +206,7 @@ def test_obj_021_full_memory_when_it_spills_then_one_warning(
     assert len(caplog.records) == 1
 
 
-def test_obj_021_full_memory_when_it_is_to_fail_then_an_error(
+def test_full_memory_when_it_is_to_fail_then_an_error(
     make: Callable[..., One],
 ) -> None:
     one = make(MIB, spills=False)

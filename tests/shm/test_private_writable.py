@@ -1,4 +1,4 @@
-"""OBJ and SER-013: what may be written is this process's own, and shared until then."""
+"""What may be written is this process's own, and shared until then."""
 
 from __future__ import annotations
 

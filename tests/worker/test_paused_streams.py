@@ -95,7 +95,7 @@ def test_stream_when_over_then_what_is_told_is_nothing(woken: list[int]) -> None
     assert woken == []
 
 
-def test_gen_012_finished_and_unread_items_count(woken: list[int]) -> None:
+def test_finished_and_unread_items_count(woken: list[int]) -> None:
     streams = streams_of(woken, cap=2)
     full(streams, 1, backpressure=-1)
     streams.end(1)
@@ -108,7 +108,7 @@ def test_gen_012_finished_and_unread_items_count(woken: list[int]) -> None:
     assert woken == [2]
 
 
-def test_gen_012_a_stream_with_nothing_to_read_keeps_its_share(
+def test_a_stream_with_nothing_to_read_keeps_its_share(
     woken: list[int],
 ) -> None:
     streams = streams_of(woken, cap=3)
