@@ -15,7 +15,13 @@ from helpers.terminal import Terminal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actorlib._api.progress import Progress, display_here, progress_of, total_of
+from actorlib._api.progress import (
+    Progress,
+    ProgressDisplay,
+    display_here,
+    progress_of,
+    total_of,
+)
 from actorlib._api.progress_line import PERIOD, GuardedStream, ProgressLine
 from actorlib._api.progress_text import (
     ProgressState,
@@ -100,7 +106,7 @@ def test_fitted_when_characters_are_wide_then_each_takes_two_columns() -> None:
 # When it is shown.
 
 
-class Seen:
+class Seen(ProgressDisplay):
     """A display that keeps what it was told."""
 
     def __init__(self) -> None:

@@ -10,14 +10,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 from actorlib._core.callee import BoundMethod
-from actorlib._core.engine import HandlePin, PendingCalls
+from actorlib._core.engine import HandlePin, PendingCalls, PlacementGroups
 from actorlib._core.ids import ActorId, CountedId, ObjectId
 from actorlib._core.object_ref import ObjectRef, bind, object_id_of
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.shares import ActorShare
-from actorlib._core.stream_reader import StreamReader
+from actorlib._core.stream_reader import StreamOwner, StreamReader
 from actorlib._shm.memory import SharedMemory
-from actorlib._wire.arguments import reduce_ref
+from actorlib._wire.arguments import SendingEngine, reduce_ref
 from actorlib.exceptions import ActorNotFoundError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class Sent(NamedTuple):
 
 
 @final
-class NoGroups:
-    """No placement groups, and no room for any; see PlacementGroups."""
+class NoGroups(PlacementGroups):
+    """No placement groups, and no room for any."""
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Refuses."""
@@ -73,8 +73,8 @@ class NoGroups:
 
 
 @final
-class FakeEngine:
-    """Fulfils ``Engine`` for handles and ``Replier`` for refs.
+class FakeEngine(SendingEngine, StreamOwner):
+    """The engine of handles, and the owner of refs and streams.
 
     Calls stay without an answer until the test gives them one by ``ref.set_result``, or
     by ``answer`` if a thread waits for it.
@@ -97,11 +97,11 @@ class FakeEngine:
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.context = RuntimeContext(job_id=bytes(4).hex())
-        self.pending = PendingCalls()
+        self._pending = PendingCalls()
+        self._groups = NoGroups()
         self.is_over = False
         self.recorder: Any = None
         self.memory = SharedMemory()
-        self.groups = NoGroups()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []
         self.runs: list[tuple[FunctionSpec, tuple[object, ...], dict[str, object]]] = []
@@ -118,6 +118,16 @@ class FakeEngine:
         self._thread = None if loop is not None else threading.get_ident()
 
     # Engine.
+
+    @property
+    def pending(self) -> PendingCalls:
+        """See Engine."""
+        return self._pending
+
+    @property
+    def groups(self) -> NoGroups:
+        """See Engine."""
+        return self._groups
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Gives the next id: one byte of 1, 2, 3."""

@@ -9,14 +9,13 @@ from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, final
 
-from actorlib.accelerators.held_names import LockedFiles
+from actorlib.accelerators.held_names import HeldNames, LockedFiles
 from actorlib.accelerators.host import Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from actorlib.accelerators.held_names import HeldNames
 
 GIB = 2**30
 
@@ -26,8 +25,8 @@ HOSTS = Path(__file__).parent.parent / "accelerators" / "hosts"
 _OF_PROCESSES = re.compile(r"/proc/\d+/")
 
 
-class _Nobody:
-    """Names of which nobody knows."""
+class _NoNames(HeldNames):
+    """Names of which none is held."""
 
     def hold(self, name: str) -> Callable[[], None]:  # noqa: ARG002
         """Holds nothing."""
@@ -133,7 +132,7 @@ class RecordedHost(Host):
 
     def names(self) -> HeldNames:
         """Locked files in the shared folder, or nothing."""
-        return LockedFiles(self.shared) if self.shared is not None else _Nobody()
+        return LockedFiles(self.shared) if self.shared is not None else _NoNames()
 
     def glob(self, pattern: str) -> list[str]:
         """The recorded files, devices, links and folders that match, sorted."""

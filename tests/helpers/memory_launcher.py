@@ -32,7 +32,7 @@ import pytest
 from actorlib._core.engine import use_own_engine
 from actorlib._inline import launcher as inline
 from actorlib._inline.worker import serve
-from actorlib._processes.launcher import ProcessExit
+from actorlib._processes.launcher import Launcher, ProcessExit, WorkerProcess
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker import async_client
 from actorlib._worker.__main__ import exit_code_of
@@ -63,8 +63,8 @@ class Killed(BaseException):
 
 
 @final
-class MemoryWorker:
-    """A worker of threads; see WorkerProcess.
+class MemoryWorker(WorkerProcess):
+    """A worker of threads.
 
     Args:
         name: What debuggers call it.
@@ -76,9 +76,9 @@ class MemoryWorker:
     """
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop) -> None:
-        self.pid = next(_pids)
-        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
-        self.sock, self._theirs = socket.socketpair()
+        self._pid = next(_pids)
+        self._exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self._near, self._theirs = socket.socketpair()
         self.start: Start | None = None
         self.environ = dict(os.environ)
         self._loop = loop
@@ -89,6 +89,21 @@ class MemoryWorker:
         self._thread.start()
 
     # WorkerProcess.
+
+    @property
+    def sock(self) -> socket.socket:
+        """See WorkerProcess."""
+        return self._near
+
+    @property
+    def pid(self) -> int:
+        """See WorkerProcess."""
+        return self._pid
+
+    @property
+    def exited(self) -> asyncio.Future[ProcessExit]:
+        """See WorkerProcess."""
+        return self._exited
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -174,8 +189,8 @@ class MemoryWorker:
 
 
 @final
-class MemoryLauncher:
-    """Starts such workers; see Launcher.
+class MemoryLauncher(Launcher):
+    """Starts such workers.
 
     Args:
         loop: The owner's loop.
@@ -189,9 +204,14 @@ class MemoryLauncher:
         self, loop: asyncio.AbstractEventLoop, options: RuntimeOptions
     ) -> None:
         del options
-        self.environment: dict[str, str | None] = {}
+        self._environment: dict[str, str | None] = {}
         self.workers: list[MemoryWorker] = []
         self._loop = loop
+
+    @property
+    def environment(self) -> dict[str, str | None]:
+        """See Launcher."""
+        return self._environment
 
     async def start(self) -> None:
         """Nothing has to be made ready; see Launcher."""

@@ -15,7 +15,7 @@ import pytest
 
 import actorlib
 from actorlib._inline import launcher as inline
-from actorlib._processes.launcher import ProcessExit
+from actorlib._processes.launcher import Launcher, ProcessExit, WorkerProcess
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.async_channel import AsyncChannel
@@ -49,8 +49,8 @@ _LOANS_AT = {CALL: 3, CALL_WITH: 3, RESULT: 2, FAILURE: 6, ITEM: 3}
 
 
 @final
-class ScriptedWorker:
-    """A worker that does what it is told; see WorkerProcess.
+class ScriptedWorker(WorkerProcess):
+    """A worker that does what it is told.
 
     Args:
         loop: The owner's loop.
@@ -69,9 +69,9 @@ class ScriptedWorker:
         self, loop: asyncio.AbstractEventLoop, name: str, behave: Behaviour
     ) -> None:
         self.name = name
-        self.pid = os.getpid()
-        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
-        self.sock, self._theirs = socket.socketpair()
+        self._pid = os.getpid()
+        self._exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self._near, self._theirs = socket.socketpair()
         self.frames: list[Frame] = []
         self.shown: list[str] = []
         self.config: ActorConfig
@@ -115,6 +115,24 @@ class ScriptedWorker:
             self.exited.set_result(how)
 
     # WorkerProcess.
+
+    @property
+    def sock(self) -> socket.socket:
+        """See WorkerProcess."""
+        return self._near
+
+    @property
+    def pid(self) -> int:
+        """See WorkerProcess."""
+        return self._pid
+
+    @property
+    def exited(self) -> asyncio.Future[ProcessExit]:
+        """See WorkerProcess."""
+        return self._exited
+
+    def rename(self, name: str) -> None:
+        """Nothing: it has no output of its own."""
 
     def kill(self) -> None:
         """Ends it at once."""
@@ -167,8 +185,8 @@ class ScriptedWorker:
 
 
 @final
-class ScriptedLauncher:
-    """Starts such workers; see Launcher.
+class ScriptedLauncher(Launcher):
+    """Starts such workers.
 
     Args:
         loop: The owner's loop.
@@ -182,10 +200,15 @@ class ScriptedLauncher:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, behaviours: dict[str, Behaviour]
     ) -> None:
-        self.environment: dict[str, str | None] = {}
+        self._environment: dict[str, str | None] = {}
         self.workers: list[ScriptedWorker] = []
         self._loop = loop
         self._behaviours = behaviours
+
+    @property
+    def environment(self) -> dict[str, str | None]:
+        """See Launcher."""
+        return self._environment
 
     async def start(self) -> None:
         """Nothing has to be made ready; see Launcher."""
@@ -198,13 +221,21 @@ class ScriptedLauncher:
         self.workers.append(worker)
         return worker
 
+    def show_output(self) -> None:
+        """Nothing: they have no output; see Launcher."""
+
     def close_in_fork(self) -> None:
         """Nothing: it is in no process of its own; see Launcher."""
 
-    async def aclose(self) -> None:
+    def abandon(self) -> Callable[[], None]:
         """Ends them all; see Launcher."""
         for worker in self.workers:
             worker.leave(ProcessExit(signal=KILLED))
+        return lambda: None
+
+    async def aclose(self) -> None:
+        """Ends them all; see Launcher."""
+        self.abandon()
         for worker in self.workers:
             if worker.sharing.memory.budget is not None:
                 worker.sharing.memory.close()

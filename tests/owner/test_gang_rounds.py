@@ -10,7 +10,7 @@ from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import Interface, method_of
 from actorlib._owner.actor_record import ActorRecord
-from actorlib._owner.gangs import Gangs, rank_variables
+from actorlib._owner.gangs import Gangs, Member, rank_variables
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ def nothing() -> None:
     pass
 
 
-class Rank:
-    """An actor with ``torch=True``, as its gang sees it; see Member."""
+class Rank(Member):
+    """An actor with ``torch=True``, as its gang sees it."""
+
+    answers = True
 
     def __init__(self, rank: int, *, gang: bool | str = True, **said: Any) -> None:
         options = {"placement_group": SPEC, "placement_group_bundle_index": rank}
@@ -34,7 +36,6 @@ class Rank:
             interface=Interface("Trainer", method_of(nothing), {}),
             options=ActorOptions(**cast("Any", {"torch": gang, **options, **said})),
         )
-        self.answers = True
         self.told: list[str] = []
         self.may = False
 

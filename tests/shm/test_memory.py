@@ -11,6 +11,7 @@ import pytest
 from actorlib._shm.allocator import PAGE
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.memory import (
+    BlockRefCounter,
     SharedMemory,
     SharedPayload,
     SharingOptions,
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-class Book:
-    """Counts who holds a block; see BlockRefCounter."""
+class Book(BlockRefCounter):
+    """Counts the holders of each block."""
 
     def __init__(self) -> None:
         self.holds: Counter[bytes] = Counter()

@@ -15,6 +15,7 @@ from helpers.turns import in_time
 from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._shm.memory import (
+    BlockRefCounter,
     SharedMemory,
     SharedPayload,
     SharingOptions,
@@ -39,8 +40,8 @@ MIB = 1 << 20
 LINUX = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks at /proc")
 
 
-class Nobody:
-    """Counts nothing; see BlockRefCounter."""
+class NoCounts(BlockRefCounter):
+    """Counts nothing."""
 
     def retain(self, actor: bytes) -> None:
         """Does nothing."""
@@ -53,7 +54,7 @@ def memory(prefix: bytes) -> SharedMemory:
     made = SharedMemory()
     made.settings = SharingOptions(share_above=1)
     made.budget = MemoryBudget(64 * MIB)
-    made.bind_to(prefix_of_kind(prefix, BLOCK_KIND), Nobody())
+    made.bind_to(prefix_of_kind(prefix, BLOCK_KIND), NoCounts())
     return made
 
 
@@ -107,7 +108,7 @@ async def admitted(two: Two) -> None:
     two.owner.send_setup(two.near, 1)
     two.channel.send((1, "go"))
     assert await asyncio.to_thread(two.pipe.receive_first) == [(1, "go")]
-    two.worker.memory.bind_to(prefix_of_kind(WORKER, BLOCK_KIND), Nobody())
+    two.worker.memory.bind_to(prefix_of_kind(WORKER, BLOCK_KIND), NoCounts())
 
 
 def give(two: Two, fd: int) -> None:
@@ -189,7 +190,7 @@ async def test_descriptor_when_the_side_socket_takes_none_then_the_pipe_takes_th
     two: Two, how: str
 ) -> None:
     if how == "none":  # as when this process may not open any more files
-        two.owner.memory.bind_to(prefix_of_kind(OWNER, BLOCK_KIND), Nobody())
+        two.owner.memory.bind_to(prefix_of_kind(OWNER, BLOCK_KIND), NoCounts())
     else:
         await admitted(two)
     if how == "full":

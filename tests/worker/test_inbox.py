@@ -12,6 +12,7 @@ from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
 from actorlib._wire.peer_socket import PeerSocket, socket_pair
+from actorlib._worker.engine import LinkSource
 from actorlib._worker.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -78,13 +79,18 @@ def test_read_available_when_something_was_kept_then_it_is_read_first(
     assert settled == [1, 2]
 
 
-class Link:
-    """A link that is read one message at a time, or whole; see LinkSource."""
+class Link(LinkSource):
+    """A link that is read one message at a time, or whole."""
 
     def __init__(self, end: PeerSocket) -> None:
         self._end = end
-        self.has_more = True
-        self.fileno = end.fileno
+
+    @property
+    def has_more(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._end.fileno()
 
     def read(self) -> list[Frame]:
         found: list[Frame] = []

@@ -37,6 +37,7 @@ from actorlib._wire.messages import (
     RESULT,
 )
 from actorlib._wire.peer_socket import socket_pair
+from actorlib._worker.engine import LinkReader
 from actorlib._worker.incoming_links import IncomingLinks
 from actorlib._worker.outgoing_links import (
     CALLS,
@@ -57,8 +58,8 @@ CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)
 
 
-class Reading:
-    """Reads links when it is told to; see LinkReader."""
+class Reading(LinkReader):
+    """Reads links when it is told to."""
 
     def __init__(self) -> None:
         self.sources: list[LinkSource] = []
