@@ -1,5 +1,7 @@
 """``python -m benchmarks compare OLD NEW``: what changed between two versions.
 
+Ctrl-C ends it early, with the table of what was measured until then.
+
 Both versions are measured by the subjects of this checkout, in turns (A B B A ...),
 each in a fresh interpreter. OLD and NEW are folders with a checkout, or commits of this
 repository. Dependencies are those of the running interpreter. The package is run as
@@ -80,6 +82,7 @@ class Measurements:
         failures: By side and job, the last reason.
         others: The shares of the machine that other programs used, for each
             measurement.
+        rounds: The complete rounds; fewer than planned after Ctrl-C.
     """
 
     costs: dict[str, dict[str, list[float | None]]] = field(
@@ -87,6 +90,7 @@ class Measurements:
     )
     failures: dict[str, str] = field(default_factory=dict[str, str])
     others: list[float] = field(default_factory=list[float])
+    rounds: int = 0
 
     def add(self, side: str, job: str, turn: int, figures: Mapping[str, float]) -> None:
         """Keeps the figures that a job has in a round, counted from 0."""
@@ -295,6 +299,8 @@ def main(words: Sequence[str]) -> None:
     print("\n".join(_table(work, results, options)))
     if options.json:
         options.json.write_text(json.dumps(_as_json(work, results), indent=1))
+    if results.rounds < options.rounds:
+        sys.exit(128 + signal.SIGINT)
     if not any(results.costs["new"].values()):
         sys.exit(1)
 
@@ -364,13 +370,18 @@ def _measure_all(
     for number, (turn, each, side) in enumerate(_turns(work, rounds)):
         name = each.job.name
         print(f"\r{number}/{total} {name[:50]:50}", end="", file=sys.stderr)
-        await_quiet(patience)
-        before = usage()
         try:
+            await_quiet(patience)
+            before = usage()
             results.add(side, name, turn, measure(each.job, roots[side]))
         except JobError as error:
             results.failures[f"{side} {name}"] = str(error)
+        except KeyboardInterrupt:
+            results.rounds = turn
+            break
         results.others.append(others_share(before, usage()))
+    else:
+        results.rounds = rounds
     print(file=sys.stderr)
     return results
 
@@ -387,7 +398,7 @@ def _table(
             yield _line(_cells(each.job.name, row, results))
     yield ""
     yield (
-        f"Old: {options.old}. New: {options.new}. Costs, medians of {options.rounds} "
+        f"Old: {options.old}. New: {options.new}. Costs, medians of {results.rounds} "
         "rounds in turns; below 1 the new version costs less. CPU: new / old of each "
         f"process, with the new cost. Measured on {this_machine()}."
     )

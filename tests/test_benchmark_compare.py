@@ -15,6 +15,7 @@ from benchmarks._compare import (
     Row,
     Work,
     _cells,
+    _measure_all,
     _root_of,
     _table,
     _turns,
@@ -136,3 +137,33 @@ def test_every_row_has_a_title_of_its_own() -> None:
 def test_place_that_is_neither_folder_nor_commit_is_refused(tmp_path: Path) -> None:
     with ExitStack() as stack, pytest.raises(SystemExit, match="neither a folder"):
         _root_of(str(tmp_path), stack)
+
+
+def test_compare_when_interrupted_then_the_complete_rounds_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    work = [
+        Work(
+            job=Job(name="fake", subject="fake"),
+            rows=(Row(title="row", figure="time"),),
+        )
+    ]
+    figures = iter([1.0, 2.0, 3.0])
+
+    def measure(job: Job, root: Path) -> dict[str, float]:
+        del job, root
+        value = next(figures, None)
+        if value is None:
+            raise KeyboardInterrupt
+        return {"time": value}
+
+    monkeypatch.setattr("benchmarks._compare.measure", measure)
+    monkeypatch.setattr("benchmarks._compare.await_quiet", lambda _: True)
+    roots = {"old": tmp_path, "new": tmp_path}
+
+    results = _measure_all(work, roots, 5, 0.0)
+
+    assert results.rounds == 1
+    found = results.row(work[0].job.name, "time")
+    assert found is not None
+    assert (found.old, found.new, found.rounds) == (1.0, 2.0, 1)
