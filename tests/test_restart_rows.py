@@ -7,17 +7,11 @@ import gc
 import logging
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import (
-    AsyncCaller,
     Caller,
-    Keeper,
-    Log,
-    Place,
-    Stop,
     Target,
     end_of,
     gone,
@@ -36,6 +30,7 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
+    from pathlib import Path
 
     from actorlib import ActorHandle, Runtime
     from actorlib._api.decorators import ActorClass
@@ -57,14 +52,10 @@ class Fragile:
 
     Args:
         start: What it starts from.
-        notes: A file that gets a line for each time that it is made.
     """
 
-    def __init__(self, start: int = 0, notes: str = "") -> None:
+    def __init__(self, start: int = 0) -> None:
         self._total = start
-        if notes:
-            with Path(notes).open("a") as file:
-                file.write(f"{os.getpid()}\n")
 
     def add(self) -> int:
         self._total += 1
@@ -75,15 +66,6 @@ class Fragile:
 
     def mask(self) -> str | None:
         return os.environ.get("CUDA_VISIBLE_DEVICES")
-
-    def pid(self) -> int:
-        return os.getpid()
-
-    def wait(self, place: Place) -> None:
-        place.stop_here()
-
-    def was_reconstructed(self) -> bool:
-        return actorlib.get_runtime_context().was_current_actor_reconstructed
 
 
 @pytest.fixture(scope="module")
@@ -121,45 +103,6 @@ def info(runtime: Runtime, actor: ActorHandle[Any]) -> Any:
 # How often.
 
 
-async def test_death_k_plus_1_is_final(runtime: Runtime) -> None:
-    actor = Fragile.options(max_restarts=2, restart_backoff=0).remote(10)
-    for _ in range(2):
-        assert [await actor.add.remote() for _ in range(2)] == [11, 12]
-        assert (await killed(actor)).exit.signal == signal.SIGKILL
-        await actor
-    assert await actor.add.remote() == 11
-
-    error = await raised(actor.die.remote())
-    assert isinstance(error, ActorDiedError)
-    assert "is dead after 2 restarts (max_restarts=2)" in str(error)
-    assert isinstance(await raised(actor.add.remote()), ActorDiedError)
-    assert isinstance(await raised(actor), ActorDiedError)
-    assert info(runtime, actor).restarts == 2
-    assert info(runtime, actor).state == "dead"
-
-
-async def test_without_max_restarts_the_first_death_is_final(runtime: Runtime) -> None:
-    actor = Fragile.remote()
-
-    assert isinstance(await raised(actor.die.remote()), ActorDiedError)
-    assert info(runtime, actor).restarts == 0
-
-
-async def test_minus_one_is_for_ever_and_kill_is_final(
-    runtime: Runtime,
-) -> None:
-    actor = Fragile.options(max_restarts=-1, restart_backoff=0).remote()
-    for _ in range(6):
-        await actor
-        await killed(actor)
-    assert await (await actor).add.remote() == 1
-
-    await actorlib.kill(actor)
-
-    assert isinstance(await raised(actor.add.remote()), ActorDiedError)
-    assert living(runtime) == []
-
-
 @pytest.mark.process
 @pytest.mark.parametrize("kind", [Serial, Looped], ids=repr)
 @pytest.mark.parametrize(
@@ -194,211 +137,6 @@ async def test_it_is_restarted_even_if_nobody_calls_it(bell: Bell) -> None:
         os.kill(first, signal.SIGKILL)
 
         assert await asyncio.to_thread(bell.heard) != first
-
-
-async def test_it_can_be_told_that_it_was_restarted(runtime: Runtime) -> None:
-    del runtime
-    actor = Fragile.options(max_restarts=1).remote()
-    assert await actor.was_reconstructed.remote() is False
-
-    await killed(actor)
-    await actor
-
-    assert await actor.was_reconstructed.remote() is True
-    assert actorlib.get_runtime_context().was_current_actor_reconstructed is False
-
-
-async def test_a_window_forgets_old_deaths(runtime: Runtime) -> None:
-    del runtime
-    # Of no length, it has forgotten every death before the next.
-    options = {"max_restarts": 1, "restart_window": 0, "restart_backoff": 0}
-    actor = Fragile.options(**options).remote()  # type: ignore[arg-type]
-    for _ in range(4):
-        await actor
-        await killed(actor)
-
-    assert await (await actor).add.remote() == 1
-
-
-# Constructors.
-
-
-async def test_a_constructor_that_raises_at_first_is_not_tried_again(
-    runtime: Runtime, tmp_path: Path
-) -> None:
-    del runtime
-
-    class Failing:
-        def __init__(self, notes: str) -> None:
-            with Path(notes).open("a") as file:
-                file.write("made\n")
-            raise ValueError("no")
-
-        def ping(self) -> None: ...
-
-    notes = tmp_path / "notes"
-    actor = actorlib.remote(max_restarts=-1)(Failing).remote(str(notes))
-
-    error = await raised(actor.ping.remote())
-
-    assert isinstance(error, ActorDiedError)
-    assert isinstance(error.__cause__, ValueError)
-    assert notes.read_text() == "made\n"
-
-
-async def test_one_that_raises_in_a_restart_is_tried_until_they_are_used_up(
-    runtime: Runtime, tmp_path: Path
-) -> None:
-    del runtime
-
-    class Failing:
-        def __init__(self, notes: str) -> None:
-            with Path(notes).open("a") as file:
-                file.write("made\n")
-            if actorlib.get_runtime_context().was_current_actor_reconstructed:
-                raise ValueError("not again")
-
-        def die(self) -> None:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    notes = tmp_path / "notes"
-    made = actorlib.remote(max_restarts=3, restart_backoff=0)(Failing)
-    actor = made.remote(str(notes))
-    await actor
-    await killed(actor)
-
-    error = await raised(actor)
-
-    assert isinstance(error, ActorDiedError)
-    assert error.exit.cause == "failed to start"
-    assert isinstance(error.__cause__, ValueError)
-    assert notes.read_text() == "made\n" * 4
-
-
-async def test_a_process_that_is_killed_in_its_first_constructor_is_restarted(
-    runtime: Runtime, tmp_path: Path
-) -> None:
-    del runtime
-
-    class Unlucky:
-        def __init__(self, marker: str) -> None:
-            if not Path(marker).exists():
-                Path(marker).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        def ping(self) -> str:
-            return "here"
-
-    actor = actorlib.remote(max_restarts=1)(Unlucky).remote(str(tmp_path / "marker"))
-
-    # The call never went anywhere, so it waits and costs nothing.
-    assert await actor.ping.remote() == "here"
-
-
-async def test_the_original_arguments_are_those_of_the_first_time(
-    runtime: Runtime,
-) -> None:
-    del runtime
-    value = {"list": [1, 2], "bytes": bytearray(b"x" * 200_000)}
-    actor = Keeper.options(max_restarts=1).remote(value)
-    await actor
-    value["list"] = None  # type: ignore[assignment]
-    await actorlib.kill(actor, no_restart=False)
-
-    kept = await (await actor).kept.remote()
-
-    assert kept == {"list": [1, 2], "bytes": bytearray(b"x" * 200_000)}
-
-
-# Handles.
-
-
-async def test_its_calls_of_others_go_on_and_they_see_one_stream(
-    runtime: Runtime,
-) -> None:
-    del runtime
-
-    class Writer:
-        def __init__(self, log: ActorHandle[Any]) -> None:
-            self._log = log
-
-        def write(self, value: int, *, dies: bool = False) -> None:
-            actorlib.get(self._log.note.remote(value))
-            if dies:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    log = actorlib.remote(Log).remote()
-    writer = actorlib.remote(max_restarts=1)(Writer).remote(log)
-    await writer.write.remote(1)
-    await raised(writer.write.remote(2, dies=True))
-    await writer
-    await writer.write.remote(3)
-
-    assert await log.seen.remote() == [1, 2, 3]
-
-
-async def test_handles_among_its_arguments_are_held_until_the_last_restart(
-    runtime: Runtime,
-) -> None:
-    target = Target.remote()
-    await target
-    keeper = Keeper.options(max_restarts=2, restart_backoff=0).remote(target)
-    end = end_of(target)
-    del target
-    for _ in range(2):
-        await keeper
-        await actorlib.kill(keeper, no_restart=False)
-    await keeper
-    assert len(living(runtime)) == 2
-
-    await keeper.keep.remote(None)
-
-    await end  # no restart can follow, so only the process held it
-    assert len(living(runtime)) == 1
-
-
-async def test_actors_that_the_dead_one_made_end_with_it(runtime: Runtime) -> None:
-    del runtime
-
-    class Maker:
-        def __init__(self) -> None:
-            self._made = Target.remote()
-
-        def made(self) -> int:
-            return actorlib.get(self._made.ping.remote())
-
-        def die(self) -> None:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    maker = actorlib.remote(max_restarts=1)(Maker).remote()
-    first = await maker.made.remote()
-    await killed(maker)
-    await maker
-
-    assert await maker.made.remote() != first
-    await gone(first)
-
-
-@pytest.mark.parametrize("caller", [Caller, AsyncCaller], ids=repr)
-async def test_a_worker_is_told_too_and_its_handle_goes_on(
-    runtime: Runtime, caller: ActorClass[..., Any]
-) -> None:
-    del runtime
-    asking = caller.remote()
-    actor = await asking.make.remote(Fragile.options(max_restarts=1), 5)
-
-    error = await raised(asking.call.remote(actor, "die"))
-
-    assert isinstance(error, ActorUnavailableError)
-    assert error.exit.signal == signal.SIGKILL
-    await actor
-    assert await asking.call.remote(actor, "add") == 6
-    assert isinstance(await raised(asking.call.remote(actor, "die")), ActorDiedError)
-
-
-async def test_unavailable_is_an_actor_error() -> None:
-    assert issubclass(ActorUnavailableError, ActorError)
-    assert not issubclass(ActorUnavailableError, ActorDiedError)
 
 
 # Its share.
@@ -560,54 +298,6 @@ async def test_shutdown_in_a_crash_loop_ends_it(bell: Bell) -> None:
     assert isinstance(await raised(waiting), ActorError)
 
 
-async def test_nobody_is_left_to_be_restarted_for(runtime: Runtime, stop: Stop) -> None:
-    actor = Fragile.options(max_restarts=-1).remote()
-    pid = await actor.pid.remote()
-    running_for_ever = actor.wait.remote(stop.place)
-    await stop.reached()
-    end = end_of(actor)
-    del actor
-
-    os.kill(pid, signal.SIGKILL)
-
-    assert isinstance(await raised(running_for_ever), ActorDiedError)
-    await end
-    assert living(runtime) == []
-
-
-async def test_kill_with_restart_starts_it_afresh(runtime: Runtime) -> None:
-    actor = Fragile.options(max_restarts=1).remote(5)
-    assert await actor.add.remote() == 6
-    pid = await actor.pid.remote()
-
-    await actorlib.kill(actor, no_restart=False)
-
-    await gone(pid)
-    await actor
-    assert await actor.add.remote() == 6
-    assert info(runtime, actor).restarts == 1
-    await actorlib.kill(actor, no_restart=False)  # there is none left
-    error = await raised(actor.add.remote())
-    assert isinstance(error, ActorDiedError)
-    assert error.exit.cause == "asked"
-
-
-async def test_kill_with_restart_fails_calls_on_their_way_with_the_reason(
-    runtime: Runtime, stop: Stop
-) -> None:
-    del runtime
-    actor = Fragile.options(max_restarts=1).remote()
-    busy = actor.wait.remote(stop.place)
-    await stop.reached()
-
-    await actorlib.kill(actor, no_restart=False)
-
-    error = await raised(busy)
-    assert isinstance(error, ActorUnavailableError)
-    assert error.exit.cause == "restarted"
-    assert "it was killed, to be restarted" in str(error)
-
-
 async def test_kill_with_restart_of_what_is_restarting_changes_nothing(
     runtime: Runtime,
 ) -> None:
@@ -669,21 +359,6 @@ async def test_kill_with_restart_of_one_in_a_group_puts_it_behind_the_others(
     await actorlib.kill(second)
     assert await first.add.remote() == 1
     await actorlib.remove_placement_group(group)
-
-
-def restart(actor: ActorHandle[Any]) -> None:
-    """From within a worker."""
-    actorlib.get(actorlib.kill(actor, no_restart=False))  # type: ignore[arg-type]
-
-
-async def test_kill_with_restart_from_a_worker_is_the_same(runtime: Runtime) -> None:
-    actor = Fragile.options(max_restarts=1).remote()
-    await actor.add.remote()
-
-    await Caller.remote().run.remote(restart, actor)
-
-    assert await (await actor).add.remote() == 1
-    assert info(runtime, actor).restarts == 1
 
 
 # What is told, and what is left.
