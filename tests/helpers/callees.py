@@ -9,6 +9,9 @@ await::
         first = yield echo.echo.remote(1)
         return first + 1
 
+What it yields may also be an iterator, such as a stream: then it gets the next item, or
+None at the end. A result of ``actorlib.wait`` works, too.
+
 Workers import this module, so it imports little.
 """
 
@@ -158,7 +161,7 @@ class Callee:
             self.kind, is_blocking=self._is_blocking, **{**self._options, **options}
         )
 
-    def method(self, name: str, **options: Any) -> Any:
+    def method(self, name: str, /, **options: Any) -> Any:
         """What has ``.remote()``: the function or method ``run`` or ``items``.
 
         Args:
@@ -201,7 +204,7 @@ def _run(
     if not inspect.isgenerator(result):
         return result
     get: Callable[..., Any] = actorlib.blocking.get if is_blocking else actorlib.get
-    return _run_steps(result, lambda refs: get(refs, timeout=LIMIT))
+    return _run_steps(result, lambda refs: _get(get, refs))
 
 
 def _run_steps(steps: Generator[Any, Any, Any], get: Callable[[Any], Any]) -> Any:
@@ -233,4 +236,30 @@ async def _run_steps_on_loop(steps: Generator[Any, Any, Any]) -> Any:
 
 
 def _together(refs: Any) -> Any:
+    if hasattr(refs, "__anext__"):
+        return anext(refs, None)
     return asyncio.gather(*cast("list[Any]", refs)) if isinstance(refs, list) else refs
+
+
+def _get(get: Callable[..., Any], refs: Any) -> Any:
+    if hasattr(refs, "__next__"):
+        return next(refs, None)
+    is_wait = isinstance(refs, actorlib.Waiting)
+    return cast("Any", refs).get() if is_wait else get(refs, timeout=LIMIT)
+
+
+class MixedRunner(AsyncRunner):
+    """The same, with plain generators that run on the loop."""
+
+    def items(  # pyright: ignore[reportIncompatibleMethodOverride]  # plain instead
+        self, function: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any
+    ) -> Iterator[Any]:
+        """What a function yields here."""
+        yield from function(*args, **kwargs)
+
+
+STREAMING_KINDS = (*KINDS, "mixed")
+"""The kinds of callees that differ in how they yield; ``mixed`` has plain generators
+and an event loop. It is tested wherever ``async`` is."""
+
+_ACTORS["mixed"] = (MixedRunner, {})

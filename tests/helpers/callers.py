@@ -8,6 +8,7 @@ thread of a script does: in ``actorlib.blocking``, in a thread of the test.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
@@ -15,6 +16,9 @@ import pytest
 
 import actorlib
 import actorlib.blocking
+from actorlib._api.actor_handle import pin_of
+from actorlib._core.engine import find_engine
+from helpers.actors import end_of, gone
 from helpers.callees import LIMIT
 
 if TYPE_CHECKING:
@@ -69,6 +73,14 @@ class Api(Protocol):
         """Cancels a call or a stream."""
         ...
 
+    async def items(self, stream: Any) -> list[Any]:
+        """The refs of all items of a stream."""
+        ...
+
+    def end_of(self, actor: Any) -> asyncio.Future[None]:
+        """Done when an actor's process is gone; does not keep the handle."""
+        ...
+
 
 @final
 class Awaiting:
@@ -106,6 +118,14 @@ class Awaiting:
     def cancel(self, ref: Any, *, recursive: bool = True) -> None:
         """See Api."""
         actorlib.cancel(ref, recursive=recursive)
+
+    async def items(self, stream: Any) -> list[Any]:
+        """See Api."""
+        return [ref async for ref in stream]
+
+    def end_of(self, actor: Any) -> asyncio.Future[None]:
+        """See Api."""
+        return end_of(actor)
 
 
 @final
@@ -151,6 +171,29 @@ class Blocking:
         """See Api."""
         actorlib.blocking.cancel(ref, recursive=recursive)
 
+    async def items(self, stream: Any) -> list[Any]:
+        """See Api."""
+        return await _in_thread(list, stream)
+
+    def end_of(self, actor: Any) -> asyncio.Future[None]:
+        """See Api."""
+        engine: Any = find_engine()
+        number = pin_of(actor).actor_id
+        if not hasattr(engine, "actor_table"):
+            ready = engine.ready(number)
+            return asyncio.ensure_future(_end_elsewhere(engine, ready, number.hex()))
+        ended: Future[None] = Future()
+
+        def tell(_: object) -> None:
+            ended.set_result(None)
+
+        def watch() -> None:
+            life = engine.actor_table.by_id[number]
+            life.ended.add_done_callback(tell)
+
+        engine.loop.call(watch)
+        return asyncio.wrap_future(ended)
+
 
 async def error_of(api: Api, ref: Any) -> Any:
     """The exception that a wait raises."""
@@ -172,6 +215,12 @@ async def all_items(api: Api, stream: Any) -> list[Any]:
 
 def _together(ref: Any) -> Any:
     return asyncio.gather(*cast("list[Any]", ref)) if isinstance(ref, list) else ref
+
+
+async def _end_elsewhere(engine: Any, ready: Any, key: str) -> None:
+    await _in_thread(ready.exception, LIMIT)
+    actors = await _in_thread(engine.actors)
+    await asyncio.gather(*(gone(info.pid) for info in actors if info.actor_id == key))
 
 
 async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,310 @@
+"""What a call knows: its context, its variables, its devices, its name."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from helpers.actors import Gate
+from helpers.callees import Callee
+
+import actorlib
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from helpers.callers import Api
+
+    Steps = Generator[Any, Any, Any]
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+FEW_KINDS = pytest.mark.parametrize(
+    "callee", ["function", "plain", "async"], indirect=True
+)
+ACTORS = pytest.mark.parametrize(
+    "callee", ["plain", "threaded", "async"], indirect=True
+)
+
+request_id = actorlib.propagate(ContextVar[str]("request_id_of_contract"))
+
+
+def call_names() -> tuple[str | None, str | None, str | None]:
+    context = actorlib.get_runtime_context()
+    return (
+        context.get_task_id(),
+        context.get_task_name(),
+        context.get_task_function_name(),
+    )
+
+
+OUTSIDE = (None, None, None)
+
+
+def class_of(callee: Callee) -> str:
+    return "AsyncRunner" if callee.is_async else "Runner"
+
+
+# The call.
+
+
+async def test_call_when_it_asks_then_it_knows_its_id(
+    api: Api, callee: Callee, engine: str
+) -> None:
+    def ids() -> tuple[Any, str]:
+        return call_names()[0], actorlib.get_runtime_context().get_worker_id()
+
+    calls = await api.get([callee.run(ids) for _ in range(3)])
+
+    assert len({task for task, _ in calls}) == 3
+    for task, worker in calls:
+        assert bytes.fromhex(task)
+        assert task.startswith(worker)
+        assert engine in ("ray", "client") or len(bytes.fromhex(task)) == 16
+
+
+async def test_call_when_it_asks_then_it_knows_its_name(
+    api: Api, callee: Callee
+) -> None:
+    _, name, function = await api.get(callee.run(call_names))
+    _, given, same = await api.get(
+        callee.method("run", name="nightly").remote(call_names)
+    )
+
+    own = f"{class_of(callee)}.run" if callee.is_actor else "run"
+    assert name in (own, "run_blocking")
+    assert given == "nightly"
+    assert function == same == f"helpers.callees.{name}"
+
+
+async def test_call_when_made_in_another_then_it_has_its_own_name(
+    api: Api, callee: Callee
+) -> None:
+    other = Callee("function", is_blocking=False)
+
+    theirs, own = await api.get(
+        callee.method("run", name="mine").remote(ask_other_and_itself, other)
+    )
+
+    assert (theirs[1], own[1]) == ("theirs", "mine")
+    assert theirs[0] != own[0]
+
+
+def ask_other_and_itself(other: Callee) -> Steps:
+    theirs = yield other.method("run", name="theirs").remote(call_names)
+    return theirs, call_names()
+
+
+@FEW_KINDS
+@pytest.mark.parametrize(
+    ("name", "error"), [(1, TypeError), ("", ValueError), (" ", ValueError)]
+)
+async def test_name_when_it_is_not_one_then_refused(
+    callee: Callee, name: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="name takes a name"):
+        callee.method("run", name=name)
+
+
+def test_name_when_given_to_a_method_then_refused_with_what_to_write() -> None:
+    options: Any = {"name": "x"}
+
+    with pytest.raises(TypeError, match=r"write \.options\(name=\.\.\.\)"):
+        actorlib.method(**options)
+
+
+async def task_names() -> Any:
+    async def ask() -> Any:
+        return call_names()
+
+    return await asyncio.create_task(ask())
+
+
+@pytest.mark.parametrize("callee", ["async"], indirect=True)
+async def test_task_when_it_is_of_a_call_then_it_knows_the_call(
+    api: Api, callee: Callee
+) -> None:
+    task, name, function = await api.get(
+        callee.method("run", name="mine").remote(task_names)
+    )
+
+    assert bytes.fromhex(task)
+    assert (name, function) == ("mine", "helpers.callees.AsyncRunner.run")
+
+
+def thread_names() -> Any:
+    names: list[Any] = []
+    thread = threading.Thread(target=lambda: names.append(call_names()))
+    thread.start()
+    thread.join()
+    return names[0]
+
+
+class Asker:
+    """Asks in its constructor."""
+
+    def __init__(self) -> None:
+        self._first = call_names()
+
+    def first(self) -> Any:
+        return self._first
+
+
+class AsyncAsker(Asker):
+    """Does so on its loop."""
+
+    async def nothing(self) -> None: ...
+
+
+@FEW_KINDS
+async def test_code_when_outside_of_calls_then_it_knows_of_none(
+    api: Api, callee: Callee
+) -> None:
+    assert call_names() == OUTSIDE
+    assert await api.get(callee.run(thread_names)) == OUTSIDE
+    if callee.is_actor:
+        asker: Any = actorlib.remote(AsyncAsker if callee.is_async else Asker)
+        assert await api.get(asker.remote().first.remote()) == OUTSIDE
+
+
+# The process, the actor, the runtime.
+
+
+def context() -> Any:
+    return actorlib.get_runtime_context()
+
+
+def context_and_devices() -> Any:
+    found = actorlib.get_runtime_context()
+    current = None if found.get_actor_id() is None else found.current_actor
+    return found, actorlib.get_gpu_ids(), current
+
+
+@FEW_KINDS
+async def test_context_when_it_arrives_then_it_tells_where_it_was_asked_for(
+    api: Api, callee: Callee
+) -> None:
+    here = actorlib.get_runtime_context()
+    named = callee.new(name="known") if callee.is_actor else callee
+    there, _, current = await api.get(named.run(context_and_devices))
+
+    assert here is actorlib.get_runtime_context()
+    assert there.get_job_id() == here.get_job_id()
+    assert there.get_session_name() == f"session_{here.get_job_id()}"
+    assert there.get_session_name() == here.get_session_name()
+    assert there.get_node_labels() == here.get_node_labels() == {}
+    assert there.get_worker_id() != here.get_worker_id()
+    assert there.get_task_id() is None
+    assert there.is_canceled() is False
+    if callee.is_actor:
+        assert bytes.fromhex(there.get_actor_id())
+        assert there.get_actor_name() == "known"
+        assert current == named.actor
+    else:
+        assert (there.get_actor_id(), there.get_actor_name()) == (None, None)
+    assert (here.get_actor_id(), here.get_actor_name()) == (None, None)
+
+
+@FEW_KINDS
+async def test_callee_when_it_holds_resources_then_it_knows_which(
+    api: Api, callee: Callee, engine: str
+) -> None:
+    shared = callee.new(num_gpus=0.5, num_cpus=0)
+    beside = callee.new(num_gpus=0.5, num_cpus=0)
+    whole = callee.new(num_gpus=2, num_cpus=1)
+
+    found, gpus, _ = await api.get(shared.run(context_and_devices))
+    assert len(gpus) == 1
+    if callee.is_actor:
+        assert found.get_assigned_resources() == {"GPU": 0.5}
+        assert (await api.get(beside.run(context_and_devices)))[1] == gpus
+        for half in (shared, beside):
+            await api.kill(half.actor)
+    found, gpus, _ = await api.get(whole.run(context_and_devices))
+    assert gpus == [0, 1]
+    if callee.is_actor or engine not in ("ray", "client"):
+        assert found.get_assigned_resources() == {"CPU": 1.0, "GPU": 2.0}
+        assert found.get_accelerator_ids()["GPU"] == ["0", "1"]
+    assert actorlib.get_gpu_ids() == []
+    assert actorlib.get_runtime_context().get_assigned_resources() == {}
+
+
+@FEW_KINDS
+async def test_callee_when_it_asks_for_nothing_then_it_holds_nothing(
+    api: Api, callee: Callee
+) -> None:
+    found, gpus, _ = await api.get(callee.run(context_and_devices))
+
+    assert gpus == []
+    assert found.get_assigned_resources() == ({} if callee.is_actor else {"CPU": 1.0})
+
+
+# Context variables.
+
+
+def value() -> str:
+    return request_id.get("nothing")
+
+
+def value_of(other: Callee) -> Steps:
+    return (yield other.run(value))
+
+
+async def test_variable_when_propagated_then_calls_and_their_calls_have_it(
+    api: Api, callee: Callee
+) -> None:
+    other = Callee("function", is_blocking=False)
+    token = request_id.set("a7")
+    try:
+        refs = [callee.run(value), callee.run(value_of, other)]
+    finally:
+        request_id.reset(token)
+    refs.append(callee.run(value))
+
+    assert await api.get(refs) == ["a7", "a7", "nothing"]
+
+
+def values() -> Iterator[str]:
+    yield request_id.get("nothing")
+    yield request_id.get("nothing")
+
+
+@pytest.mark.usefixtures("streams")
+async def test_variable_when_propagated_then_streams_have_it(
+    api: Api, callee: Callee
+) -> None:
+    token = request_id.set("a7")
+    try:
+        stream = callee.items(values)
+    finally:
+        request_id.reset(token)
+
+    assert await api.get(await api.items(stream)) == ["a7", "a7"]
+
+
+# Names of calls.
+
+
+def pending_name(gate: Any) -> str:
+    return repr(gate.wait.remote("there"))
+
+
+@FEW_KINDS
+async def test_ref_when_it_is_pending_then_it_names_its_call(
+    api: Api, callee: Callee, engine: str
+) -> None:
+    gate = Gate.options(name="g").remote()
+    waiting = gate.wait.remote()
+    assert repr(waiting).startswith("<ObjectRef pending: Gate.wait")
+    name = await api.get(callee.run(pending_name, gate))
+    assert name.startswith("<ObjectRef pending: Gate.wait")
+
+    await api.get(gate.reached.remote())
+    if engine not in ("ray", "client"):
+        assert "Gate.wait of 'g' (pid " in repr(waiting)
+    await api.get(gate.open.remote())
+    assert await api.get(waiting) == ""
+    assert "Gate" not in repr(waiting)
