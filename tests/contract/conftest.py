@@ -129,9 +129,9 @@ def _is_in_its_cell(item: pytest.Item) -> bool:
     cell, kind = params.get("cell"), params.get("callee")
     if not isinstance(cell, Cell):
         return True
-    names = cast("Any", item).fixturenames
-    if any(name in names and is_in(cell) for name, is_in in _LEFT_OUT.items()):
-        return False
+    for name, is_left_out in _LEFT_OUT.items():
+        if name in cast("Any", item).fixturenames and is_left_out(cell, kind):
+            return False
     kind = "async" if kind == "mixed" else kind
     return kind is None or kind in cell.kinds
 
@@ -141,7 +141,16 @@ def _is_in_its_cell(item: pytest.Item) -> bool:
 
 @pytest.fixture
 def streams() -> None:
-    """Leaves a test out with Ray's client, which refuses streams."""
+    """Leaves a test out with Ray's client, which refuses streams.
+
+    On Ray, where each actor is an interpreter, it also leaves out the blocking API, and
+    what ``few_kinds_on_ray`` does.
+    """
+
+
+@pytest.fixture
+def few_kinds_on_ray() -> None:
+    """Leaves out, on Ray, the kinds whose calls take the way of another kind there."""
 
 
 @pytest.fixture
@@ -154,10 +163,21 @@ def awaiting_api() -> None:
     """Leaves a test out with the blocking API, which has nothing like it."""
 
 
-_LEFT_OUT: dict[str, Callable[[Cell], bool]] = {
-    "streams": lambda cell: cell.engine == "client",
-    "own_engines": lambda cell: cell.engine in ("ray", "client"),
-    "awaiting_api": lambda cell: cell.api == "blocking",
+def _is_rare(cell: Cell, kind: str | None) -> bool:
+    """Whether a cell on Ray shows what a cheaper one shows, too."""
+    few = {"ray": ("function", "plain", "async"), "client": ("function", "plain")}
+    return kind is not None and kind not in few.get(cell.engine, (kind,))
+
+
+_LEFT_OUT: dict[str, Callable[[Cell, str | None], bool]] = {
+    "streams": lambda cell, kind: (
+        cell.engine == "client"
+        or (cell.engine == "ray" and cell.api == "blocking")
+        or _is_rare(cell, kind)
+    ),
+    "few_kinds_on_ray": _is_rare,
+    "own_engines": lambda cell, _: cell.engine in ("ray", "client"),
+    "awaiting_api": lambda cell, _: cell.api == "blocking",
 }
 
 

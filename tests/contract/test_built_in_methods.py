@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.process,
     pytest.mark.asyncio(loop_scope="module"),
-    pytest.mark.usefixtures("runtime"),
+    pytest.mark.usefixtures("runtime", "few_kinds_on_ray"),
 ]
 
 ACTORS = pytest.mark.parametrize(
@@ -262,6 +262,7 @@ class CleaningOnLoop(Cleaning):
 
 
 @ACTORS
+@pytest.mark.usefixtures("own_engines")  # on Ray the process ends at some later time
 async def test_shutdown_when_an_actor_leaves_then_it_cleans_up_once(
     api: Api, callee: Callee, tmp_path: Path
 ) -> None:

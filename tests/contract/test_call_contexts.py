@@ -12,15 +12,21 @@ from helpers.actors import Gate
 from helpers.callees import Callee
 
 import actorlib
+import actorlib.blocking
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from helpers.actors import Stop
     from helpers.callers import Api
 
     Steps = Generator[Any, Any, Any]
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("few_kinds_on_ray"),
+]
 
 FEW_KINDS = pytest.mark.parametrize(
     "callee", ["function", "plain", "async"], indirect=True
@@ -67,8 +73,11 @@ async def test_call_when_it_asks_then_it_knows_its_id(
 
 
 async def test_call_when_it_asks_then_it_knows_its_name(
-    api: Api, callee: Callee
+    api: Api, callee: Callee, engine: str, request: pytest.FixtureRequest
 ) -> None:
+    if engine in ("ray", "client") and not callee.is_actor:
+        reason = "on Ray the context of a function does not know its full name"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     _, name, function = await api.get(callee.run(call_names))
     _, given, same = await api.get(
         callee.method("run", name="nightly").remote(call_names)
@@ -99,14 +108,10 @@ def ask_other_and_itself(other: Callee) -> Steps:
 
 
 @FEW_KINDS
-@pytest.mark.parametrize(
-    ("name", "error"), [(1, TypeError), ("", ValueError), (" ", ValueError)]
-)
-async def test_name_when_it_is_not_one_then_refused(
-    callee: Callee, name: Any, error: type[Exception]
-) -> None:
-    with pytest.raises(error, match="name takes a name"):
-        callee.method("run", name=name)
+async def test_name_when_it_is_not_one_then_refused(callee: Callee) -> None:
+    for name, error in ((1, TypeError), ("", ValueError), (" ", ValueError)):
+        with pytest.raises(error, match="name takes a name"):
+            callee.method("run", name=name)
 
 
 def test_name_when_given_to_a_method_then_refused_with_what_to_write() -> None:
@@ -233,6 +238,24 @@ async def test_callee_when_it_holds_resources_then_it_knows_which(
 
 
 @FEW_KINDS
+@pytest.mark.usefixtures("own_engines")
+async def test_callee_when_it_holds_a_device_then_it_is_not_free(
+    api: Api, callee: Callee, stop: Stop, runtime: Any
+) -> None:
+    ref = callee.new(num_gpus=1).run(stop.place.stop_here)
+    await stop.reached()
+
+    free: dict[str, float] = (
+        actorlib.blocking.available_resources()
+        if api.is_blocking
+        else runtime.available_resources()
+    )
+    assert free["GPU"] == 1
+    stop.release()
+    await api.get(ref)
+
+
+@FEW_KINDS
 async def test_callee_when_it_asks_for_nothing_then_it_holds_nothing(
     api: Api, callee: Callee
 ) -> None:
@@ -303,7 +326,7 @@ async def test_ref_when_it_is_pending_then_it_names_its_call(
     assert name.startswith("<ObjectRef pending: Gate.wait")
 
     await api.get(gate.reached.remote())
-    if engine not in ("ray", "client"):
+    if engine in ("local", "memory", "inline"):  # others do not know the process
         assert "Gate.wait of 'g' (pid " in repr(waiting)
     await api.get(gate.open.remote())
     assert await api.get(waiting) == ""

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
     Steps = Generator[Any, Any, Any]
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("few_kinds_on_ray"),
+]
 
 
 async def called(api: Api, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -72,8 +76,8 @@ def adder_of(callee: Callee) -> Any:
     if not callee.is_actor:
         return actorlib.remote(add)
     cls: Any = actorlib.remote(AsyncAdder if callee.is_async else Adder)
-    many = callee.kind == "threaded"
-    return cls.options(**({"max_concurrency": 2} if many else {})).remote().add
+    limited = {} if callee.kind == "plain" else {"max_concurrency": 3}
+    return cls.options(**limited).remote().add
 
 
 @pytest.mark.parametrize(
@@ -90,9 +94,8 @@ async def test_map_when_given_items_then_results_in_their_order(
         return await api.items(results)
 
     for chunksize in (1, 3, 100):
-        assert await values_of(adder.map(range(8), chunksize=chunksize)) == [
-            *range(1, 9)
-        ]
+        results = adder.map(range(8), chunksize=chunksize)
+        assert await values_of(results) == list(range(1, 9))
     assert await values_of(adder.map([1, 2], [3, 4])) == [4, 6]
     assert await values_of(adder.map([])) == []
     with pytest.raises(TypeError, match="can only concatenate") as caught:
@@ -178,6 +181,9 @@ async def test_queue_when_used_then_first_in_first_out(api: Api) -> None:
     for number in range(3):
         await called(api, queue.put, number)
     assert await state() == [False, True, 3, 3]
+    if api.is_blocking:
+        assert await called(api, len, queue) == 3
+        assert queue  # also when it is empty
     assert queue.maxsize == 3
     assert [await called(api, queue.get) for _ in range(2)] == [0, 1]
     assert await called(api, queue.get_nowait) == 2

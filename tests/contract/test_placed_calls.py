@@ -13,8 +13,11 @@ from helpers.callers import all_items, error_of
 
 import actorlib
 import actorlib.blocking
+from actorlib.blocking.util.placement_group import (
+    get_placement_group,
+    remove_placement_group,
+)
 from actorlib.blocking.util.placement_group import placement_group as blocking_group
-from actorlib.blocking.util.placement_group import remove_placement_group
 from actorlib.exceptions import (
     ActorPlacementGroupRemoved,
     ActorUnschedulableError,
@@ -33,7 +36,11 @@ if TYPE_CHECKING:
 
     Steps = Generator[Any, Any, Any]
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("few_kinds_on_ray"),
+]
 
 KINDS = pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
 
@@ -136,6 +143,10 @@ async def test_callee_when_it_is_in_a_group_then_it_takes_from_its_bundle(
     await stop.reached()
 
     assert free()["CPU"] == cpus - 1
+    if not api.is_blocking:
+        [bundle] = runtime.snapshot().groups[0].bundles
+        assert bundle.available["CPU"] == 0
+        assert len(bundle.actors) == callee.is_actor
     if not callee.is_actor:  # which holds its share for life
         waiting = callee.new(placement_group=group).run(len, "ab")
         stop.release()
@@ -283,11 +294,11 @@ async def test_group_when_there_is_no_room_then_it_is_there_later(
 async def test_group_when_it_has_a_name_then_it_is_found_by_it(
     api: Api, groups: Groups
 ) -> None:
-    del api
+    find: Any = get_placement_group if api.is_blocking else actorlib.get_placement_group
     group = groups.new({"CPU": 1}, name="gang")
 
-    assert actorlib.get_placement_group("gang") == group
-    assert await groups.is_ready(group, 20)
+    assert find("gang") == group
+    assert await groups.is_ready(find("gang"), 20)
     assert actorlib.placement_group_table(group)["state"] == "CREATED"
     with pytest.raises(PlacementGroupAlreadyExistsError):
         groups.new({"CPU": 1}, name="gang")

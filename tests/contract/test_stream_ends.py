@@ -416,7 +416,8 @@ async def test_stream_when_its_call_is_made_again_then_each_item_comes_once(
 
 
 def read(source: Callee, path: Path) -> Steps:
-    stream, values = source.items(in_several_runs, path), []
+    stream = source.items(in_several_runs, path)
+    values: list[Any] = []
     while (ref := (yield stream)) is not None:
         values.append((yield ref))
     return values

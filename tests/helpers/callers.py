@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast, final
 
@@ -18,6 +19,7 @@ import actorlib
 import actorlib.blocking
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
+from actorlib.exceptions import ActorError
 from helpers.actors import end_of, gone
 from helpers.callees import LIMIT
 
@@ -218,7 +220,8 @@ def _together(ref: Any) -> Any:
 
 
 async def _end_elsewhere(engine: Any, ready: Any, key: str) -> None:
-    await _in_thread(ready.exception, LIMIT)
+    with suppress(ActorError):  # it has ended meanwhile
+        await _in_thread(ready.get, LIMIT)
     actors = await _in_thread(engine.actors)
     await asyncio.gather(*(gone(info.pid) for info in actors if info.actor_id == key))
 
