@@ -63,69 +63,12 @@ async def all_of(q: Queue[Any]) -> list[Any]:
 # Rows.
 
 
-async def test_first_in_first_out_and_sizes() -> None:
-    q: Queue[int] = Queue(maxsize=3)
-    assert [await q.empty(), await q.full(), await q.qsize()] == [True, False, 0]
-    for number in range(3):
-        await q.put(number)
-    assert [await q.empty(), await q.full(), await q.size()] == [False, True, 3]
-    assert [await q.get() for _ in range(3)] == [0, 1, 2]
-    assert q.maxsize == 3
-
-
 async def test_without_awaits_the_order_is_that_of_the_calls() -> None:
     q: Queue[int] = Queue()
     for number in range(500):
         q.put(number)
     gets = [q.get() for _ in range(500)]
     assert await asyncio.gather(*gets) == list(range(500))
-
-
-async def test_put_on_a_full_queue_waits_or_raises_full() -> None:
-    q: Queue[int] = Queue(maxsize=1)
-    await q.put(1)
-    waiting = q.put(2)
-    for put in (
-        q.put_nowait(3),
-        q.put(3, block=False),
-        q.put(3, timeout=0.01),
-        q.put_nowait_batch([3]),
-    ):
-        with pytest.raises(Full):
-            await put
-    with pytest.raises(ValueError, match="timeout"):
-        q.put(3, timeout=-1)
-    assert not waiting.done()
-    assert await q.get() == 1
-    await waiting
-    assert await all_of(q) == [2]
-
-
-async def test_get_on_an_empty_queue_waits_or_raises_empty() -> None:
-    q: Queue[int] = Queue()
-    for get in (
-        q.get_nowait(),
-        q.get(block=False),
-        q.get(timeout=0.01),
-        q.get_nowait_batch(1),
-    ):
-        with pytest.raises(Empty):
-            await get
-    with pytest.raises(ValueError, match="timeout"):
-        q.get(timeout=-1)
-    task = await started(q.get)
-    await q.put(1)
-    assert await task == 1
-
-
-async def test_the_async_names_are_there_too() -> None:
-    q: Queue[int] = Queue(maxsize=1)
-    await q.put_async(1)
-    with pytest.raises(Full):
-        await q.put_nowait_async(2)
-    assert await q.get_async() == 1
-    with pytest.raises(Empty):
-        await q.get_nowait_async()
 
 
 async def test_options_and_shutdown(runtime: Runtime) -> None:
