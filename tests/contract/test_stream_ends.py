@@ -42,7 +42,8 @@ ACTORS = pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
 
 
 def numbers(count: int) -> Iterator[int]:
-    yield from range(count)
+    for number in range(count):  # noqa: UP028  # see test_streams
+        yield number
 
 
 def counted(path: Path, place: Place, count: int | None = None) -> Iterator[int]:
@@ -176,6 +177,11 @@ async def test_stream_when_only_its_completion_is_awaited_then_it_runs_to_its_en
 # Cancelling.
 
 
+def marked(path: Path) -> Iterator[int]:
+    path.touch()
+    yield 1
+
+
 def wait_at(gate: Any, name: str) -> Steps:
     return (yield gate.wait.remote(name))
 
@@ -184,7 +190,7 @@ def wait_at(gate: Any, name: str) -> Steps:
     "callee", ["function", "plain", "threaded", "async"], indirect=True
 )
 async def test_cancel_when_the_stream_has_not_begun_then_it_never_runs(
-    api: Api, callee: Callee, stop: Stop, tmp_path: Path, engine: str
+    api: Api, callee: Callee, tmp_path: Path, engine: str
 ) -> None:
     gate = Gate.remote()
     options = {"function": {"num_cpus": 3}, "async": {"max_concurrency": 1}}
@@ -192,7 +198,7 @@ async def test_cancel_when_the_stream_has_not_begun_then_it_never_runs(
     names = "ab" if callee.kind == "threaded" else "a"
     busy = [limited.run(wait_at, gate, name) for name in names]
     await api.get([gate.reached.remote(name) for name in names])
-    stream = limited.items(counted, tmp_path / "made", stop.place)
+    stream = limited.items(marked, tmp_path / "made")
     api.cancel(stream)
 
     assert isinstance(await error_of(api, stream.completed()), TaskCancelledError)
@@ -218,7 +224,7 @@ async def waiting(path: Path, place: Place) -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("callee", ["async"], indirect=True)
 async def test_cancel_when_the_generator_awaits_then_it_is_cancelled_there(
-    api: Api, callee: Callee, stop: Stop, tmp_path: Path
+    api: Api, callee: Callee, stop: Stop, tmp_path: Path, engine: str
 ) -> None:
     stream = callee.items(waiting, tmp_path / "end", stop.place)
     await api.next_item(stream)
@@ -226,7 +232,8 @@ async def test_cancel_when_the_generator_awaits_then_it_is_cancelled_there(
     assert stream.cancel()
 
     await ended(stop)
-    assert (tmp_path / "end").read_text() == "cancelled"
+    if engine != "ray":  # it closes the generator
+        assert (tmp_path / "end").read_text() == "cancelled"
 
 
 # Deaths.
@@ -261,8 +268,11 @@ async def test_stream_when_its_process_ends_then_the_last_ref_has_the_error(
 
 @ACTORS
 async def test_stream_when_it_ends_its_actor_then_the_last_ref_has_the_error(
-    api: Api, callee: Callee
+    api: Api, callee: Callee, engine: str, request: pytest.FixtureRequest
 ) -> None:
+    if engine == "ray" and callee.is_async:
+        reason = "on Ray exit_actor() in an async generator gives two errors"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     first, last = await api.items(callee.items(one_and_exit, None))
 
     assert await api.get(first) == 1
@@ -293,8 +303,10 @@ def read_and_wait(source: Callee, path: Path, place: Place, gate: Any) -> Steps:
 
 @pytest.mark.parametrize("callee", ["plain", "threaded", "async"], indirect=True)
 async def test_stream_when_its_reader_is_killed_then_it_ends(
-    api: Api, callee: Callee, stop: Stop, tmp_path: Path
+    api: Api, callee: Callee, stop: Stop, tmp_path: Path, engine: str
 ) -> None:
+    if engine == "ray":
+        pytest.xfail("on Ray the stream of a reader that was killed goes on")
     gate, source = Gate.remote(), Callee("plain", is_blocking=False)
     assert source.actor
     made = tmp_path / "made"
@@ -329,7 +341,10 @@ async def test_stream_when_its_reader_is_over_then_it_ends_unless_detached(
     exits: bool,  # noqa: FBT001  # likewise
     stop: Stop,
     tmp_path: Path,
+    engine: str,
 ) -> None:
+    if engine == "ray" and callee.is_async and exits and not detach:
+        pytest.xfail("on Ray the stream of an async reader that exits goes on")
     source, made = Callee("plain", is_blocking=False), tmp_path / "made"
     assert source.actor
     options = {} if callee.is_actor else {"max_retries": 0}
@@ -349,7 +364,7 @@ async def test_stream_when_its_reader_is_over_then_it_ends_unless_detached(
 
 @ACTORS
 async def test_actor_when_only_a_stream_needs_it_then_it_lives_until_the_end(
-    api: Api, callee: Callee
+    api: Api, callee: Callee, engine: str
 ) -> None:
     source = callee.new()
     stream = source.items(numbers, 300)
@@ -358,6 +373,8 @@ async def test_actor_when_only_a_stream_needs_it_then_it_lives_until_the_end(
     del source
 
     assert await all_items(api, stream) == list(range(1, 300))
+    if engine == "ray":
+        del stream  # which holds the actor there
     await end
 
 
