@@ -257,8 +257,11 @@ async def test_callee_when_it_holds_a_device_then_it_is_not_free(
 
 @FEW_KINDS
 async def test_callee_when_it_asks_for_nothing_then_it_holds_nothing(
-    api: Api, callee: Callee
+    api: Api, callee: Callee, engine: str, request: pytest.FixtureRequest
 ) -> None:
+    if engine in ("ray", "client") and not callee.is_actor:
+        reason = "on Ray the context of a function does not know what it holds"
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     found, gpus, _ = await api.get(callee.run(context_and_devices))
 
     assert gpus == []

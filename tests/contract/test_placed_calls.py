@@ -101,14 +101,26 @@ def place_of(other: Callee) -> Steps:
     return group
 
 
+def expect_unknown_group(request: pytest.FixtureRequest) -> None:
+    reason = "on Ray the context of a function does not know its placement group"
+    request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+
+
 def numbers(count: int) -> Iterator[int]:
-    yield from range(count)
+    for number in range(count):  # noqa: UP028  # see test_streams
+        yield number
 
 
 @KINDS
 async def test_callee_when_it_is_in_a_group_then_it_has_its_devices(
-    api: Api, callee: Callee, groups: Groups, engine: str
+    api: Api,
+    callee: Callee,
+    groups: Groups,
+    engine: str,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if engine in ("ray", "client") and not callee.is_actor:
+        expect_unknown_group(request)
     group = await groups.ready({"CPU": 1, "GPU": 1})
     inside = callee.new(
         placement_group=group, placement_group_bundle_index=0, num_gpus=1
@@ -161,8 +173,14 @@ async def test_callee_when_it_is_in_a_group_then_it_takes_from_its_bundle(
 
 @KINDS
 async def test_group_when_it_captures_then_children_of_its_callees_are_inside(
-    api: Api, callee: Callee, groups: Groups
+    api: Api,
+    callee: Callee,
+    groups: Groups,
+    engine: str,
+    request: pytest.FixtureRequest,
 ) -> None:
+    if engine in ("ray", "client"):
+        expect_unknown_group(request)
     group = await groups.ready({"CPU": 1})
     strategy = actorlib.PlacementGroupSchedulingStrategy(
         group, placement_group_capture_child_tasks=True
@@ -196,6 +214,7 @@ async def test_group_when_it_has_no_such_room_then_refused_at_the_call(
 
 
 @KINDS
+@pytest.mark.usefixtures("own_engines")  # on Ray they wait for more machines
 async def test_group_when_it_can_never_be_then_calls_inside_fail(
     api: Api, callee: Callee, groups: Groups
 ) -> None:
