@@ -163,6 +163,11 @@ def awaiting_api() -> None:
     """Leaves a test out with the blocking API, which has nothing like it."""
 
 
+@pytest.fixture
+def blocking_api() -> None:
+    """Leaves a test out with the async API, which has nothing like it."""
+
+
 def _is_rare(cell: Cell, kind: str | None) -> bool:
     """Whether a cell on Ray shows what a cheaper one shows, too."""
     few = {"ray": ("function", "plain", "async"), "client": ("function", "plain")}
@@ -178,6 +183,7 @@ _LEFT_OUT: dict[str, Callable[[Cell, str | None], bool]] = {
     "few_kinds_on_ray": _is_rare,
     "own_engines": lambda cell, _: cell.engine in ("ray", "client"),
     "awaiting_api": lambda cell, _: cell.api == "blocking",
+    "blocking_api": lambda cell, _: cell.api == "await",
 }
 
 

@@ -54,6 +54,14 @@ class Runner:
         """What a function yields here."""
         yield from function(*args, **kwargs)
 
+    def first(self, *values: Any) -> Any:
+        """The first of its arguments, which need no function among them; or None."""
+        return first(*values)
+
+    def all(self, *values: Any, **named: Any) -> Any:
+        """All of its arguments."""
+        return all_of(*values, **named)
+
 
 class AsyncRunner:
     """Runs functions in coroutines.
@@ -84,6 +92,14 @@ class AsyncRunner:
             for item in iterator:
                 yield item
 
+    async def first(self, *values: Any) -> Any:
+        """See Runner."""
+        return first(*values)
+
+    async def all(self, *values: Any, **named: Any) -> Any:
+        """See Runner."""
+        return all_of(*values, **named)
+
 
 def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a function returns in a worker of functions."""
@@ -100,6 +116,16 @@ def items(
 ) -> Iterator[Any]:
     """What a function yields in a worker of functions."""
     yield from function(*args, **kwargs)
+
+
+def first(*values: Any) -> Any:
+    """The first of its arguments, or None."""
+    return values[0] if values else None
+
+
+def all_of(*values: Any, **named: Any) -> Any:
+    """All of its arguments, in a tuple; with those by name in a second one."""
+    return (values, named) if named else values
 
 
 KINDS = ("function", "plain", "threaded", "async", "group")
@@ -162,15 +188,21 @@ class Callee:
         )
 
     def method(self, name: str, /, **options: Any) -> Any:
-        """What has ``.remote()``: the function or method ``run`` or ``items``.
+        """What has ``.remote()``: a function, or a method of the actor.
 
         Args:
-            name: Which of the two.
+            name: Which: ``run``, ``items``, ``first`` or ``all``, as ``Runner`` has
+                them.
             **options: For the call.
         """
         if not self.is_actor:
-            plain = run_blocking if self._is_blocking else run
-            function: Any = actorlib.remote(plain if name == "run" else items)
+            plain: dict[str, Callable[..., Any]] = {
+                "run": run_blocking if self._is_blocking else run,
+                "items": items,
+                "first": first,
+                "all": all_of,
+            }
+            function = cast("Any", actorlib.remote(plain[name]))
             return function.options(**{**self._options, **options})
         if self.kind == "group":
             options = {"concurrency_group": GROUP, **options}
@@ -191,6 +223,14 @@ class Callee:
     def items(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """The stream of what a generator function yields there."""
         return self.method("items").remote(function, *args, **kwargs)
+
+    def first(self, *values: Any) -> Any:
+        """The ref of a call that returns its first argument."""
+        return self.method("first").remote(*values)
+
+    def all(self, *values: Any, **named: Any) -> Any:
+        """The ref of a call that returns its arguments; see ``all_of``."""
+        return self.method("all").remote(*values, **named)
 
 
 def _run(
