@@ -13,13 +13,13 @@ from contextlib import (
     suppress,
 )
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import actorlib
 from actorlib._core.engine import find_engine, set_engine
 from actorlib._core.ids import ActorId
 from actorlib.exceptions import ActorDiedError
-from helpers.actors import limited
+from helpers.actors import LENT, limited
 from helpers.owners import PATHS, Owner
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ async def shared_by_attaching(
             engine.names()
             await actorlib.put(bytes(1 << 20))
             set_engine(None)
+            LENT.append(cast("Any", engine))
 
             @asynccontextmanager
             async def lend() -> AsyncGenerator[Runtime]:
@@ -118,7 +119,10 @@ async def shared_by_attaching(
                         await _ended(engine)
                         set_engine(None)
 
-            yield lend
+            try:
+                yield lend
+            finally:
+                LENT.remove(cast("Any", engine))
 
 
 async def _ended(engine: AttachedEngine) -> None:
