@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from helpers.callees import Callee
     from helpers.callers import Api
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    # Ray's client says so when large values have been sent.
+    pytest.mark.filterwarnings("ignore:More than 10MB of messages"),
+]
 
 KINDS = pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
 

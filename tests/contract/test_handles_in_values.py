@@ -66,12 +66,12 @@ async def test_handle_when_it_comes_back_then_it_is_equal(
     counter, other = Counter.remote(), Counter.remote()
     bare = await api.get(callee.first(counter))
     [listed], same = await api.get(callee.all([counter], counter))
-    named = (await api.get(callee.run(keys_and_values, {"h": (counter, 1)})))["h"][0]
+    value = (await api.get(callee.run(keys_and_values, {"h": (counter, 1)})))["h"][0]
     [(key, [item])] = (
         await api.get(callee.run(keys_and_values, {counter: {counter}}))
     ).items()
 
-    backs = [bare, listed, same, named, key, item]
+    backs = [bare, listed, same, value, key, item]
     for back in backs:
         assert back == counter
         assert hash(back) == hash(counter)
@@ -89,10 +89,10 @@ async def test_handle_when_a_constructor_gets_it_then_the_actor_has_it(
 ) -> None:
     counter = Counter.remote()
     alone, inside = Keeper.remote(counter), Keeper.remote([counter])
-    kept, [other] = await api.get([alone.kept.remote(), inside.kept.remote()])
+    first, [second] = await api.get([alone.kept.remote(), inside.kept.remote()])
 
-    assert kept == other == counter
-    assert await api.get(kept.add.remote()) == 1
+    assert first == second == counter
+    assert await api.get(first.add.remote()) == 1
 
 
 def call_both(value: int, handle: Any) -> Steps:
@@ -132,9 +132,9 @@ async def test_handle_when_a_constructor_gets_it_with_a_ref_then_the_actor_has_b
     cls: Any = actorlib.remote(Taking)
     beside = cls.remote(echo.echo.remote(1), counter)
     behind = cls.remote(3, echo.echo.remote(counter))
-    made = await api.get(callee.run(make_taking, cls, echo, counter))
+    third = await api.get(callee.run(make_taking, cls, echo, counter))
 
-    refs = [taking.given.remote() for taking in (beside, behind, made)]
+    refs = [taking.given.remote() for taking in (beside, behind, third)]
     assert await api.get(refs) == [(1, counter), (3, counter), (5, counter)]
 
 

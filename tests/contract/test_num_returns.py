@@ -131,13 +131,13 @@ async def test_part_when_it_is_sent_before_it_is_there_then_its_value_arrives(
     keeper = Keeper.remote(second)
     both = echo.both.remote(first, second)
     lengths = other.run(lengths_of, [first, second, first], second)
-    kept = api.put([first, second])
+    list_ref = api.put([first, second])
     await api.get(gate.open.remote("parts"))
 
     assert await api.get(both) == (([1], [2, 3]), {})
     assert await api.get(keeper.kept.remote()) == [2, 3]
     assert await api.get(lengths) == [1, 2, 1, 2]
-    assert await api.get(await api.get(kept)) == [[1], [2, 3]]
+    assert await api.get(await api.get(list_ref)) == [[1], [2, 3]]
     assert await api.get(echo.echo.remote(first)) == [1]
 
 

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
     Steps = Generator[Any, Any, Any]
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    # Ray's client says so when large values have been sent.
+    pytest.mark.filterwarnings("ignore:More than 10MB of messages"),
+]
 
 KINDS = pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
 
@@ -51,8 +56,8 @@ async def test_ref_when_a_constructor_gets_it_then_its_value_arrives(api: Api) -
     ref = echo.echo.remote([1, 2])
     keepers = [Keeper.remote(ref), Keeper.remote(kept=echo.echo.remote("x"))]
 
-    kept = await api.get([keeper.kept.remote() for keeper in keepers])
-    assert kept == [[1, 2], "x"]
+    values = await api.get([keeper.kept.remote() for keeper in keepers])
+    assert values == [[1, 2], "x"]
 
 
 @pytest.mark.parametrize("size", [3, 40_000], ids=["small", "large"])

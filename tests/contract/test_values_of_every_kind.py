@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from helpers.callees import Callee
     from helpers.callers import Api
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.asyncio(loop_scope="module"),
+    # Ray's client says so when large values have been sent.
+    pytest.mark.filterwarnings("ignore:More than 10MB of messages"),
+]
 
 KINDS = pytest.mark.parametrize("callee", ["function", "plain", "async"], indirect=True)
 
@@ -70,11 +75,11 @@ def call_with(first: Any, values: list[Any]) -> Generator[Any, Any, Any]:
 async def test_scalar_when_it_is_an_argument_or_a_result_then_it_is_the_same(
     api: Api, callee: Callee
 ) -> None:
-    named = callee.method("first", name="first")
+    method = callee.method("first", name="first")
 
     alone = await api.get([callee.first(value) for value in SCALARS])
     beside_others = await api.get([callee.first(value, []) for value in SCALARS])
-    with_an_option = await api.get([named.remote(value) for value in SCALARS])
+    with_an_option = await api.get([method.remote(value) for value in SCALARS])
     together = await api.get(callee.all(*SCALARS))
     there = await api.get(callee.run(shapes_of_all, *SCALARS))
 
@@ -88,9 +93,9 @@ async def test_scalar_when_a_callee_calls_then_it_is_the_same(
     api: Api, callee: Callee
 ) -> None:
     other = callee.new()
-    passed_on = await api.get(callee.run(call_with, other.method("first"), SCALARS))
+    values = await api.get(callee.run(call_with, other.method("first"), SCALARS))
 
-    assert shapes(passed_on) == shapes(SCALARS)
+    assert shapes(values) == shapes(SCALARS)
 
 
 async def test_scalars_when_they_are_mixed_with_others_then_each_call_has_its_own(
@@ -110,13 +115,13 @@ async def test_scalars_when_they_are_mixed_with_others_then_each_call_has_its_ow
 async def test_scalar_when_it_is_behind_a_ref_then_it_is_the_same(
     api: Api, callee: Callee
 ) -> None:
-    made = [callee.first(value) for value in SCALARS]
-    pending = [callee.all(1, ref, "x", ref) for ref in made]
-    beside_others = [callee.all(1, ref, "x", ref, []) for ref in made]
-    await api.get(made)
-    named = callee.method("all", name="n")
-    done = [callee.all(1, ref, "x", ref) for ref in made]
-    done_named = [named.remote(1, ref, "x", ref) for ref in made]
+    results = [callee.first(value) for value in SCALARS]
+    pending = [callee.all(1, ref, "x", ref) for ref in results]
+    beside_others = [callee.all(1, ref, "x", ref, []) for ref in results]
+    await api.get(results)
+    method = callee.method("all", name="n")
+    done = [callee.all(1, ref, "x", ref) for ref in results]
+    done_named = [method.remote(1, ref, "x", ref) for ref in results]
 
     cases: list[Any] = [
         (pending, []),
@@ -164,13 +169,13 @@ async def test_large_value_when_around_the_threshold_then_it_is_equal(
     for nbytes in sizes:
         array = np.arange(nbytes, dtype=np.uint8)
         data = array.tobytes()
-        back, made, copy = await api.get(
+        back, result, copy = await api.get(
             [callee.first(array), callee.run(squared, nbytes), callee.first(data)]
         )
 
         assert np.array_equal(back, array)
         assert back.dtype == array.dtype
-        assert np.array_equal(made, array**2)
+        assert np.array_equal(result, array**2)
         assert type(copy) is bytes
         assert copy == data
 
@@ -263,8 +268,8 @@ async def test_array_when_inside_of_a_value_then_it_is_equal(
 
 
 def are_writeable(*values: Any, array: Any) -> list[bool]:
-    found = [value if hasattr(value, "flags") else value[0] for value in values]
-    return [each.flags.writeable for each in (*found, array)]
+    arrays = [value if hasattr(value, "flags") else value[0] for value in values]
+    return [each.flags.writeable for each in (*arrays, array)]
 
 
 @pytest.mark.parametrize("size", [10, 10_000, 100_000])
@@ -273,14 +278,14 @@ async def test_array_when_it_arrives_then_it_is_read_only_whatever_its_size(
     api: Api, callee: Callee, size: int
 ) -> None:
     array = np.zeros(size)
-    kept, made = api.put(array), callee.run(np.zeros, size)
-    arguments = array, [array], {0: array}, (array, print), kept, made
-    back = await api.get(made)
+    ref, result = api.put(array), callee.run(np.zeros, size)
+    arguments = array, [array], {0: array}, (array, print), ref, result
+    back = await api.get(result)
 
-    found = await api.get(callee.run(are_writeable, *arguments, array=array))
-    assert found == [False] * 7
+    flags = await api.get(callee.run(are_writeable, *arguments, array=array))
+    assert flags == [False] * 7
     alone = await api.get(callee.first(array))
-    assert not any(each.flags.writeable for each in (back, alone, await api.get(kept)))
+    assert not any(each.flags.writeable for each in (back, alone, await api.get(ref)))
     with pytest.raises(ValueError, match="read-only"):
         back += 1
     with pytest.raises(ValueError, match="WRITEABLE"):

@@ -148,9 +148,9 @@ async def test_get_when_given_a_generator_then_refused_with_what_to_write(
             callee.items(yield_once, 0)
         return
     stream = callee.items(yield_once, 0)
-    for given in (stream, [stream]):
+    for value in (stream, [stream]):
         with pytest.raises(TypeError, match=r"\[get\(ref\) for ref in generator\]"):
-            blocking_get(api)(given)
+            blocking_get(api)(value)
 
     assert await api.get(await api.next_item(stream)) == 0
 
@@ -353,14 +353,14 @@ async def test_shield_and_callbacks_when_given_a_ref_then_as_with_any_future(
     api: Api, callee: Callee
 ) -> None:
     ref = callee.first(1)
-    seen: list[Any] = []
-    ref.add_done_callback(seen.append)
+    calls: list[Any] = []
+    ref.add_done_callback(calls.append)
 
     assert await asyncio.shield(ref) == 1
     assert await api.get(ref) == ref.result() == 1
     assert ref.done()
     assert ref.exception() is None
-    assert seen == [ref]
+    assert calls == [ref]
     assert isinstance(ref, asyncio.Future)
 
 
