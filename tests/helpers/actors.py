@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import select
 import socket
 import threading
 from contextlib import (
@@ -460,6 +461,11 @@ class Place(NamedTuple):
         with socket.create_connection(self) as sock:
             sock.recv(1)
 
+    def tell(self, word: str) -> None:
+        """Sends a word to the test; see ``Stop.told``."""
+        with socket.create_connection(self) as sock:
+            sock.sendall(word.encode())
+
 
 @final
 class Stop:
@@ -493,6 +499,20 @@ class Stop:
     def release(self) -> None:
         """Lets the one that has been stopped for longest go on."""
         self._stopped.pop(0).close()
+
+    def has_word(self) -> bool:
+        """Whether a word has come that the test has not asked for yet."""
+        return bool(select.select([self._listener], [], [], 0)[0])
+
+    async def told(self) -> str:
+        """Waits for the next word of ``Place.tell``; words come in their order."""
+        loop = asyncio.get_running_loop()
+        sock, _ = await loop.sock_accept(self._listener)
+        word = bytearray()
+        with sock:
+            while part := await loop.sock_recv(sock, 1 << 12):
+                word += part
+        return word.decode()
 
 
 def living(runtime: Runtime) -> list[ActorInfo]:

@@ -101,6 +101,13 @@ class AsyncRunner:
         return all_of(*values, **named)
 
 
+class MixedRunner(Runner):
+    """Runs functions in plain methods of an actor that has an event loop, too."""
+
+    async def idle(self) -> None:
+        """Makes it have one."""
+
+
 def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a function returns in a worker of functions."""
     return _run(function, args, kwargs, is_blocking=False)
@@ -129,13 +136,17 @@ def all_of(*values: Any, **named: Any) -> Any:
 
 
 KINDS = ("function", "plain", "threaded", "async", "group")
-"""Every kind of callee; all but the first are methods of actors."""
+"""Every kind of callee; all but the first are methods of actors.
+
+One more is for tests that name it: ``mixed``, a plain method of an actor with a loop.
+"""
 
 _ACTORS: dict[str, tuple[type, dict[str, Any]]] = {
     "plain": (Runner, {}),
     "threaded": (Runner, {"max_concurrency": 2}),
     "async": (AsyncRunner, {}),
     "group": (Runner, {"concurrency_groups": {GROUP: 1}}),
+    "mixed": (MixedRunner, {}),
 }
 
 
@@ -144,7 +155,7 @@ class Callee:
     """A function, or a method of one actor that is made when it is called first.
 
     Args:
-        kind: One of ``KINDS``.
+        kind: One of ``KINDS``, or ``mixed``.
         is_blocking: Whether its code waits by ``actorlib.blocking``.
         **options: For the actor, or for each call of the function.
 

@@ -71,8 +71,8 @@ class Api(Protocol):
         """The ref of a value."""
         ...
 
-    def cancel(self, ref: Any, *, recursive: bool = True) -> None:
-        """Cancels a call or a stream."""
+    def cancel(self, ref: Any, **options: Any) -> None:
+        """Cancels a call or a stream; see ``actorlib.cancel``."""
         ...
 
     async def items(self, stream: Any) -> list[Any]:
@@ -117,9 +117,9 @@ class Awaiting:
         """See Api."""
         return actorlib.put(value)
 
-    def cancel(self, ref: Any, *, recursive: bool = True) -> None:
+    def cancel(self, ref: Any, **options: Any) -> None:
         """See Api."""
-        actorlib.cancel(ref, recursive=recursive)
+        actorlib.cancel(ref, **options)
 
     async def items(self, stream: Any) -> list[Any]:
         """See Api."""
@@ -169,9 +169,9 @@ class Blocking:
         """See Api."""
         return actorlib.blocking.put(value)
 
-    def cancel(self, ref: Any, *, recursive: bool = True) -> None:
+    def cancel(self, ref: Any, **options: Any) -> None:
         """See Api."""
-        actorlib.blocking.cancel(ref, recursive=recursive)
+        actorlib.blocking.cancel(ref, **options)
 
     async def items(self, stream: Any) -> list[Any]:
         """See Api."""
