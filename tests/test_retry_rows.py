@@ -1,4 +1,7 @@
-"""Calls that are made again: after a death, or after what the method raised."""
+"""Retried calls: while an actor restarts, and the handles that they hold.
+
+What holds for all engines is in ``contract/test_retried_calls.py``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.actors import AsyncCaller, Caller, Stop, Target, end_of, gone, living
+from helpers.actors import Caller, Stop, Target, end_of, gone, living
 from helpers.calls import raised
 
 import actorlib
@@ -18,13 +21,10 @@ from actorlib.exceptions import (
     ActorDiedError,
     ActorError,
     ActorUnavailableError,
-    TaskCancelledError,
-    TaskError,
 )
 
 if TYPE_CHECKING:
     from actorlib import ActorHandle, Runtime
-    from actorlib._api.decorators import ActorClass
     from actorlib._core.runtime_options import RuntimeKeywords
 
 pytestmark = [
@@ -34,10 +34,6 @@ pytestmark = [
 ]
 
 RETRIED: Any = {"max_restarts": -1, "restart_backoff": 0, "max_task_retries": 3}
-
-
-class Refusal(Exception):  # noqa: N818  # the name of no error
-    """Of the user's own."""
 
 
 class Notes:
@@ -76,32 +72,13 @@ class Notes:
         place.stop_here()
         return count
 
-    def length(self, value: Any, word: str, last: int) -> int:
-        """Dies until it was called so often; gives a length."""
-        self.die_until(word, last)
-        return len(value)
-
     def ask(self, handle: ActorHandle[Any], word: str, last: int) -> int:
         """Dies until it was called so often; asks another actor."""
         self.die_until(word, last)
         return actorlib.get(handle.ping.remote())
 
-    def pid(self) -> int:
-        return os.getpid()
-
-
-class LoopedNotes(Notes):
-    """The same, with an event loop."""
-
-    async def die_until_later(self, word: str, last: int) -> int:
-        return self.die_until(word, last)
-
-    async def fail_until_later(self, word: str, last: int, error: Exception) -> int:
-        return self.fail_until(word, last, error)
-
 
 Plain = actorlib.remote(Notes)
-WithLoop = actorlib.remote(LoopedNotes)
 
 
 @pytest.fixture(scope="module")
@@ -120,77 +97,6 @@ def noted(path: str) -> list[str]:
 
 
 # After a death.
-
-
-async def test_by_default_a_call_is_never_made_twice(path: str) -> None:
-    actor = Plain.options(max_restarts=1).remote(path)
-
-    assert isinstance(await raised(actor.die_until.remote("a", 5)), ActorError)
-
-    await actor
-    assert await actor.note.remote("b") == 1
-    assert noted(path) == ["a", "b"]
-
-
-async def test_nor_with_retries_if_no_restart_follows(path: str) -> None:
-    actor = Plain.options(max_task_retries=5).remote(path)
-
-    assert isinstance(await raised(actor.die_until.remote("a", 5)), ActorDiedError)
-    assert noted(path) == ["a"]
-
-
-@pytest.mark.parametrize("name", ["die_until", "die_until_later"])
-async def test_a_call_with_retries_is_made_again_until_it_returns(
-    path: str, name: str
-) -> None:
-    actor = WithLoop.options(**RETRIED).remote(path)
-
-    assert await getattr(actor, name).remote("a", 4) == 4
-
-
-async def test_a_call_is_lost_when_its_retries_are_used_up(path: str) -> None:
-    actor = Plain.options(**RETRIED).remote(path)
-
-    error = await raised(actor.die_until.remote("a", 9))
-
-    assert isinstance(error, ActorUnavailableError)
-    assert noted(path) == ["a"] * 4
-    assert await (await actor).note.remote("b") == 1
-
-
-async def test_retries_end_with_the_actor(path: str) -> None:
-    actor = Plain.options(**{**RETRIED, "max_restarts": 2}).remote(path)
-    behind = [actor.die_until.remote("a", 9), actor.note.remote("b")]
-
-    assert isinstance(await raised(behind[0]), ActorDiedError)
-    assert isinstance(await raised(behind[1]), ActorDiedError)
-    assert noted(path) == ["a"] * 3
-
-
-async def test_minus_one_retries_for_ever(path: str) -> None:
-    actor = Plain.options(**{**RETRIED, "max_task_retries": -1}).remote(path)
-
-    assert await actor.die_until.remote("a", 9) == 9
-
-
-async def test_calls_made_again_keep_their_order_before_newer_ones(
-    path: str,
-) -> None:
-    actor = Plain.options(**RETRIED).remote(path)
-    first = [actor.die_until.remote("a", 2), *map(actor.note.remote, "bcd")]
-    await asyncio.gather(*first)
-    await asyncio.gather(*map(actor.note.remote, "ef"))
-
-    assert noted(path) == ["a", "a", "b", "c", "d", "e", "f"]
-
-
-async def test_what_was_finished_is_not_made_again(path: str) -> None:
-    actor = Plain.options(**RETRIED).remote(path)
-    await asyncio.gather(*map(actor.note.remote, "abc"))
-
-    await actor.die_until.remote("d", 2)
-
-    assert noted(path) == ["a", "b", "c", "d", "d"]
 
 
 async def test_a_call_made_while_it_restarts(path: str) -> None:
@@ -225,23 +131,6 @@ async def test_costs_one_retry_and_is_delivered_afterwards(
     assert noted(path) == ["a", "b"]
 
 
-async def test_a_call_cancelled_while_it_runs_is_not_made_again(
-    path: str,
-) -> None:
-    actor = Plain.options(**RETRIED).remote(path)
-    with Stop() as stop:
-        cancelled = actor.stop.remote("a", stop.place)
-        waiting = actor.note.remote("b")
-        await stop.reached()
-        actorlib.cancel(cancelled)
-
-        await actorlib.kill(actor, no_restart=False)
-
-        assert await waiting == 1
-    assert isinstance(await raised(cancelled), TaskCancelledError)
-    assert noted(path) == ["a", "b"]
-
-
 async def test_a_call_cancelled_while_it_restarts_is_not_made_again(
     path: str,
 ) -> None:
@@ -271,16 +160,6 @@ async def test_a_wait_that_is_given_up_while_it_restarts_cancels_the_call(
 
     assert await actor.note.remote("b") == 1
     assert noted(path) == ["b"]
-
-
-async def test_arguments_are_as_they_were_when_the_call_was_made(path: str) -> None:
-    actor = Plain.options(**RETRIED).remote(path)
-    value = bytearray(b"x" * 300_000)
-
-    length = actor.length.remote(value, "a", 3)
-    value.clear()
-
-    assert await length == 300_000
 
 
 async def test_handles_among_the_arguments_are_held_until_the_answer(
@@ -319,23 +198,6 @@ async def test_handles_among_the_arguments_are_let_go_when_there_is_no_answer(
     assert len(living(runtime)) == (how != "dead")
 
 
-async def test_a_call_that_waits_for_its_arguments_outlives_a_restart(
-    path: str,
-) -> None:
-    actor = Plain.options(max_restarts=1).remote(path)
-    other = Plain.remote(path)
-    with Stop() as stop:
-        argument = other.stop.remote("a", stop.place)
-        waiting = actor.note.remote(argument)
-        await stop.reached()
-        await actor
-        await actorlib.kill(actor, no_restart=False)
-        await actor
-        stop.release()
-
-        assert await waiting == 1
-
-
 async def test_the_last_handle_gone_a_call_with_retries_still_gets_its_answer(
     runtime: Runtime, path: str
 ) -> None:
@@ -357,87 +219,7 @@ async def test_the_end_of_its_block_waits_for_calls_with_retries(path: str) -> N
     assert await answer == 3
 
 
-@pytest.mark.parametrize("caller", [Caller, AsyncCaller], ids=repr)
-async def test_calls_of_other_actors_are_made_again_too(
-    path: str, caller: ActorClass[..., Any]
-) -> None:
-    asking = caller.remote()
-    actor = Plain.options(**RETRIED).remote(path)
-    made = await asking.make.remote(Plain.options(**RETRIED), path)
-
-    assert await asking.call.remote(actor, "die_until", "a", 3) == 3
-    assert await asking.call.remote(made, "die_until", "b", 3) == 3
-    assert await made.die_until.remote("c", 3) == 3
-
-
 # After what a method raised.
-
-
-async def test_exceptions_are_not_retried_unless_it_is_said(
-    path: str,
-) -> None:
-    actor = Plain.options(**RETRIED).remote(path)
-
-    assert isinstance(
-        await raised(actor.fail_until.remote("a", 5, KeyError(1))), KeyError
-    )
-    assert noted(path) == ["a"]
-
-
-async def test_nor_without_retries(path: str) -> None:
-    actor = Plain.options(retry_exceptions=True).remote(path)
-
-    assert isinstance(
-        await raised(actor.fail_until.remote("a", 5, KeyError(1))), KeyError
-    )
-    assert noted(path) == ["a"]
-
-
-@pytest.mark.parametrize("name", ["fail_until", "fail_until_later"])
-@pytest.mark.parametrize(
-    "listed", [True, [Refusal], (LookupError, Refusal)], ids=["True", "one", "two"]
-)
-async def test_what_is_listed_is_retried(path: str, name: str, listed: Any) -> None:
-    options: Any = {"max_task_retries": 3, "retry_exceptions": listed}
-    actor = WithLoop.options(**options).remote(path)
-
-    assert await getattr(actor, name).remote("a", 4, Refusal("no")) == 4
-
-
-async def test_what_is_not_listed_is_raised(path: str) -> None:
-    options: Any = {"max_task_retries": 3, "retry_exceptions": [LookupError]}
-    actor = Plain.options(**options).remote(path)
-
-    error = await raised(actor.fail_until.remote("a", 4, Refusal("no")))
-
-    assert isinstance(error, Refusal)
-    assert isinstance(error, TaskError)
-    assert noted(path) == ["a"]
-    assert await actor.fail_until.remote("b", 3, KeyError()) == 3
-
-
-async def test_a_class_of_a_function_is_known_again(path: str) -> None:
-    class Own(Exception):  # noqa: N818  # the name of no error
-        pass
-
-    options: Any = {"max_task_retries": 3, "retry_exceptions": [Own]}
-    actor = Plain.options(**options).remote(path)
-    maker = Caller.remote()
-    made = await maker.make.remote(Plain.options(**options), path)
-
-    assert await actor.fail_until.remote("a", 3, Own()) == 3
-    assert await made.fail_until.remote("b", 3, Own()) == 3
-
-
-async def test_when_retries_are_used_up_the_exception_is_raised(path: str) -> None:
-    options: Any = {"max_task_retries": 2, "retry_exceptions": True}
-    actor = Plain.options(**options).remote(path)
-
-    error = await raised(actor.fail_until.remote("a", 9, KeyError("last")))
-
-    assert isinstance(error, KeyError)
-    assert error.args == ("last",)
-    assert noted(path) == ["a"] * 3
 
 
 async def test_deaths_and_exceptions_use_the_same_retries(path: str) -> None:
@@ -457,59 +239,6 @@ async def test_deaths_and_exceptions_use_the_same_retries(path: str) -> None:
         assert await blocked == 2
     assert isinstance(await raised(failing), KeyError)
     assert noted(path).count("c") == 2
-
-
-async def test_a_call_cancelled_before_it_is_made_again_never_runs(
-    path: str,
-) -> None:
-    options: Any = {"max_task_retries": -1, "retry_exceptions": True}
-    actor = Plain.options(**options).remote(path)
-    with Stop() as stop:
-        first = actor.stop.remote("stop", stop.place)
-        await stop.reached()
-        failing = actor.fail_until.remote("a", 99, KeyError())
-        second = actor.stop.remote("stop", stop.place)
-        later = [actor.note.remote(f"b{n}") for n in range(3)]
-        stop.release()
-        await stop.reached()  # it has failed, and waits behind the others
-        await first
-
-        actorlib.cancel(failing)
-        stop.release()
-        await asyncio.gather(second, *later)
-        assert await actor.note.remote("c") == 1
-
-    assert noted(path).count("a") == 1
-    assert isinstance(await raised(failing), TaskCancelledError)
-
-
-async def test_a_retry_waits_behind_what_was_sent_meanwhile(path: str) -> None:
-    options: Any = {"max_task_retries": 3, "retry_exceptions": True}
-    actor = Plain.options(**options).remote(path)
-    await asyncio.gather(
-        actor.fail_until.remote("a", 2, KeyError()), *map(actor.note.remote, "bc")
-    )
-
-    assert sorted(noted(path)) == ["a", "a", "b", "c"]
-    assert noted(path)[0] == "a"
-
-
-@pytest.mark.parametrize("caller", [Caller, AsyncCaller], ids=repr)
-async def test_exceptions_are_retried_for_other_actors_too(
-    path: str, caller: ActorClass[..., Any]
-) -> None:
-    options: Any = {"max_task_retries": 3, "retry_exceptions": [Refusal]}
-    actor = Plain.options(**options).remote(path)
-    asking = caller.remote()
-    refusal = Refusal("no")
-
-    answer = asking.call.remote(actor, "fail_until", "a", 3, refusal)
-    assert await answer == 3
-    failing = asking.call.remote(actor, "fail_until", "b", 9, refusal)
-    assert isinstance(await raised(failing), Refusal)
-    other = asking.call.remote(actor, "fail_until", "c", 9, KeyError())
-    assert isinstance(await raised(other), KeyError)
-    assert noted(path) == ["a"] * 3 + ["b"] * 4 + ["c"]
 
 
 def make_with_own_module(folder: str, path: str) -> ActorHandle[Any]:
@@ -534,3 +263,58 @@ async def test_a_class_that_the_owner_cannot_load_is_told_and_hurts_nobody_else(
     assert isinstance(error, ActorDiedError)
     assert "only_here_now" in str(error)
     assert await caller.run.remote(len, "unharmed") == 8
+
+
+THEIRS = '''
+import actorlib
+
+
+class Own(Exception):
+    """The owner cannot import it."""
+
+
+@actorlib.remote
+class Theirs:
+    """An actor whose method retries what the owner cannot load."""
+
+    @actorlib.method(max_task_retries=1, retry_exceptions=[Own])
+    def ping(self):
+        """Answers."""
+        return "pong"
+
+    def plain(self):
+        """Answers without retries."""
+        return "pong"
+'''
+
+
+@pytest.mark.process
+async def test_classes_that_the_owner_cannot_load_harm_nobody_else(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    del runtime
+    (tmp_path / "theirs.py").write_text(THEIRS, encoding="utf-8")
+    env: Any = {"working_dir": str(tmp_path)}
+    caller = Caller.options(runtime_env=env).remote()
+
+    with pytest.raises(ActorDiedError, match="theirs"):
+        await caller.run.remote(_make_and_ask)
+    with pytest.raises(TypeError, match="names a class that cannot be loaded"):
+        await caller.run.remote(_ask_with_own, caller)
+
+    assert await caller.run.remote(int) == 0
+    assert "theirs" not in sys.modules
+
+
+def _make_and_ask() -> Any:
+    import theirs  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]  # noqa: PLC0415  # where it works
+
+    return actorlib.get(theirs.Theirs.remote().plain.remote())
+
+
+def _ask_with_own(_: object) -> Any:
+    import theirs  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]  # noqa: PLC0415  # likewise
+
+    options: Any = {"max_task_retries": 1, "retry_exceptions": [theirs.Own]}
+    other = Caller.remote()
+    return actorlib.get(other.run.options(**options).remote(int))
