@@ -254,11 +254,15 @@ async def test_deadline_when_it_is_far_then_the_answers_come(
 async def test_deadline_when_cancelled_before_then_the_call_stays_cancelled(
     api: Api, callee: Callee
 ) -> None:
-    ref = callee.method("run", timeout=NEVER).remote(len, Gate.remote().wait.remote())
+    gate = Gate.remote()
+    argument = gate.wait.remote("argument")
+    ref = callee.method("run", timeout=NEVER).remote(len, argument)
 
     api.cancel(ref)
 
     assert isinstance(await error_of(api, ref), TaskCancelledError)
+    await api.get(gate.open.remote("argument"))
+    assert await api.get(argument) == "argument"
 
 
 # Streams.
