@@ -176,7 +176,9 @@ async def test_deadline_when_the_call_waits_for_another_then_both_stop(
     assert (error.timeout, error.is_inherited) == (seconds, False)
     word = await stop.told()
     if callee.is_async:
-        assert word.startswith("CancelledError")
+        # On Ray the caller keeps the time, and the inner call may be late first.
+        late_first = "DeadlineExceededError" if is_on_ray else "CancelledError"
+        assert word.startswith(("CancelledError", late_first))
     elif callee.is_actor:  # a function may be interrupted before it gets the error
         assert re.match(
             r"DeadlineExceededError: Gate\.wait( \(pid \d+\))? was not done within the "
