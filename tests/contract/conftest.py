@@ -132,7 +132,7 @@ def _is_in_its_cell(item: pytest.Item) -> bool:
     for name, is_left_out in _LEFT_OUT.items():
         if name in cast("Any", item).fixturenames and is_left_out(cell, kind):
             return False
-    kind = "async" if kind == "mixed" else kind
+    kind = "async" if kind in ("mixed", "looped") else kind
     return kind is None or kind in cell.kinds
 
 

@@ -201,7 +201,7 @@ async def test_actor_when_only_a_stream_needs_it_then_it_lives_until_the_end(
 
 
 @pytest.mark.parametrize(
-    "callee", ["plain", "threaded", "async", "mixed"], indirect=True
+    "callee", ["plain", "threaded", "async", "looped"], indirect=True
 )
 async def test_actor_when_it_is_ended_then_its_streams_end_first(
     api: Api, callee: Callee

@@ -54,7 +54,7 @@ def counted(path: Path, place: Place, count: int | None = None) -> Iterator[int]
 
 def window_of(callee: Callee, size: int, engine: str) -> dict[str, Any]:
     """The options for a stream that is so many items ahead at most."""
-    if engine == "ray" and callee.kind in ("async", "mixed"):
+    if engine == "ray" and callee.kind in ("async", "looped"):
         return {}  # refused there
     return {"backpressure": size}
 

@@ -46,7 +46,7 @@ def given(*values: Any) -> Iterator[Any]:
 
 @STREAMS
 @pytest.mark.parametrize(
-    "callee", ["function", "plain", "threaded", "async", "mixed"], indirect=True
+    "callee", ["function", "plain", "threaded", "async", "looped"], indirect=True
 )
 async def test_stream_when_a_callee_reads_it_then_it_gets_every_item(
     api: Api, callee: Callee, engine: str

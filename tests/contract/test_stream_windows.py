@@ -50,7 +50,7 @@ async def test_window_when_of_one_item_then_the_producer_waits_for_its_reader(
     api: Api, callee: Callee, tmp_path: Path, engine: str
 ) -> None:
     path, method = tmp_path / "made", callee.method("items", backpressure=1)
-    if engine == "ray" and callee.kind in ("async", "mixed"):
+    if engine == "ray" and callee.kind in ("async", "looped"):
         with pytest.raises(UnsupportedOptionError, match="backpressure"):
             method.remote(noted, path, 4)
         return
@@ -75,7 +75,7 @@ async def test_window_when_unlimited_then_the_producer_runs_ahead(
 
 
 @pytest.mark.parametrize(
-    "callee", ["plain", "threaded", "async", "mixed"], indirect=True
+    "callee", ["plain", "threaded", "async", "looped"], indirect=True
 )
 @pytest.mark.usefixtures("own_engines")
 async def test_stream_when_it_waits_for_its_reader_then_other_calls_are_served(

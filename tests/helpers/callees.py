@@ -108,6 +108,16 @@ class MixedRunner(Runner):
         """Makes it have one."""
 
 
+class LoopedRunner(AsyncRunner):
+    """Runs functions in coroutines, and plain generators on the loop."""
+
+    def items(  # pyright: ignore[reportIncompatibleMethodOverride]  # plain instead
+        self, function: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any
+    ) -> Iterator[Any]:
+        """What a function yields here."""
+        yield from function(*args, **kwargs)
+
+
 def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """What a function returns in a worker of functions."""
     return _run(function, args, kwargs, is_blocking=False)
@@ -138,8 +148,12 @@ def all_of(*values: Any, **named: Any) -> Any:
 KINDS = ("function", "plain", "threaded", "async", "group")
 """Every kind of callee; all but the first are methods of actors.
 
-One more is for tests that name it: ``mixed``, a plain method of an actor with a loop.
+Two more are for tests that name them, and are tested wherever ``async`` is: ``mixed``, a
+plain method of an actor with a loop, and ``looped``, a plain generator on a loop.
 """
+
+STREAMING_KINDS = (*KINDS, "looped")
+"""The kinds of callees that differ in how they yield."""
 
 _ACTORS: dict[str, tuple[type, dict[str, Any]]] = {
     "plain": (Runner, {}),
@@ -147,6 +161,7 @@ _ACTORS: dict[str, tuple[type, dict[str, Any]]] = {
     "async": (AsyncRunner, {}),
     "group": (Runner, {"concurrency_groups": {GROUP: 1}}),
     "mixed": (MixedRunner, {}),
+    "looped": (LoopedRunner, {}),
 }
 
 
@@ -155,7 +170,7 @@ class Callee:
     """A function, or a method of one actor that is made when it is called first.
 
     Args:
-        kind: One of ``KINDS``, or ``mixed``.
+        kind: One of ``KINDS``, ``mixed`` or ``looped``.
         is_blocking: Whether its code waits by ``actorlib.blocking``.
         **options: For the actor, or for each call of the function.
 
@@ -297,20 +312,3 @@ def _get(get: Callable[..., Any], refs: Any) -> Any:
         return next(refs, None)
     is_wait = isinstance(refs, actorlib.Waiting)
     return cast("Any", refs).get() if is_wait else get(refs, timeout=LIMIT)
-
-
-class MixedRunner(AsyncRunner):
-    """The same, with plain generators that run on the loop."""
-
-    def items(  # pyright: ignore[reportIncompatibleMethodOverride]  # plain instead
-        self, function: Callable[..., Iterator[Any]], *args: Any, **kwargs: Any
-    ) -> Iterator[Any]:
-        """What a function yields here."""
-        yield from function(*args, **kwargs)
-
-
-STREAMING_KINDS = (*KINDS, "mixed")
-"""The kinds of callees that differ in how they yield; ``mixed`` has plain generators
-and an event loop. It is tested wherever ``async`` is."""
-
-_ACTORS["mixed"] = (MixedRunner, {})
