@@ -21,7 +21,7 @@ import pytest
 import pytest_asyncio
 from helpers.actors import LENT, limited, living_actors, shared, shared_in_memory
 from helpers.attached import named_owner, new_name, shared_by_attaching
-from helpers.callees import KINDS, Callee
+from helpers.callees import KINDS, MIXED, Callee
 from helpers.callers import Api, Awaiting, Blocking
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY, PATIENCE, shared_on_ray
 
@@ -53,7 +53,7 @@ class Cell(NamedTuple):
 
     engine: str
     api: str
-    kinds: tuple[str, ...] = KINDS
+    kinds: tuple[str, ...] = (*KINDS, MIXED)
 
 
 _RAY = (pytest.mark.ray, NEEDS_RAY)
@@ -260,6 +260,7 @@ async def _scripts_by_attaching(modules: Path) -> AsyncGenerator[Lend]:
         await asyncio.to_thread(actorlib.blocking.init, name)
         # Connections and memory stay open for the next test.
         await asyncio.to_thread(_put_and_get, bytes(1 << 20))
+        await asyncio.to_thread(actorlib.blocking.util.state.list_tasks)
 
         async def end_actors(engine: Any) -> None:
             snapshot = await asyncio.to_thread(engine.snapshot)

@@ -27,6 +27,9 @@ import actorlib.blocking
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator, Iterator
 
+    Steps = Generator[Any, Any, Any]
+    """What a function that waits for refs is: it yields them, and gets their values."""
+
 LIMIT = 20.0
 """Seconds after which a wait inside of a callee is taken to hang."""
 
@@ -155,12 +158,15 @@ plain method of an actor with a loop, and ``looped``, a plain generator on a loo
 STREAMING_KINDS = (*KINDS, "looped")
 """The kinds of callees that differ in how they yield."""
 
+MIXED = "mixed"
+"""The kind of plain methods on an event loop, for tests that ask for it by name."""
+
 _ACTORS: dict[str, tuple[type, dict[str, Any]]] = {
     "plain": (Runner, {}),
     "threaded": (Runner, {"max_concurrency": 2}),
     "async": (AsyncRunner, {}),
     "group": (Runner, {"concurrency_groups": {GROUP: 1}}),
-    "mixed": (MixedRunner, {}),
+    MIXED: (MixedRunner, {}),
     "looped": (LoopedRunner, {}),
 }
 
@@ -257,6 +263,30 @@ class Callee:
     def all(self, *values: Any, **named: Any) -> Any:
         """The ref of a call that returns its arguments; see ``all_of``."""
         return self.method("all").remote(*values, **named)
+
+    def new_actor(self, cls: type, *args: Any, **kwargs: Any) -> Any:
+        """The handle of an actor of another class, with the options of this kind.
+
+        Args:
+            cls: Its class. One of the kind ``async`` or ``mixed`` needs coroutines.
+            *args: For its constructor.
+            **kwargs: For its constructor.
+        """
+        options = {**_ACTORS[self.kind][1], **self._options}
+        return actorlib.remote(cls).options(**options).remote(*args, **kwargs)
+
+    def method_of(self, actor: Any, name: str, **options: Any) -> Any:
+        """A method of such an actor, which runs as this kind of callee does.
+
+        Args:
+            actor: From ``new_actor``.
+            name: Which method.
+            **options: For the call.
+        """
+        if self.kind == "group":
+            options = {"concurrency_group": GROUP, **options}
+        method = getattr(actor, name)
+        return method.options(**options) if options else method
 
 
 def _run(
