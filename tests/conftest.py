@@ -122,7 +122,8 @@ def pytest_asyncio_loop_factories(
     """Which loops an async test runs on: asyncio's, or all for ``on_both_loops``.
 
     One of the mark ``memory`` runs on a loop that jumps over idle time, and the workers
-    of its runtimes are in memory.
+    of its runtimes are in memory. The contract for calls runs on uvloop where its
+    workers are in memory.
     """
     if is_in_memory(item):
         jumping = {"memory": JumpingLoop}
@@ -131,6 +132,9 @@ def pytest_asyncio_loop_factories(
         return {**jumping, "uvloop": _new_uvloop}
     if "on_both_loops" in item.fixturenames:
         return LOOPS
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if uvloop is not None and getattr(params.get("cell"), "engine", "") == "memory":
+        return {"uvloop": _new_uvloop}
     return {"asyncio": LOOPS["asyncio"]}
 
 

@@ -14,8 +14,6 @@ from helpers.owners import DESCENDANTS, Bell, Looped, Owner, Serial, Watched, op
 import actorlib
 from actorlib.exceptions import (
     ActorDiedError,
-    ActorHandleNotFoundError,
-    SerializationError,
     TemplateError,
 )
 
@@ -501,24 +499,6 @@ async def test_shutdown_when_a_constructor_runs_ends_it(bell: Bell) -> None:
         await queued
 
 
-async def test_shutdown_when_actors_wait_in_line_fails_their_calls() -> None:
-    async with asyncio.timeout(PROMPTLY):
-        async with actorlib.init(num_gpus=1):
-            holder = Serial.options(num_gpus=1).remote()
-            await holder
-            waiting = Serial.options(num_gpus=1).remote()
-            queued = waiting.echo.remote()
-            ready = asyncio.ensure_future(_ready(waiting))
-            await asyncio.sleep(0)
-    for result in (queued, ready):
-        with pytest.raises(ActorDiedError, match="shut down"):
-            await result
-
-
-async def _ready(actor: Any) -> None:
-    await actor
-
-
 async def test_shutdown_when_calls_are_quick_lets_them_finish() -> None:
     async with actorlib.init():
         actor = Serial.remote()
@@ -717,14 +697,6 @@ async def test_shutdown_when_awaited_inside_the_block_is_enough() -> None:
             assert await Serial.remote().echo.remote("second") == "second"
 
 
-async def test_init_when_a_runtime_runs_is_refused() -> None:
-    async with actorlib.init():
-        actor = Serial.remote()
-        with pytest.raises(RuntimeError, match="running in this process already"):
-            actorlib.init()
-        assert await actor.echo.remote("unharmed") == "unharmed"
-
-
 async def test_runtime_when_another_was_started_meanwhile_is_refused() -> None:
     first, second = actorlib.init(), actorlib.init()
     results = await asyncio.gather(_started(first), _started(second))
@@ -747,23 +719,6 @@ async def test_runtime_when_it_was_shut_down_is_not_started_again() -> None:
         pass
     with pytest.raises(RuntimeError, match=r"call init\(\) again"):
         await runtime
-
-
-async def test_handle_when_its_runtime_was_shut_down_is_refused() -> None:
-    async with actorlib.init():
-        old = Serial.remote()
-        await old
-    with pytest.raises(ActorHandleNotFoundError, match="shut down"):
-        old.echo.remote()
-    async with actorlib.init():
-        with pytest.raises(ActorHandleNotFoundError, match="shut down"):
-            old.echo.remote()
-        with pytest.raises(ActorHandleNotFoundError, match="shut down"):
-            await old
-        with pytest.raises(ActorHandleNotFoundError, match="shut down"):
-            actorlib.kill(old)
-        with pytest.raises(SerializationError, match="another runtime"):
-            Serial.remote().echo.remote(old)
 
 
 @both_methods

@@ -60,51 +60,6 @@ def squared(nbytes: int) -> np.ndarray[Any, Any]:
 # Equal after the trip.
 
 
-@pytest.mark.parametrize(
-    "nbytes",
-    [0, 1, 4096, 65_535, 65_536, ABOVE - 200, ABOVE - 1, ABOVE, ABOVE + 1, 5 * MIB + 3],
-)
-async def test_values_around_the_threshold_are_equal(
-    nbytes: int,
-) -> None:
-    array = numbers(nbytes)
-    for echo in (Echo.remote().echo, AsyncCaller.remote().run.remote):
-        if hasattr(echo, "remote"):
-            back = await echo.remote(array)
-            data = await echo.remote(array.tobytes())
-            view = await echo.remote(memoryview(array.tobytes()))
-        else:
-            back = await echo(squared, nbytes)
-            array = array**2
-            data, view = array.tobytes(), memoryview(array.tobytes())
-        assert np.array_equal(back, array)
-        assert back.dtype == array.dtype
-        assert (type(data), type(view)) == (bytes, memoryview)
-        assert data == array.tobytes() == view
-
-
-async def test_objects_with_arrays_inside_are_equal_after_the_trip() -> None:
-    echo = Echo.remote()
-    fortran = np.asfortranarray(np.arange(250_000.0).reshape(500, 500))
-    for value in (
-        {"a": np.ones(100_000), "b": [np.zeros(200_000), "text"], 3: (None,)},
-        [np.arange(400_000)[::3], fortran],
-        (bytearray(b"x" * MIB), b"y" * MIB, "z" * MIB),
-        np.ma.masked_array(np.arange(100_000), mask=np.arange(100_000) % 2),
-        np.arange(MIB // 8).view(np.recarray),
-    ):
-        back = await echo.echo.remote(value)
-        assert type(back) is type(value)
-        np.testing.assert_equal(back, value)
-
-
-async def test_closures_over_large_arrays_work() -> None:
-    array = np.arange(100_000)
-    caller = Caller.remote()
-
-    assert await caller.run.remote(lambda: int(array.sum())) == array.sum()
-
-
 async def test_torch_tensors_are_equal_after_the_trip() -> None:
     torch = pytest.importorskip("torch")
     echo = Echo.remote()
@@ -164,14 +119,6 @@ async def test_arrays_are_views_that_are_aligned_and_cannot_be_written_to() -> N
     assert looks(back)[1:] == (False, 0)
     with pytest.raises(ValueError, match="read-only"):
         back[0] = 1
-
-
-async def test_what_was_given_is_as_it_was_when_it_was_given() -> None:
-    array = np.zeros(MIB)
-    ref = Echo.remote().echo.remote(array)
-    array += 1
-
-    assert (await ref).sum() == 0
 
 
 def changed_first(value: Any, echo: Any, other: Any) -> list[int]:

@@ -295,18 +295,6 @@ async def test_order_when_calls_go_both_ways_then_it_is_that_of_the_caller(
     assert noted == (EXPECTED if log is Log else list(range(500)))
 
 
-async def test_order_when_there_was_no_link_yet_then_it_is_that_of_the_caller() -> None:
-    noted = actorlib.remote(Log).remote()
-    one = Caller.remote()
-
-    def note(log: ActorHandle[Any]) -> None:
-        actorlib.get([log.note.remote(place) for place in range(300)])
-
-    await one.run.remote(note, noted)
-
-    assert await noted.seen.remote() == list(range(300))
-
-
 async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives() -> (
     None
 ):
@@ -594,24 +582,6 @@ async def test_stream_when_there_is_a_link_then_it_is_in_order_with_calls() -> N
         return [actorlib.get(first), *items]
 
     assert (await one.__ray_call__.remote(read))[1:] == list(range(100))
-
-
-async def test_order_when_many_call_one_then_each_has_its_own() -> None:
-    log = actorlib.remote(Log).remote()
-    talkers = [Talker.options(num_cpus=0).remote() for _ in range(4)]
-    await asyncio.gather(*[talker.meet.remote(log) for talker in talkers])
-
-    def note(self: Any, who: int) -> None:
-        actorlib.get([self._other.note.remote((who, place)) for place in range(200)])
-
-    await asyncio.gather(
-        *[talker.__ray_call__.remote(note, who) for who, talker in enumerate(talkers)]
-    )
-
-    seen = await log.seen.remote()
-    for who in range(4):
-        mine = [place for caller, place in seen if caller == who]
-        assert mine == list(range(200))
 
 
 async def test_links_when_two_call_one_another_then_there_is_one_each_way() -> None:

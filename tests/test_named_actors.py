@@ -4,7 +4,6 @@ import asyncio
 import gc
 import os
 import signal
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,18 +17,15 @@ from helpers.actors import (
     Stop,
     Target,
     end_of,
-    gone,
     running,
 )
 
 import actorlib
 from actorlib.exceptions import (
-    ActorAlreadyExistsError,
     ActorDiedError,
     ActorlibError,
     ActorNotFoundError,
     ActorUnschedulableError,
-    SerializationError,
 )
 
 if TYPE_CHECKING:
@@ -68,15 +64,6 @@ def named(name: str, **options: Any) -> Any:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_the_owner_finds_an_actor_by_its_name() -> None:
-    target = named("t")
-    found = actorlib.get_actor("t")
-
-    assert found == target
-    assert await found.ping.remote() == await target.ping.remote()
-
-
-@pytest.mark.usefixtures("runtime")
 async def test_actor_when_its_class_is_asked_for_then_it_has_to_be_of_that() -> None:
     target = named("t")
 
@@ -100,16 +87,6 @@ async def test_other_actors_find_it_too(caller_class: Any) -> None:
 
     assert found == target
     assert await caller.call.remote(found, "ping") == await target.ping.remote()
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime")
-async def test_an_actor_finds_itself_while_it_is_found(
-    caller_class: Any,
-) -> None:
-    caller = caller_class.options(name="c").remote()
-
-    assert await caller.run.remote(find, "c") == caller
 
 
 @pytest.mark.usefixtures("runtime")
@@ -184,19 +161,6 @@ async def test_calls_that_come_while_a_name_is_asked_keep_their_order(
     del target
 
 
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime")
-async def test_an_unknown_name_is_a_value_error_that_helps(caller_class: Any) -> None:
-    target, caller = named("counter"), caller_class.remote()
-
-    with pytest.raises(ActorNotFoundError, match="did you mean 'counter'") as caught:
-        actorlib.get_actor("count")
-    assert isinstance(caught.value, ValueError)
-    with pytest.raises(ActorNotFoundError, match="did you mean 'counter'"):
-        await caller.run.remote(find, "count")
-    del target
-
-
 @pytest.mark.usefixtures("runtime")
 @pytest.mark.parametrize(
     ("given", "error"),
@@ -226,121 +190,10 @@ async def test_names_when_no_runtime_is_running_then_it_says_so() -> None:
 
 
 @pytest.mark.usefixtures("runtime")
-async def test_a_second_one_of_a_name_is_refused_at_remote() -> None:
-    target = named("t")
-
-    with pytest.raises(ActorAlreadyExistsError, match=r"'t'.*Target") as caught:
-        Counter.options(name="t").remote()
-
-    assert isinstance(caught.value, ValueError)
-    assert actorlib.get_actor("t") == target
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-async def test_also_in_an_actor_and_nothing_is_made(
-    runtime: Runtime, caller_class: Any
-) -> None:
-    target, caller = named("t"), caller_class.remote()
-
-    with pytest.raises(ActorAlreadyExistsError, match="'t'"):
-        await caller.make.remote(Counter.options(name="t"))
-
-    assert actorlib.get_actor("t") == target
-    assert len(runtime.snapshot().actors) == 2
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime")
-async def test_names_when_an_actor_makes_one_then_everybody_finds_it(
-    caller_class: Any,
-) -> None:
-    caller = caller_class.remote()
-    made = await caller.make.remote(Counter.options(name="c"), 5)
-
-    assert actorlib.get_actor("c") == made
-    assert await actorlib.get_actor("c").add.remote(1) == 6
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_names_when_an_argument_cannot_be_sent_then_the_name_is_free() -> None:
-    with pytest.raises(SerializationError):
-        Counter.options(name="c").remote(threading.Lock())
-
-    counter = Counter.options(name="c").remote(1)
-    assert await counter.add.remote() == 2
-
-
-async def test_names_when_it_can_never_be_placed_then_the_name_is_free(
-    runtime: Runtime,
-) -> None:
-    giant = named("t", num_cpus=100)
-
-    with pytest.raises(ActorNotFoundError):
-        actorlib.get_actor("t")
-    with pytest.raises(ActorUnschedulableError):
-        await giant
-    assert await named("t").ping.remote()
-    del runtime
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_killing_frees_the_name_at_once() -> None:
-    first = named("t")
-    await first
-    actorlib.kill(first)
-    with pytest.raises(ActorNotFoundError):
-        actorlib.get_actor("t")
-    second = named("t")
-
-    assert actorlib.get_actor("t") == second != first
-    assert await second.ping.remote()
-    await end_of(first)
-    assert actorlib.get_actor("t") == second
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_a_crash_frees_the_name() -> None:
-    first = named("t")
-    pid, end = await first.ping.remote(), end_of(first)
-    os.kill(pid, signal.SIGKILL)
-    await end
-
-    second = named("t")
-    assert actorlib.get_actor("t") == second
-    assert first != second
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_a_failed_constructor_frees_the_name() -> None:
-    @actorlib.remote
-    class Failing:
-        def __init__(self) -> None:
-            raise ValueError("no")
-
-    failing = Failing.options(name="f").remote()
-    assert actorlib.get_actor("f") == failing
-    with pytest.raises(ActorDiedError):
-        await failing
-    with pytest.raises(ActorNotFoundError):
-        actorlib.get_actor("f")
-
-
-@pytest.mark.usefixtures("runtime")
 async def test_names_when_its_block_ends_then_the_name_is_free() -> None:
     async with Target.options(name="t").remote() as target:
         assert actorlib.get_actor("t") == target
     assert await named("t").ping.remote()
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_names_when_the_last_handle_is_gone_then_so_is_the_actor() -> None:
-    target = named("t")
-    pid, end = await target.ping.remote(), end_of(target)
-    del target
-    await end
-    await gone(pid)
-    with pytest.raises(ActorNotFoundError):
-        actorlib.get_actor("t")
 
 
 @pytest.mark.parametrize("caller_class", [None, *CALLERS])
@@ -366,56 +219,7 @@ async def test_names_when_it_lost_its_last_handle_and_works_then_it_is_found(
     assert await found.seen.remote() == [5]
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_found_while_its_constructor_runs_and_calls_wait(
-    stop: Stop,
-) -> None:
-    log = actorlib.remote(Log).options(name="log").remote(stop.place)
-    await stop.reached()
-    ref = actorlib.get_actor("log").note.remote(1)
-    assert not ref.done()
-    stop.release()
-
-    assert await ref == 1
-    del log
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_found_while_it_waits_in_line() -> None:
-    first = Target.options(num_cpus=2).remote()
-    await first
-    second = named("t", num_cpus=2)
-    ref = actorlib.get_actor("t").ping.remote()
-    actorlib.kill(first)
-
-    assert await ref == await second.ping.remote()
-
-
 # Get or create.
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-async def test_get_if_exists_makes_one_and_then_takes_it(
-    runtime: Runtime, caller_class: Any
-) -> None:
-    caller = caller_class.remote()
-
-    first = await caller.run.remote(obtain, "c")
-    second, third = await caller.run.remote(obtain, "c"), obtain("c")
-
-    assert first == second == third
-    assert await first.add.remote() == 1
-    assert await third.add.remote() == 2
-    assert len(runtime.snapshot().actors) == 2
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_get_if_exists_gives_the_face_of_the_one_that_is_there() -> None:
-    target = named("t")
-    found: Any = Counter.options(name="t", get_if_exists=True).remote(7)
-
-    assert found == target
-    assert await found.ping.remote() == await target.ping.remote()
 
 
 async def test_get_if_exists_when_many_race_then_there_is_one(
@@ -468,24 +272,6 @@ async def test_names_when_the_maker_is_killed_between_then_nobody_hangs(
 # Namespaces.
 
 
-@pytest.mark.usefixtures("runtime")
-async def test_one_name_in_two_namespaces_is_two_actors() -> None:
-    here, there = named("t"), named("t", namespace="there")
-
-    assert actorlib.get_actor("t") == here
-    assert actorlib.get_actor("t", namespace="there") == there
-    assert await here.ping.remote() != await there.ping.remote()
-
-
-@pytest.mark.usefixtures("runtime")
-async def test_another_namespace_is_not_looked_in() -> None:
-    there = named("t", namespace="there")
-
-    with pytest.raises(ActorNotFoundError, match="'there'"):
-        actorlib.get_actor("t")
-    del there
-
-
 async def test_the_runtime_s_own_is_what_nothing_said_means() -> None:
     async with running(namespace="mine"):
         target, caller = named("t"), Caller.remote()
@@ -498,22 +284,6 @@ async def test_the_runtime_s_own_is_what_nothing_said_means() -> None:
 
 
 # Looking.
-
-
-@pytest.mark.parametrize("caller_class", CALLERS)
-@pytest.mark.usefixtures("runtime")
-async def test_names_of_the_living_are_listed(caller_class: Any) -> None:
-    kept = [named("a"), named("b", namespace="there"), Target.remote(), named("c")]
-    caller = caller_class.remote()
-    actorlib.kill(kept[-1])
-    every = [{"name": "a", "namespace": "default"}, {"name": "b", "namespace": "there"}]
-
-    assert actorlib.list_named_actors() == ["a"]
-    assert actorlib.list_named_actors(all_namespaces=True) == every
-    assert await caller.run.remote(actorlib.list_named_actors) == ["a"]
-    assert await caller.run.remote(actorlib.list_named_actors, True) == every  # noqa: FBT003  # as Ray's users write it
-    with pytest.raises(TypeError, match="all_namespaces"):
-        actorlib.list_named_actors("yes")  # type: ignore[arg-type]
 
 
 async def test_actors_are_listed_with_what_is_known(runtime: Runtime) -> None:

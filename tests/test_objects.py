@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import gc
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,8 +27,6 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.usefixtures("runtime"),
 ]
-
-SIZES = pytest.mark.parametrize("size", [3, 200_000], ids=["small", "large"])
 
 
 class Holder:
@@ -137,32 +134,6 @@ async def settled(*actors: Any) -> tuple[int, int]:
 # put.
 
 
-@SIZES
-async def test_a_put_value_is_what_it_was(size: int) -> None:
-    value = np.zeros(size)
-    ref = actorlib.put(value)
-
-    value[:] = 1
-
-    assert (await ref).sum() == 0
-    assert await holder().total.remote(ref) == 0
-
-
-async def test_a_put_value_is_encoded_once() -> None:
-    class Told:
-        count = 0
-
-        def __reduce__(self) -> tuple[Any, ...]:
-            Told.count += 1
-            return np.ones, (3,)
-
-    ref = actorlib.put(Told())
-    actor = holder()
-
-    assert await asyncio.gather(*(actor.total.remote(ref) for _ in range(5))) == [3] * 5
-    assert Told.count == 1
-
-
 @pytest.mark.process
 async def test_put_when_many_are_given_a_large_value_then_it_is_there_once() -> None:
     ref = actorlib.put(np.ones(1_000_000))
@@ -185,35 +156,6 @@ async def test_put_when_a_value_has_more_refs_than_a_tuple_may_then_all_arrive()
     assert (await settled(actor))[0] == many
 
 
-async def test_put_when_given_a_ref_then_it_says_what_to_do() -> None:
-    with pytest.raises(TypeError, match="it can be sent as it is"):
-        actorlib.put(actorlib.put(1))
-
-
-@SIZES
-async def test_put_when_an_actor_does_then_everybody_gets_it(size: int) -> None:
-    maker, other, third = holder(), holder(), looped()
-
-    numbers, text = await maker.put.remote(size)
-
-    assert (await numbers).sum() == size
-    assert await text == "text"
-    assert await other.sums.remote([numbers]) == [size]
-    assert await third.sums.remote([numbers]) == [size]
-
-
-async def test_put_when_by_a_view_that_is_read_only_then_it_stays_as_it_was() -> None:
-    value = np.zeros(10_000)
-    view = value.view()
-    view.flags.writeable = False
-    ref = actorlib.put(view)
-
-    value[:] = 1
-
-    assert (await ref).sum() == 0
-    assert await holder().total.remote(ref) == 0
-
-
 # Values that somebody changes.
 
 
@@ -229,139 +171,10 @@ MUTABLE: dict[str, Callable[[], Any]] = {
     "medium array": lambda: np.zeros(10_000),
 }
 """Values of each way to be sent, whose first item is 0 or a list of it."""
-CHANGED = pytest.mark.parametrize("name", MUTABLE)
-
-
-def change(value: Any) -> None:
-    """Changes the first item of a value, unless it is an array that refuses that."""
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
-        return
-    if isinstance(value[0], list):
-        value[0][0] = 1
-    else:
-        value[0] = 1
-
-
-def first_of(_: object, value: Any) -> int:
-    """The first item of a value as it came, or of one behind a ref."""
-    value = actorlib.get(value[0]) if isinstance(value, tuple) else value
-    first = value[0]
-    return int(first[0] if isinstance(first, list) else first)
-
-
-async def seen_of(ref: ObjectRef[Any]) -> list[int]:
-    """What others see of a ref that was awaited: given by itself, and in a tuple."""
-    value = await ref
-    change(value)
-    assert await ref is value
-    made = [holder() for _ in range(2)]
-    return [
-        await actor.__ray_call__.remote(first_of, given)
-        for actor in made
-        for given in (ref, (ref,))
-    ]
 
 
 def return_made(_: object, name: str) -> Any:
     return MUTABLE[name]()
-
-
-class Maker:
-    """Makes values, and changes what others have made."""
-
-    def make(self, name: str) -> Any:
-        return MUTABLE[name]()
-
-    def pair(self, name: str) -> tuple[Any, Any]:
-        return 0, MUTABLE[name]()
-
-    def items(self, name: str) -> Iterator[Any]:
-        yield 0
-        yield MUTABLE[name]()
-
-    def seen(self, name: str, maker: ActorHandle[Any], other: Any) -> list[int]:
-        ref = (
-            actorlib.put(MUTABLE[name]()) if maker is None else maker.make.remote(name)
-        )
-        change(ref.get())
-        return [
-            other.__ray_call__.remote(first_of, given).get() for given in (ref, (ref,))
-        ]
-
-
-class LoopedMaker(Maker):
-    """The same on an event loop."""
-
-    async def seen(  # type: ignore[override]
-        self, name: str, maker: ActorHandle[Any], other: Any
-    ) -> list[int]:
-        ref = (
-            actorlib.put(MUTABLE[name]()) if maker is None else maker.make.remote(name)
-        )
-        change(await ref)
-        return [
-            await other.__ray_call__.remote(first_of, given) for given in (ref, (ref,))
-        ]
-
-
-@actorlib.remote
-def make_in_function(name: str) -> Any:
-    return MUTABLE[name]()
-
-
-@CHANGED
-@pytest.mark.parametrize(
-    "way", ["method", "function", "put", "part", "yielded", "item"]
-)
-async def test_value_when_changed_then_others_get_it_as_it_was_made(
-    name: str, way: str
-) -> None:
-    maker = actorlib.remote(Maker).remote()
-    if way == "method":
-        ref = maker.make.remote(name)
-    elif way == "function":
-        ref = make_in_function.remote(name)
-    elif way == "put":
-        ref = actorlib.put(MUTABLE[name]())
-    elif way == "part":
-        _, ref = maker.pair.options(num_returns=2).remote(name)
-    elif way == "yielded":
-        _, ref = maker.items.options(num_returns=2).remote(name)
-    else:
-        _, ref = [item async for item in maker.items.remote(name)]
-
-    assert await seen_of(ref) == [0] * 4
-
-
-@CHANGED
-@pytest.mark.parametrize("puts", [False, True], ids=["calls", "puts"])
-@pytest.mark.parametrize("kind", [Maker, LoopedMaker])
-async def test_value_when_a_worker_changes_it_then_others_get_it_as_it_was_made(
-    name: str,
-    kind: type[Maker],
-    puts: bool,  # noqa: FBT001  # a parameter of the test
-) -> None:
-    actor, maker = actorlib.remote(kind).remote(), actorlib.remote(Maker).remote()
-
-    seen = await actor.seen.remote(name, None if puts else maker, holder())
-
-    assert seen == [0, 0]
-
-
-async def test_value_when_changed_then_calls_of_plain_values_stay_whole() -> None:
-    actor = actorlib.remote(Echoing).remote()
-    values: list[Any] = [[0, "a"], {"a": 1}, [], {}, [[1], (2,)], 3, "text", None]
-    refs = [actorlib.put(value) for value in values]
-
-    for ref in refs:
-        value = await ref
-        if isinstance(value, list | dict):
-            value.clear()
-    for first, one in zip(refs, values, strict=True):
-        for second, other in zip(refs, values, strict=True):
-            given = await actor.all.remote(first, 1, second, 0.5, [2])
-            assert given == (one, 1, other, 0.5, [2])
-    assert await actor.all.remote(*refs * 3) == (*values, *values, *values)
 
 
 class Echoing:
@@ -422,33 +235,6 @@ async def test_ref_when_dropped_then_so_is_what_it_kept() -> None:
 # Refs inside of values.
 
 
-@SIZES
-async def test_a_result_goes_on_without_being_asked_for(size: int) -> None:
-    first, second = holder(), holder()
-
-    made = first.make.remote(size)
-    for actor in (second, first) * 50:
-        made = actor.plus.remote(made)
-
-    assert (await made)[0] == 101
-
-
-@SIZES
-@pytest.mark.parametrize("make", [holder, looped], ids=["plain", "async"])
-async def test_refs_come_back_inside_of_results(size: int, make: Any) -> None:
-    found = await make().ask.remote(holder(), size)
-
-    assert (await found["ref"]).sum() == size
-
-
-@SIZES
-async def test_refs_in_arguments_are_awaited_there(size: int) -> None:
-    made = holder().make.remote(size)
-
-    assert await looped().sums.remote([made, made]) == [size, size]
-    assert await holder().pass_on.remote([made], holder()) == [size]
-
-
 @pytest.mark.process
 async def test_ref_when_kept_by_an_actor_then_what_it_stands_for_stays() -> None:
     keeper = holder()
@@ -461,13 +247,6 @@ async def test_ref_when_kept_by_an_actor_then_what_it_stands_for_stays() -> None
     assert await settled(keeper) == (1, 1)
     await keeper.forget.remote()
     assert await settled(keeper) == (0, 0)
-
-
-async def test_ref_when_its_call_fails_then_whoever_has_it_is_told() -> None:
-    (failed,) = await holder().ask_to_fail.remote(holder())
-
-    with pytest.raises(ValueError, match="it failed"):
-        await failed
 
 
 async def test_ref_when_its_maker_dies_first_then_nobody_can_answer() -> None:
@@ -526,37 +305,6 @@ async def test_ref_when_it_belongs_to_another_runtime_then_it_is_refused(
 # Parts.
 
 
-async def test_num_returns_takes_a_tuple_apart_for_one_call() -> None:
-    actor = holder()
-
-    first, second = actor.several.options(num_returns=2).remote(2)
-
-    assert (await first, await second) == (0, 1)
-    assert await actor.several.remote(2) == (0, 1)
-    assert actor.ping.options(num_returns=0).remote() is None
-    assert await actor.plus.options(num_returns=1).remote(1) == 2
-
-
-async def test_all_parts_fail_with_the_call() -> None:
-    parts = holder().fail.options(num_returns=3).remote()
-
-    for part in parts:
-        with pytest.raises(ValueError, match="it failed"):
-            await part
-
-
-async def test_parts_when_there_are_not_so_many_then_each_says_so() -> None:
-    actor = holder()
-
-    for part in actor.several.options(num_returns=2).remote(3):
-        with pytest.raises(ValueError, match=r"returned 3 values.*num_returns=2"):
-            await part
-    for part in actor.plus.options(num_returns=2).remote(1):
-        with pytest.raises(TaskError, match="returned a int") as raised:
-            await part
-        assert isinstance(raised.value, ValueError)
-
-
 def threaded() -> Any:
     return actorlib.remote(max_concurrency=2)(Holder).remote()
 
@@ -613,15 +361,6 @@ async def test_part_when_cancelled_then_so_is_the_call() -> None:
             await part
 
 
-async def test_part_when_given_to_others_then_it_arrives() -> None:
-    first, second = holder().several.options(num_returns=2).remote(2)
-
-    assert await holder().plus.remote(second) == 2
-    assert (
-        await holder().__ray_call__.remote(lambda _, refs: refs[0].get(), [first]) == 0
-    )
-
-
 class Lazy:
     """Arrives as the value of a ref, which is waited for while it is being loaded."""
 
@@ -672,53 +411,3 @@ async def test_a_callback_is_called_once_with_the_value_or_the_error() -> None:
     assert told.empty()
     assert value == again == await good
     assert isinstance(error, TypeError)
-
-
-def local_classes() -> list[type]:
-    """Two classes of one name, which no module has."""
-
-    def made(answer: int) -> type:
-        class Local:
-            def answer(self) -> int:
-                return answer
-
-        return Local
-
-    return [made(1), made(2)]
-
-
-async def test_local_classes_of_one_name_keep_their_own_methods() -> None:
-    first, second = local_classes()
-    answers = await holder().__ray_call__.remote(
-        lambda _, values: [value.answer() for value in values], [first(), second()]
-    )
-
-    assert answers == [1, 2]
-    assert type(first()).__name__ == type(second()).__name__
-
-
-async def test_values_that_hold_themselves_arrive() -> None:
-    ring: list[Any] = [1]
-    ring.append(ring)
-    table: dict[str, Any] = {}
-    table["self"] = table
-
-    for value, inside in ((ring, 1), (table, "self")):
-        back = await holder().__ray_call__.remote(lambda _, it: it, value)
-        assert back[inside] is back
-
-
-@dataclasses.dataclass(frozen=True)
-class Point:
-    """A value of a module."""
-
-    x: int
-    y: float
-
-
-async def test_instances_of_a_modules_class_are_equal_after_the_trip() -> None:
-    point = Point(1, 2.5)
-    back = await holder().__ray_call__.remote(lambda _, it: it, point)
-
-    assert back == point
-    assert type(back) is Point

@@ -21,7 +21,7 @@ import pytest
 import pytest_asyncio
 from helpers.actors import LENT, limited, living_actors, shared, shared_in_memory
 from helpers.attached import named_owner, new_name, shared_by_attaching
-from helpers.callees import KINDS, MIXED, Callee
+from helpers.callees import KINDS, Callee
 from helpers.callers import Api, Awaiting, Blocking
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY, PATIENCE, shared_on_ray
 
@@ -49,11 +49,14 @@ class Cell(NamedTuple):
             ``inline``, ``attached``, ``ray``, or ``client`` (Ray, over its client).
         api: ``await`` or ``blocking``.
         kinds: The kinds of callees that are tested there.
+        rare: Other kinds that are tested there with ``--thorough``: their calls take
+            the way of another kind between the processes.
     """
 
     engine: str
     api: str
-    kinds: tuple[str, ...] = (*KINDS, MIXED)
+    kinds: tuple[str, ...] = KINDS
+    rare: tuple[str, ...] = ()
 
 
 _RAY = (pytest.mark.ray, NEEDS_RAY)
@@ -61,17 +64,18 @@ _CLIENT = (pytest.mark.ray, NEEDS_CLIENT)
 _THOROUGH = (pytest.mark.thorough,)
 
 _CELLS: list[tuple[Cell, tuple[pytest.MarkDecorator, ...]]] = [
-    (Cell("local", "await"), ()),
+    (Cell("local", "await", ("function", "plain", "async"), ("threaded", "group")), ()),
     (Cell("memory", "await"), ()),
     (Cell("inline", "await"), ()),
-    (Cell("local", "blocking"), ()),
-    (Cell("inline", "blocking", ("function", "plain")), ()),
+    (Cell("local", "blocking", ("plain",), ("function", "async")), ()),
+    (Cell("inline", "blocking", ("plain",)), ()),
     (Cell("attached", "await"), _THOROUGH),
-    (Cell("attached", "blocking", ("function", "plain")), _THOROUGH),
-    (Cell("ray", "await"), _RAY),
-    (Cell("ray", "blocking", ("function", "plain")), _RAY),
+    (Cell("attached", "blocking", ("plain",)), _THOROUGH),
+    # Each actor there is an interpreter, which takes a second.
+    (Cell("ray", "await", ("function", "plain", "async")), _RAY),
+    (Cell("ray", "blocking", ("plain",)), _RAY),
     # Everything but streams takes the way of the cell above.
-    (Cell("client", "await", ("function", "plain", "async")), _CLIENT),
+    (Cell("client", "await", ("plain",)), _CLIENT),
 ]
 
 
@@ -112,14 +116,15 @@ def callee(request: pytest.FixtureRequest, api: Api, runtime: object) -> Callee:
     return Callee(cast("str", request.param), is_blocking=api.is_blocking)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leaves out the kinds of callees that are not tested in a cell."""
-    left = [item for item in items if not _is_in_its_cell(item)]
-    if left:
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if _is_in_its_cell(item)]
+    """Leaves out kinds of callees that are not tested in a cell; marks rare ones."""
+    kept = [item for item in items if _is_in_its_cell(item)]
+    if len(kept) < len(items):
+        config.hook.pytest_deselected(items=list({*items} - {*kept}))
+        items[:] = kept
 
 
 def _is_in_its_cell(item: pytest.Item) -> bool:
@@ -133,7 +138,9 @@ def _is_in_its_cell(item: pytest.Item) -> bool:
         if name in cast("Any", item).fixturenames and is_left_out(cell, kind):
             return False
     kind = "async" if kind in ("mixed", "looped") else kind
-    return kind is None or kind in cell.kinds
+    if kind in cell.rare:
+        item.add_marker(pytest.mark.thorough)
+    return kind is None or kind in (*cell.kinds, *cell.rare)
 
 
 # Fixtures that leave a test out in some cells.

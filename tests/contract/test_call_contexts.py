@@ -114,7 +114,7 @@ async def test_name_when_it_is_not_one_then_refused(callee: Callee) -> None:
             callee.method("run", name=name)
 
 
-def test_name_when_given_to_a_method_then_refused_with_what_to_write() -> None:
+async def test_name_when_given_to_a_method_then_refused_with_what_to_write() -> None:
     options: Any = {"name": "x"}
 
     with pytest.raises(TypeError, match=r"write \.options\(name=\.\.\.\)"):

@@ -107,7 +107,7 @@ def expect_unknown_group(request: pytest.FixtureRequest) -> None:
 
 
 def numbers(count: int) -> Iterator[int]:
-    for number in range(count):  # noqa: UP028  # see test_streams
+    for number in range(count):  # noqa: UP028  # see test_call_streams
         yield number
 
 

@@ -40,7 +40,7 @@ ACTORS = pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
 
 
 def numbers(count: int) -> Iterator[int]:
-    for number in range(count):  # noqa: UP028  # see test_streams
+    for number in range(count):  # noqa: UP028  # see test_call_streams
         yield number
 
 

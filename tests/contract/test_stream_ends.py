@@ -37,7 +37,7 @@ FEW_KINDS = pytest.mark.parametrize(
 
 
 def numbers(count: int) -> Iterator[int]:
-    for number in range(count):  # noqa: UP028  # see test_streams
+    for number in range(count):  # noqa: UP028  # see test_call_streams
         yield number
 
 

@@ -35,7 +35,7 @@ LONG = 300
 
 
 def numbers(count: int) -> Iterator[int]:
-    for number in range(count):  # noqa: UP028  # see test_streams
+    for number in range(count):  # noqa: UP028  # see test_call_streams
         yield number
 
 

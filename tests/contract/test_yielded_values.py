@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ KINDS = pytest.mark.parametrize("callee", ["function", "plain", "async"], indire
 
 
 def numbers(count: int) -> Iterator[int]:
-    for number in range(count):  # noqa: UP028  # see test_streams
+    for number in range(count):  # noqa: UP028  # see test_call_streams
         yield number
 
 
@@ -110,19 +111,23 @@ async def test_values_when_an_error_comes_between_then_the_earlier_are_kept(
 
 @KINDS
 async def test_values_when_an_error_comes_behind_them_then_it_is_logged(
-    api: Api, callee: Callee, caplog: pytest.LogCaptureFixture
+    api: Api, callee: Callee, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop, logged = asyncio.get_running_loop(), asyncio.Event()
-    caplog.handler.addFilter(
-        lambda _: bool(loop.call_soon_threadsafe(logged.set)) or True
-    )
+    loop = asyncio.get_running_loop()
+    texts: asyncio.Queue[str] = asyncio.Queue()
+
+    def keep(record: logging.LogRecord) -> bool:
+        text = logging.Formatter().format(record)
+        loop.call_soon_threadsafe(texts.put_nowait, text)
+        return False
+
+    monkeypatch.setattr(logging.getLogger("actorlib"), "filters", [keep])
 
     assert (
         await api.get(callee.method("items", num_returns=1).remote(one_and_error)) == 1
     )
 
-    await logged.wait()
-    assert "KeyError: 'behind one'" in caplog.text
+    assert "KeyError: 'behind one'" in await texts.get()
 
 
 def one_and_stop(place: Place) -> Iterator[int]:

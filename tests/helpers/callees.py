@@ -151,8 +151,8 @@ def all_of(*values: Any, **named: Any) -> Any:
 KINDS = ("function", "plain", "threaded", "async", "group")
 """Every kind of callee; all but the first are methods of actors.
 
-Two more are for tests that name them, and are tested wherever ``async`` is: ``mixed``, a
-plain method of an actor with a loop, and ``looped``, a plain generator on a loop.
+Two more are for tests that name them, and are tested wherever ``async`` is: ``mixed``,
+a plain method of an actor with a loop, and ``looped``, a plain generator on a loop.
 """
 
 STREAMING_KINDS = (*KINDS, "looped")
