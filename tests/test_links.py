@@ -661,3 +661,24 @@ async def test_calls_when_over_a_link_then_who_asks_is_told(runtime: Runtime) ->
 def living_pid(runtime: Runtime, actor: ActorHandle[Any]) -> int | None:
     wanted = pin_of(actor).actor_id.hex()
     return next(a.pid for a in runtime.snapshot().actors if a.actor_id == wanted)
+
+
+# Threads that share a link.
+
+
+@actorlib.remote(max_concurrency=2)
+class Threads:
+    """Calls another actor from two threads, whose handles come and go."""
+
+    def ask(self, echo: ActorHandle[Any], start: int) -> Any:
+        """Makes ten calls at once and waits for their answers."""
+        return actorlib.get([echo.echo.remote(start + number) for number in range(10)])
+
+
+async def test_calls_when_two_threads_share_a_link_then_all_are_answered() -> None:
+    for _ in range(3):
+        threads, echo = Threads.remote(), Echo.remote()
+        refs = [threads.ask.remote(echo, 10 * number) for number in range(40)]
+        answers = await asyncio.gather(*refs)
+
+        assert answers == [[*range(10 * n, 10 * n + 10)] for n in range(40)]

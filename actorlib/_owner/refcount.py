@@ -165,6 +165,10 @@ class BorrowedReferences:
         if self._counts.remove(counted, holder, count):
             self._on_unheld(counted)
 
+    def has(self, counted: CountedId, holder: int) -> bool:
+        """Whether a holder has one that it has not given back."""
+        return self._counts.has(counted, holder)
+
     def arrived(self, borrowed: Collection[CountedId], holder: int) -> None:
         """Counts what a frame brought to a holder."""
         for counted in borrowed:

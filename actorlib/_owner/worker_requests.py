@@ -196,8 +196,10 @@ class WorkerRequests:
             )
         elif kind == RELEASE_REFS:
             _, actor, count = frame
-            self.links.returned(session, actor)
             self._references.release(actor, session.number, count)
+            # Another of its threads may have got a handle since, and a link.
+            if not self._references.has(actor, session.number):
+                self.links.returned(session, actor)
         elif kind == CREATE:
             _, call, *creation = frame
             made = WorkerCall(self._calls, session, call) if call else None

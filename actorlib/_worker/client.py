@@ -725,7 +725,7 @@ class OwnerClient(ABC):
             if manner == BEHIND_CALLS:
                 self.outgoing_links.fence(actor)
             else:  # what is called from here on goes by way of the owner, behind this
-                self.outgoing_links.forget(actor)
+                self.outgoing_links.leave(actor)
             return (END, ref.call, actor, manner)
 
         self.sender.post(actor, frame)

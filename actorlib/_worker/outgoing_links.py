@@ -160,9 +160,21 @@ class OutgoingLink:
         socket: This worker's end of the link, if there is one.
         policy: Chooses the route of each call.
         gathers: Whether calls leave together, at the end of this turn of the loop.
+        is_asked_for: Whether the owner was asked for a link and has not answered.
+        is_unused: Whether the link is closed as soon as it opens, as no handle of the
+            actor is left.
     """
 
-    __slots__ = ("_lost", "actor", "gathers", "policy", "session", "socket")
+    __slots__ = (
+        "_lost",
+        "actor",
+        "gathers",
+        "is_asked_for",
+        "is_unused",
+        "policy",
+        "session",
+        "socket",
+    )
 
     def __init__(self, actor: ActorId, lost: Callable[[OutgoingLink], None]) -> None:
         self.actor = actor
@@ -170,6 +182,8 @@ class OutgoingLink:
         self.socket: PeerSocket | None = None
         self.policy = RoutePolicy()
         self.gathers = False
+        self.is_asked_for = False
+        self.is_unused = False
         self._lost = lost
 
     def fileno(self) -> int:
@@ -267,6 +281,7 @@ class OutgoingLinks:
         link = self._links.get(actor)
         if link is None:
             link = self._links[actor] = OutgoingLink(actor, self._lost)
+        link.is_unused = False
         if (
             type(payload) is not bytes
             or len(payload) > _LARGEST
@@ -326,6 +341,7 @@ class OutgoingLinks:
 
     def _act_on(self, link: OutgoingLink, route: Route) -> None:
         if route is Route.ASK_FOR_LINK:
+            link.is_asked_for = True
             self._post((LINK_OPEN, link.actor))
         elif route is Route.FENCE:
             self._put_fence(link)
@@ -459,18 +475,23 @@ class OutgoingLinks:
         return []
 
     def _link_opened(self, actor: ActorId, session: int) -> None:
-        link = self._links.get(actor)
         fd = self._sharing.links.pop(-session, None) if self._sharing else None
-        if fd is None:
+        socket = None if fd is None else PeerSocket(fd)
+        with self._engine.sender.lock:
+            link = self._links.get(actor)
+            if link is not None and link.is_unused:
+                del self._links[actor]
+                link = None
             if link is not None:
-                link.policy.link_refused(forever=session < 0)
-            return
-        socket = PeerSocket(fd)
-        if link is None or link.socket is not None:
-            socket.close()
-            return
-        link.socket, link.session = socket, session
-        self._reader.watch(link)
+                link.is_asked_for = False
+            if socket is None:
+                if link is not None:
+                    link.policy.link_refused(forever=session < 0)
+            elif link is None or link.socket is not None:
+                socket.close()
+            else:
+                link.socket, link.session = socket, session
+                self._reader.watch(link)
 
     def _cancel_children(self, parent: int) -> list[Frame]:
         """Cancels what a call of this worker's has made."""
@@ -516,10 +537,26 @@ class OutgoingLinks:
                 link.socket = None
 
     def forget(self, actor: CountedId) -> None:
-        """Closes the link to an actor of which nothing here holds a handle."""
-        link = self._links.get(actor)
-        if link is not None:
-            self._discard(link)
+        """Closes the link to an actor of which no handle was left here.
+
+        Another thread may have got a handle since, and called the actor. A link that
+        the owner was asked for stays until it is there: a second one would replace it.
+        """
+        with self._engine.sender.lock:
+            link = self._links.get(actor)
+            if link is None or self.awaits_answer(actor):
+                return
+            if link.is_asked_for:
+                link.is_unused = True
+            else:
+                self._discard(link)
+
+    def leave(self, actor: CountedId) -> None:
+        """Closes the link to an actor: what is called next goes by the owner."""
+        with self._engine.sender.lock:
+            link = self._links.get(actor)
+            if link is not None:
+                self._discard(link)
 
     def _lost(self, link: OutgoingLink) -> None:
         """Closes a link whose other end is closed, or was never there."""

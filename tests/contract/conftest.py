@@ -71,11 +71,11 @@ _CELLS: list[tuple[Cell, tuple[pytest.MarkDecorator, ...]]] = [
     (Cell("inline", "blocking", ("plain",)), ()),
     (Cell("attached", "await"), _THOROUGH),
     (Cell("attached", "blocking", ("plain",)), _THOROUGH),
-    # Each actor there is an interpreter, which takes a second.
-    (Cell("ray", "await", ("function", "plain", "async")), _RAY),
-    (Cell("ray", "blocking", ("plain",)), _RAY),
+    # Each actor there is an interpreter, which takes seconds.
+    (Cell("ray", "await", ("plain",), ("function", "async")), _RAY),
+    (Cell("ray", "blocking", ("plain",)), (*_RAY, *_THOROUGH)),
     # Everything but streams takes the way of the cell above.
-    (Cell("client", "await", ("plain",)), _CLIENT),
+    (Cell("client", "await", ("plain",)), (*_CLIENT, *_THOROUGH)),
 ]
 
 

@@ -409,19 +409,10 @@ def ask_for_fifty(echo: Any, start: int) -> Steps:
     return (yield [echo.echo.remote(start + number) for number in range(50)])
 
 
-@pytest.fixture
-def hangs_on_links(request: pytest.FixtureRequest, engine: str) -> None:
-    """Marks the engines whose actors have links to one another."""
-    if engine in ("local", "attached"):
-        reason = "calls that several threads make over one link can stay unanswered"
-        request.applymarker(pytest.mark.xfail(run=False, reason=reason))
-
-
 @pytest.mark.parametrize("callee", ["threaded"], indirect=True)
 async def test_threads_when_they_call_at_once_then_each_has_its_own_answers(
-    api: Api, callee: Callee, hangs_on_links: None
+    api: Api, callee: Callee
 ) -> None:
-    del hangs_on_links
     callee, echo, gate = callee.new(max_concurrency=4), Echo.remote(), Gate.remote()
     waiting = callee.run(wait_at, gate, "here")
     await api.get(gate.reached.remote("here"))

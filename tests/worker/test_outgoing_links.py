@@ -124,7 +124,7 @@ class Two:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.outgoing.forget(ACTOR)
+        self.outgoing.leave(ACTOR)
         self.incoming.close_links()
         for reader in self.readers:
             for source in [*reader.sources]:
@@ -534,3 +534,52 @@ def test_callee_when_it_answers_what_it_was_not_asked_then_nobody_is_told() -> N
         answer = (RESULT, CALLER * LINKED + 77, None, b"")
 
         assert two.outgoing.answered(answer) == (RESULT, 0, None, b"")
+
+
+# Handles that are gone.
+
+
+def test_link_when_no_handle_is_left_then_it_is_closed() -> None:
+    with Two() as two:
+        two.open_link()
+        two.outgoing.forget(ACTOR)
+
+        assert two.readers[0].sources == []
+
+
+def test_link_when_a_call_awaits_its_answer_then_it_stays() -> None:
+    with Two() as two:
+        number = two.open_link()
+        two.call(number)  # of another thread, which has got a handle meanwhile
+        two.outgoing.forget(ACTOR)
+
+        assert number in two.settle()
+        assert len(two.readers[0].sources) == 1
+
+
+def test_link_when_no_handle_is_left_before_it_opens_then_it_is_closed() -> None:
+    with Two() as two:
+        for number in range(1, CALLS + 2):
+            two.call(number)
+        two.outgoing.forget(ACTOR)
+        two.pass_on()
+
+        assert two.readers[0].sources == []
+        next_number = two.open_link(CALLS + 2)
+        two.call(next_number)
+        assert next_number in two.settle()
+
+
+def test_link_when_it_is_used_again_before_it_opens_then_it_is_the_only_one() -> None:
+    with Two() as two:
+        for number in range(1, CALLS + 2):
+            two.call(number)
+        two.outgoing.forget(ACTOR)
+        two.call(CALLS + 2)
+        requests = [frame for frame in two.engines[0].posted if frame[0] == LINK_OPEN]
+        two.pass_on()
+
+        assert len(requests) == 1
+        assert len(two.readers[0].sources) == 1
+        two.call(CALLS + 3)
+        assert two.settle() == [*range(1, CALLS + 4)]
