@@ -71,6 +71,7 @@ async def test_kill_when_calls_run_or_wait_then_they_fail(
         assert isinstance(await error_of(api, ref), ActorDiedError)
 
 
+@pytest.mark.usefixtures("own_engines")
 @TWO_KINDS
 async def test_kill_when_it_was_called_then_no_later_call_is_answered(
     api: Api, callee: Callee
