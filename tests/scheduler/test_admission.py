@@ -384,6 +384,17 @@ async def test_preview_when_others_came_first_then_names_them_in_the_first_line(
     ]
 
 
+async def test_preview_when_it_is_held_then_says_who_holds_it() -> None:
+    admission = Admission(machine(), holder_names=lambda: names)
+    lease = await admission.acquire("A", GPU)
+    names = {id(lease): "Holder"}
+
+    head, *_ = admission.preview("B", GPU).splitlines()
+
+    assert "Holder" in head
+    assert "Holder" not in admission.preview("B", CPU)
+
+
 async def test_explain_when_infeasible_then_the_refusal(crowd: Crowd) -> None:
     await acquire(crowd.admission, "A", GPU)
     await crowd.ask("B", GPU)

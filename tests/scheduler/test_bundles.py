@@ -172,6 +172,18 @@ def test_serve_when_counted_amounts_are_waited_for_then_they_are_set_aside() -> 
     assert served(bundles, waiter(num_cpus=3), waiter(num_cpus=1)) == []
 
 
+def test_serve_when_the_first_waits_for_devices_too_then_its_slots_stay() -> None:
+    whole = Resources.of({"GPU": 20_000, "slot": 30_000})
+    ledger = Ledger(Resources.of({"GPU": 20_000, "slot": 30_000}), {"GPU": gpus(2)})
+    found = reserved(ledger, [whole])
+    assert found is not None
+    bundles = found[1]
+    assert served(bundles, waiter(num_gpus=1)) != []
+    one_slot = LeaseRequest("B", Resources.of({"slot": 10_000}))
+
+    assert served(bundles, LeaseRequest("A", whole), one_slot) == []
+
+
 @pytest.mark.parametrize("name", ["num_cpus", "num_gpus"])
 def test_serve_when_a_later_one_delays_nobody_then_it_is_served(name: str) -> None:
     bundles = group(request(num_cpus=1, num_gpus=1), request(num_cpus=1, num_gpus=1))
@@ -189,6 +201,25 @@ def test_serve_when_the_first_may_get_in_elsewhere_then_later_ones_wait() -> Non
         assert served(bundles, waiter(index=index, num_cpus=0.7)) != []
 
     assert served(bundles, waiter(num_cpus=0.6), waiter(num_cpus=0.1)) == []
+
+
+def test_serve_when_the_first_may_get_in_elsewhere_then_what_it_leaves_is_given() -> (
+    None
+):
+    part = Resources.of({"GPU": 10_000, "slot": 30_000})
+    ledger = Ledger(Resources.of({"GPU": 20_000, "slot": 60_000}), {"GPU": gpus(2)})
+    found = reserved(ledger, [part, part])
+    assert found is not None
+    bundles = found[1]
+    assert len(served(bundles, *[waiter(index, num_gpus=1) for index in (0, 1)])) == 2
+    first = LeaseRequest("A", Resources.of({"GPU": 10_000, "slot": 10_000}))
+    large, fine = (
+        LeaseRequest("B", Resources.of({"slot": slots}), bundle_index=0)
+        for slots in (30_000, 20_000)
+    )
+
+    assert served(bundles, first, large) == []
+    assert served(bundles, first, fine) == [fine]
 
 
 def test_give_when_a_member_ends_then_its_part_is_free_inside_alone() -> None:
@@ -217,6 +248,29 @@ def test_could_fit_when_it_may_get_other_devices_then_false() -> None:
     assert bundles.could_fit(waiter(num_gpus=1))
     told = member_refusal("group 'g'", elsewhere, bundles.leases)
     assert "Wish for others" in told
+
+
+def test_refusal_when_a_bundle_is_named_then_it_says_what_that_one_has() -> None:
+    bundles = group(request(num_gpus=1), request(num_gpus=0.5))
+
+    text = member_refusal("group 'g'", waiter(1, num_gpus=1), bundles.leases)
+
+    assert "bundle 1 has 0.5 of GPU 1:" in text
+
+
+def test_could_free_up_when_it_is_a_group_then_all_bundles_count() -> None:
+    ledger = machine()
+    lease = ledger.try_acquire(request(num_gpus=1))
+    assert lease is not None
+
+    def could(count: int) -> bool:
+        asked = [request(num_gpus=1)] * count
+        constraints = DeviceConstraints(gang=Gang(asked, "PACK"))
+        return ledger.could_free_up(total_of(asked), constraints)
+
+    assert (could(2), could(3)) == (True, False)
+    ledger.mark_transient(lease)
+    assert could(3)
 
 
 def test_check_when_a_bundle_leaked_then_raises() -> None:

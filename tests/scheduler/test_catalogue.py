@@ -305,3 +305,9 @@ def test_demand_when_apart_then_their_devices() -> None:
         A100,
         LAST,
     }
+
+
+def test_untyped_when_types_are_named_then_only_they_are_removed() -> None:
+    typed = Resources.of({"GPU": 10_000, "accelerator_type:H100": 10})
+
+    assert Catalogue.untyped(typed).amounts == {"GPU": 10_000}

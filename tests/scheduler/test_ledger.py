@@ -101,6 +101,10 @@ def test_acquire_when_a_whole_device_was_cut_in_thirds_then_what_is_left_is_told
     assert ledger.try_acquire(request(num_gpus=0.0001)) is not None
 
 
+def test_free_when_it_is_unknown_then_nothing() -> None:
+    assert machine().free("unknown") == 0
+
+
 def test_acquire_when_it_is_unknown_then_refused() -> None:
     assert machine().try_acquire(request(resources={"licence": 1})) is None
 
@@ -249,6 +253,15 @@ def test_feasible_when_constrained_then_only_of_what_is_left() -> None:
         "CPU": 30_000,
         "GPU": 30_000,
     }
+
+
+def test_could_free_up_when_an_actor_has_some_then_only_the_rest_counts() -> None:
+    ledger = machine()
+    granted(ledger, request(num_gpus=1))
+    ledger.mark_transient(granted(ledger, request(num_gpus=1)))
+
+    assert ledger.could_free_up(request(num_gpus=1))
+    assert not ledger.could_free_up(request(num_gpus=2))
 
 
 def test_lacking_when_constrained_then_what_is_taken_of_that() -> None:

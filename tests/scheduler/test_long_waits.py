@@ -87,6 +87,20 @@ async def waits(caplog: pytest.LogCaptureFixture) -> Waits:
     return Waits(caplog)
 
 
+async def test_wait_when_two_ask_the_same_then_one_line_names_both(
+    waits: Waits,
+) -> None:
+    for name in "AB":
+        waits.add("a", name=name)
+
+    waits.loop.passes(100)
+
+    assert waits.said == [
+        "A asks GPU=1. They ask the same, and have waited in line for 5 s: A, B; "
+        "runtime.explain() and runtime.snapshot() say more"
+    ]
+
+
 async def test_wait_when_it_is_long_then_it_is_told_of_once(waits: Waits) -> None:
     waits.add("a")
 

@@ -12,6 +12,7 @@ from actorlib._core.kinds import UNITS
 from actorlib._core.resources import Resources
 from actorlib._scheduler.request import LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib.exceptions import ActorUnschedulableError
 
 
 def _slots(count: int) -> Resources:
@@ -102,6 +103,73 @@ async def test_leave_when_it_waits_or_was_granted_then_those_behind_go(
     scheduler.leave(first)
 
     assert third.done()
+
+
+async def test_acquire_when_its_group_is_reserved_later_then_served_or_refused(
+    scheduler: Scheduler,
+) -> None:
+    before = await scheduler.acquire(LeaseRequest("A", _slots(3)))
+    spec = _group(scheduler, 2)
+    small, large = (
+        scheduler.acquire(LeaseRequest("B", _slots(count), group=spec))
+        for count in (2, 3)
+    )
+    assert not small.done()
+    assert not large.done()
+
+    scheduler.release(before)
+
+    assert (await small).amounts == {"slot": 2 * UNITS}
+    with pytest.raises(ActorUnschedulableError, match="slot=3"):
+        await large
+
+
+async def test_leave_when_it_waits_inside_a_group_then_a_smaller_one_behind_goes(
+    scheduler: Scheduler,
+) -> None:
+    spec = _group(scheduler, 3)
+    _, ahead, behind = (
+        scheduler.acquire(LeaseRequest(name, _slots(count), group=spec))
+        for name, count in (("A", 2), ("B", 3), ("C", 1))
+    )
+    assert not behind.done()
+
+    scheduler.leave(ahead)
+
+    assert behind.done()
+
+
+async def test_explain_when_inside_a_group_then_names_others_that_wait_there(
+    scheduler: Scheduler,
+) -> None:
+    spec = _group(scheduler, 2)
+    first, second = (
+        LeaseRequest(name, _slots(2), group=spec, holder=name) for name in "BC"
+    )
+    scheduler.acquire(LeaseRequest("A", _slots(1), group=spec))
+    group = scheduler.groups.alive(spec)
+    assert group is not None
+    scheduler.acquire(first)
+    assert "Waiting there too" not in group.explain_member(first)
+
+    scheduler.acquire(second)
+
+    assert group.explain_member(second).endswith("Waiting there too: B")
+    assert group.preview(second) == group.explain_member(second)
+    large = LeaseRequest("D", _slots(3), group=spec)
+    assert group.preview(large) == group.refusal_of(large) != ""
+
+
+async def test_demands_when_some_can_never_be_then_it_says_which() -> None:
+    loop = asyncio.get_running_loop()
+    patient = Scheduler(_slots(3), {}, {}, (), loop, may_wait=True)
+    await patient.acquire(LeaseRequest("A", _slots(3)))
+    for count in (4, 3):
+        patient.acquire(LeaseRequest("B", _slots(count)))
+
+    demands = {each.resources["slot"]: each.is_infeasible for each in patient.demands()}
+
+    assert demands == {3: False, 4: True}
 
 
 async def test_refusal_when_it_can_never_be_then_it_says_why(

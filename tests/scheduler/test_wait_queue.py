@@ -374,6 +374,24 @@ def test_leave_when_the_first_goes_away_then_those_behind_may_go() -> None:
     assert served(queue) == ["Small"]
 
 
+@pytest.mark.parametrize("leaving", ["A", "B", "C", "AB", "BA", "BC", "CBA"])
+def test_leave_when_its_likes_wait_then_the_others_keep_their_turns(
+    leaving: str,
+) -> None:
+    ledger = machine(cpus=3)
+    queue = WaitQueue(ledger)
+    lease = granted(ledger, request(num_cpus=3))
+    waiters = {label: queue.enqueue(label, request(num_cpus=1)) for label in "ABCD"}
+
+    for label in leaving:
+        queue.remove(waiters[label])
+    ledger.release(lease)
+
+    left = [label for label in "ABCD" if label not in leaving]
+    assert labels(queue) == left
+    assert served(queue) == left[:3]
+
+
 def test_leave_when_it_could_never_be_granted_then_it_is_gone() -> None:
     queue = WaitQueue(machine())
     giant = queue.enqueue("Giant", request(num_gpus=80))
