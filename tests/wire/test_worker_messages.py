@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -39,6 +39,9 @@ from actorlib._wire.messages import (
 from actorlib._wire.worker_messages import FRAMES, check_frame
 from actorlib.exceptions import ProtocolError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PREFIX = bytes(8)
 ACTOR = new_id(b"other...", ACTOR_KIND, 1)
 OWN = new_id(PREFIX, ACTOR_KIND, 1)
@@ -50,6 +53,7 @@ SAID = {
     "detach": True,
     "group": "io",
     "name": "nightly",
+    "observed": (1, ACTOR, 1.5, {"trace": "of it"}),
     "retries": (None, b""),
     "stream": -1,
     "variables": {"user": b""},
@@ -174,6 +178,16 @@ def test_check_when_a_field_is_not_of_its_type_then_it_says_which(
         {"detach": 1},
         {"group": b"io"},
         {"name": None},
+        {"observed": (1, ACTOR, 1.5)},
+        {"observed": (0, ACTOR, 1.5, {})},
+        {"observed": (1 << 63, ACTOR, 1.5, {})},
+        {"observed": (True, ACTOR, 1.5, {})},
+        {"observed": (1, ACTOR[1:], 1.5, {})},
+        {"observed": (1, "", 1.5, {})},
+        {"observed": (1, b"", -1.5, {})},
+        {"observed": (1, b"", 1.5, [])},
+        {"observed": (1, b"", 1.5, {"trace": b""})},
+        {"observed": (1, b"", 1.5, {b"trace": ""})},
         {"retries": (None,)},
         {"retries": (-2, None)},
         {"retries": (1, "all")},
@@ -192,6 +206,28 @@ def test_check_when_what_is_said_of_a_call_makes_no_sense_then_it_is_refused(
 ) -> None:
     with pytest.raises(ProtocolError, match="'headers'"):
         check_frame((CALL_ACTOR_WITH, 1, 0, ACTOR, "work", None, said, b""), PREFIX)
+
+
+def _in_dict(value: object) -> object:
+    return {"a": value}
+
+
+def _in_tuple(value: object) -> object:
+    return (value,)
+
+
+@pytest.mark.parametrize("inside", [_in_dict, _in_tuple])
+def test_check_when_attributes_of_a_record_are_nested_then_only_so_deep(
+    inside: Callable[[object], object],
+) -> None:
+    value: object = None
+    for _ in range(8):
+        value = inside(value)
+    rest = None, "text"
+
+    check_frame((LOG, 30, "app", 1.5e9, 0, "", {"a": value}, *rest), PREFIX)
+    with pytest.raises(ProtocolError, match="in LOG"):
+        check_frame((LOG, 30, "app", 1.5e9, 0, "", {"a": inside(value)}, *rest), PREFIX)
 
 
 def test_table_when_frames_say_what_rises_then_it_has_all_and_no_other() -> None:
