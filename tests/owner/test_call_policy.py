@@ -1,9 +1,17 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._owner.call_policy import Retries, is_retried, retries_of
+from actorlib._owner.refcount import BorrowedReferences, RefCount
+from actorlib._owner.response_target import is_answer_retried
+from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT, UNSTARTED
+
+if TYPE_CHECKING:
+    from actorlib._core.ids import CountedId
 
 
 @pytest.mark.parametrize(
@@ -95,3 +103,28 @@ def test_retries_of_when_the_call_says_something_then_that_goes_before(
 def test_retries_of_when_the_actor_is_not_restarted_then_only_for_exceptions() -> None:
     assert retries_of(ActorOptions(), 2) is None
     assert retries_of(ActorOptions(), 2, exceptions=True) == Retries(2, exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_again"),
+    [
+        ((RESULT, 1, None, b""), False),
+        ((FAILURE, 1, RAISED, "", "", "", None, b""), True),
+        ((FAILURE, 1, DIED, "", "", "", None, b""), False),
+        ((FAILURE, 1, CANCELLED, "", "", "", None, b""), False),
+        ((FAILURE, 1, UNSTARTED, "", "", "", None, b""), False),
+    ],
+)
+@pytest.mark.parametrize("exceptions", [True, False])
+def test_answer_when_it_is_what_the_method_raised_then_it_is_retried(
+    answer: tuple[object, ...],
+    is_again: bool,  # noqa: FBT001  # a parameter of the test
+    exceptions: bool,  # noqa: FBT001  # the same
+) -> None:
+    changed: list[CountedId] = []
+    counted = BorrowedReferences(RefCount(), changed.append, changed.append)
+    retries = Retries(1, exceptions)
+
+    assert is_answer_retried(retries, answer, counted) == (is_again and exceptions)
+    assert not is_answer_retried(Retries(0, exceptions), answer, counted)
+    assert changed == []

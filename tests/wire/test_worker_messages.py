@@ -240,6 +240,17 @@ def test_table_when_frames_say_what_rises_then_it_has_all_and_no_other() -> None
     assert FRAMES.keys() == rising - {messages.LINK_OPENED}
 
 
+def test_table_when_it_names_frames_then_each_has_a_number_of_its_own() -> None:
+    names = {
+        name
+        for line in (messages.__doc__ or "").splitlines()
+        if (name := line.partition(" ")[0]).isupper() and hasattr(messages, name)
+    }
+
+    assert len(names) > 50
+    assert len({getattr(messages, name) for name in names}) == len(names)
+
+
 def test_check_when_a_frame_lends_something_then_it_gives_that() -> None:
     lent = (RUN, 1, 0, 1, b"", None, (ACTOR,), b"")
     assert check_frame(lent, PREFIX) == (ACTOR,)
