@@ -187,6 +187,25 @@ async def test_settle_when_a_call_that_is_kept_still_waits_then_it_keeps_what_it
             await lost
 
 
+async def test_fail_when_the_call_could_be_sent_again_then_the_owner_holds_nothing(
+    called: Called,
+) -> None:
+    called.loans.arrived([b"known"], 0)  # as whoever makes the call does
+    ref: ObjectRef[Any] = ObjectRef(loop=asyncio.get_running_loop())
+    headers = {"retries": (2, True)}
+    number = called.router.send(ref, "ping", [b"known"], encode(()), headers)
+    assert called.loans.held == 2  # the worker and the owner
+
+    called.router.fail(number)
+
+    assert called.loans.held == 1
+    with pytest.raises(ActorDiedError):
+        await ref
+    called.router.over()
+    with pytest.raises(ActorDiedError):
+        await called.ref
+
+
 # Scalars in frames.
 
 
