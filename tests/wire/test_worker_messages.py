@@ -21,6 +21,7 @@ from actorlib._wire.messages import (
     FAILURE,
     GROUP,
     ITEM,
+    LINK_CALLS,
     LINKED,
     LOG,
     OBJECT_ANNOUNCE,
@@ -214,6 +215,34 @@ def _in_dict(value: object) -> object:
 
 def _in_tuple(value: object) -> object:
     return (value,)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        (1, 0, ACTOR),
+        [1, 0, ACTOR, "work"],
+        (0, 0, ACTOR, "work"),
+        (True, 0, ACTOR, "work"),
+        (LINKED, 0, ACTOR, "work"),
+        (1, -1, ACTOR, "work"),
+        (1, 1 << 63, ACTOR, "work"),
+        (1, False, ACTOR, "work"),
+        (1, 0, OBJECT, "work"),
+        (1, 0, ACTOR[1:], "work"),
+        (1, 0, "", "work"),
+        (1, 0, ACTOR, b"work"),
+    ],
+)
+def test_check_when_a_call_over_a_link_makes_no_sense_then_it_is_refused(
+    call: Any,
+) -> None:
+    sound = (1, 0, ACTOR, "work"), (LINKED - 1, 5, ACTOR, "")
+    check_frame((LINK_CALLS, sound, 2, 1), PREFIX)
+
+    for calls in ((*sound, call), [sound[0]], 5):
+        with pytest.raises(ProtocolError, match="'calls' in LINK_CALLS"):
+            check_frame((LINK_CALLS, calls, 3, 0), PREFIX)
 
 
 @pytest.mark.parametrize("inside", [_in_dict, _in_tuple])
