@@ -37,6 +37,19 @@ def test_gate_when_a_waiting_call_is_dropped_then_it_never_goes() -> None:
     assert gate.leave() == frame(3)
 
 
+def test_gate_when_others_take_places_then_calls_have_the_rest() -> None:
+    gate = Gate(2)
+
+    assert gate.take()
+    gate.add()
+
+    assert (gate.running, gate.take()) == (2, False)
+    assert not gate.enter(frame(1))
+    gate.add()
+    assert gate.running == 3
+    assert gate.leave() == frame(1)
+
+
 def test_gates_when_asked_then_by_method_by_group_and_for_all_others() -> None:
     gates = Gates({"": 1, "io": 2, "compute": 4}, {"read": "io"})
 
