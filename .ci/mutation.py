@@ -373,17 +373,21 @@ class Record:
         """
         found = self._covering(mutant) & self.tests.keys()
         room = Path(mutant.file).parent.name
+        module = ".".join(Path(mutant.file).with_suffix("").parts)
+        is_import = not self._of_lines(mutant.file, [mutant.line])
         if not found and room in IN_WORKERS:
             found = {name for name, test in self.tests.items() if test["process"]}
         own = Path(f"tests/{room.strip('_')}/test_{Path(mutant.file).name}")
-        module = ".".join(Path(mutant.file).with_suffix("").parts)
 
         @cache
         def distance(file: str) -> int:
             if Path(file) == own:
                 return 0
             is_near = Path(file).parent == own.parent
-            return 1 if is_near or module in (ROOT / file).read_text("utf-8") else 2
+            return 1 if is_near or module in _text(file) else 2
+
+        if is_import:
+            found |= {n for n in self.tests if module in _text(_file_of(n))}
 
         ranked: list[tuple[int, int, float, str]] = []
         order: Counter[str] = Counter()
@@ -443,6 +447,11 @@ class Record:
     def _of_lines(self, file: str, numbers: Iterable[int]) -> set[str]:
         known = self._lines(file)
         return {test for number in numbers for test in known.get(number, ()) if test}
+
+
+@cache
+def _text(file: str) -> str:
+    return (ROOT / file).read_text("utf-8")
 
 
 def _file_of(test: str) -> str:
