@@ -1,6 +1,6 @@
 """What is true of actors in their owner's process alone.
 
-What they have in common with others is in ``test_engine_contract``.
+``tests/contract`` has what they have in common with others.
 """
 
 from __future__ import annotations

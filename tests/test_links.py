@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -682,3 +683,35 @@ async def test_calls_when_two_threads_share_a_link_then_all_are_answered() -> No
         answers = await asyncio.gather(*refs)
 
         assert answers == [[*range(10 * n, 10 * n + 10)] for n in range(40)]
+
+
+@actorlib.remote
+class Dropper:
+    """Lets the last handle of an actor go while another thread sends a call."""
+
+    def drop(self, handles: list[ActorHandle[Any]]) -> bool:
+        """Whether letting it go waits for nothing that the other thread has."""
+        actorlib.get(handles[0].echo.remote(1))
+        sending, dropped = threading.Event(), threading.Event()
+        waits: list[bool] = []
+        sender = threading.Thread(target=self._send, args=(sending, dropped, waits))
+        sender.start()
+        sending.wait()
+        handles.clear()
+        dropped.set()
+        sender.join()
+        return waits == [True]
+
+    def _send(
+        self, sending: threading.Event, dropped: threading.Event, waits: list[bool]
+    ) -> None:
+        engine: Any = find_engine()
+        with engine.sender.lock:
+            sending.set()
+            waits.append(dropped.wait(10.0))
+
+
+async def test_last_handle_when_another_thread_sends_a_call_then_it_does_not_wait() -> (
+    None
+):
+    assert await Dropper.remote().drop.remote([Echo.remote()])

@@ -53,7 +53,6 @@ _MOVES: Final = 10_000
 _PUTS: Final = 10_000
 _PIECES: Final = 100_000
 _msgpack: Any = msgpack
-_now = time.monotonic
 
 
 @final
@@ -96,7 +95,7 @@ class ExactMarks(Marks):
         target, what, _ = self._posted[first]
         if type(target) is ObjectRef and type(what) is str:
             # The usual call, in as few steps as there are.
-            self.recorded.append((self._callee, first, _now(), 0, 0, what))
+            self.recorded.append((self._callee, first, time.monotonic(), 0, 0, what))
         else:
             self.again(first)
         router = self._router
@@ -113,7 +112,8 @@ class ExactMarks(Marks):
         elif isinstance(target, Task):
             session, parent = _OF_FUNCTION, target.number
         name = what if isinstance(what, str) else what.entry.label
-        self.recorded.append((self._callee, number, _now(), session, parent, name))
+        made = (self._callee, number, time.monotonic(), session, parent, name)
+        self.recorded.append(made)
 
     def when(self, number: int) -> float | None:
         """When a number was given; see Marks."""

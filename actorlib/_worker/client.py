@@ -383,11 +383,25 @@ class OwnerClient(ABC):
         """Calls back where no other work of the engine is under way."""
 
     def release_frames(self, *, wait: bool = True) -> list[Frame]:
-        """Makes the frames that give borrowed references back now."""
-        returned = self.refcount.take_returned(wait=wait)
-        if returned and "outgoing_links" in self.made_parts:
-            for actor, _ in returned:
-                self.outgoing_links.forget(actor)
+        """Makes the frames that give borrowed references back now.
+
+        Args:
+            wait: Whether to wait for a thread that is counting, or sends a call.
+                Without, what was noted stays noted until the next time.
+        """
+        if "outgoing_links" not in self.made_parts:
+            returned = self.refcount.take_returned(wait=wait)
+        elif self.sender.lock.acquire(blocking=wait):
+            # A thread that sends a call has this lock and then writes to the pipe: one
+            # that has the pipe must not wait for it.
+            try:
+                returned = self.refcount.take_returned(wait=wait)
+                for actor, _ in returned:
+                    self.outgoing_links.forget(actor)
+            finally:
+                self.sender.lock.release()
+        else:
+            returned = []
         return [(RELEASE_REFS, actor, count) for actor, count in returned]
 
     # The verbs.
