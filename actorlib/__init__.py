@@ -3,14 +3,9 @@
 Importing it loads neither msgpack nor a vendor's SDK; ``init()`` does. A name is loaded
 when somebody asks for it: the template, which imports this package too, has to fork the
 first worker soon, and that seldom needs a name.
-
-``__compiled__`` says whether the hottest files run as compiled ones, which wheels for a
-platform have. ``ACTORLIB_PURE=1`` in the environment turns them off.
 """
 
 import importlib as _importlib
-import os as _os
-import sys as _sys
 import typing as _typing
 
 from actorlib import exceptions
@@ -183,17 +178,6 @@ _LATE = {
 """Where each name is loaded from when somebody asks for it."""
 
 __version__ = "0.2.0"
-__compiled__: bool
-
-if _os.environ.get("ACTORLIB_PURE", "0") not in {"", "0"}:
-    from importlib import machinery as _machinery
-
-    # What finds sources alone does not see what stands compiled beside them.
-    for _room in ("_owner", "_wire", "_worker"):
-        _folder = f"{__path__[0]}{_os.sep}{_room}"
-        _sys.path_importer_cache[_folder] = _machinery.FileFinder(
-            _folder, (_machinery.SourceFileLoader, _machinery.SOURCE_SUFFIXES)
-        )
 
 __all__ = [
     "ActorClass",
@@ -292,11 +276,6 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    if name == "__compiled__":
-        from importlib.util import find_spec  # noqa: PLC0415  # few ask
-
-        spec = find_spec(f"{__name__}._wire.codec")
-        return spec is not None and not str(spec.origin).endswith(".py")
     if name not in _LATE:
         raise AttributeError(f"module 'actorlib' has no attribute {name!r}")
     found: object = getattr(_importlib.import_module(f"actorlib.{_LATE[name]}"), name)

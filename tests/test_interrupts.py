@@ -114,7 +114,7 @@ METHOD = ("actorlib._worker.serial_executor", "actorlib._worker.invoke")
         ((*METHOD, "model"), False),
         ((*METHOD, "model", "torch"), False),
         ((*METHOD, "actorlib._worker.observed_runs", "model"), False),
-        (("model",), False),  # what runs methods is compiled, and has no frames
+        (("model",), False),
         (METHOD, True),
         ((*METHOD, "model", "actorlib._core.object_ref"), True),
         ((*METHOD, "actorlib._wire.serialization", "model"), True),

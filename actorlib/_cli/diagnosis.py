@@ -91,9 +91,6 @@ class PackageFacts(NamedTuple):
         needed: Of those the lowest version that will do.
         optional: Those of them that one feature alone needs, for who wants it.
         is_msgpack_in_c: Whether msgpack's C code is in use.
-        compiled: How many of actorlib's own files are compiled.
-        compilable: How many can be.
-        is_pure: Whether ``ACTORLIB_PURE=1`` is set.
         old_pynvml: The version of the package ``pynvml``, which has a module of the
             same name as nvidia-ml-py has; None if it is not installed.
         has_nvidia: Whether there is a trace of an NVIDIA card.
@@ -102,10 +99,7 @@ class PackageFacts(NamedTuple):
     found: Mapping[str, str | None]
     needed: Mapping[str, str]
     is_msgpack_in_c: bool
-    compiled: int
-    compilable: int
     optional: Collection[str] = ()
-    is_pure: bool = False
     old_pynvml: str | None = None
     has_nvidia: bool = False
 
@@ -149,27 +143,7 @@ def judge_packages(facts: PackageFacts) -> list[Finding]:
                 "pip uninstall pynvml; pip install --force-reinstall nvidia-ml-py",
             )
         )
-    findings.append(_compiled(facts))
     return findings
-
-
-def _compiled(facts: PackageFacts) -> Finding:
-    of = f"{facts.compiled} of the {facts.compilable} files"
-    if facts.is_pure:
-        return Finding("ok", "ACTORLIB_PURE=1: no compiled file of actorlib is used")
-    if not facts.compiled:
-        return Finding(
-            "ok",
-            "actorlib runs without compiled files: it works, and calls take longer "
-            "than with them",
-        )
-    if facts.compiled < facts.compilable:
-        return Finding(
-            "warning",
-            f"{of} of actorlib that can be compiled are: it was not built as a whole",
-            "Install actorlib anew",
-        )
-    return Finding("ok", f"{of} of actorlib that can be compiled are")
 
 
 def _is_below(version: str, bound: str) -> bool:

@@ -20,10 +20,8 @@ import tempfile
 import time
 from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import actorlib
 from actorlib._cli.diagnosis import (
     CgroupFacts,
     ClockFacts,
@@ -102,17 +100,12 @@ def find_packages(host: Host) -> PackageFacts:
                 needed[known[1]] = known[2]
                 optional += [known[1]] if known[3] else []
     old = _version("pynvml")
-    folder = Path(actorlib.__file__).parent
-    compilable = [path.removesuffix(".pxd") for path in host.glob(f"{folder}/*/*.pxd")]
     packer: Any = host.sdk("msgpack").Packer
     return PackageFacts(
         found={name: _version(name) for name in dict.fromkeys((*_OURS, *needed))},
         needed=needed,
         optional=optional,
         is_msgpack_in_c=packer.__module__.endswith("_cmsgpack"),
-        compiled=sum(bool(host.glob(f"{path}.*.so")) for path in compilable),
-        compilable=len(compilable),
-        is_pure=host.environ.get("ACTORLIB_PURE", "0") not in ("", "0"),
         old_pynvml=old if old and int(old.split(".")[0]) < _SHIM else None,
         has_nvidia=is_traced(host),
     )

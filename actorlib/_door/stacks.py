@@ -144,6 +144,6 @@ def _rows(frames: Iterable[FrameType]) -> list[Row]:
 
 def is_users(file: str) -> bool:
     """Whether a file is neither actorlib's nor of Python itself."""
-    if file.startswith((*OWN_FILES, "<frozen")):
+    if file.startswith((OWN_FILES, "<frozen")):
         return False
     return not file.startswith(_LIBRARY) or any(name in file for name in _INSTALLED)

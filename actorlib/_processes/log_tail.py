@@ -19,7 +19,7 @@ _THREADS = ("Current thread 0x", "Thread 0x")
 """How it begins the stack of a thread; not that of C, which 3.14 shows besides."""
 
 
-def log_tail(lines: Sequence[str], ours: tuple[str, ...] = OWN_FILES) -> str:
+def log_tail(lines: Sequence[str], ours: str = OWN_FILES) -> str:
     """Gives the last lines of a process's standard error that tell a user something.
 
     Of a fatal error that is the error and the innermost frames of the user's code, with
@@ -27,7 +27,7 @@ def log_tail(lines: Sequence[str], ours: tuple[str, ...] = OWN_FILES) -> str:
 
     Args:
         lines: The last lines.
-        ours: How the paths begin of files whose frames tell nothing.
+        ours: How the paths of files begin whose frames tell nothing.
     """
     begins = [place for place, line in enumerate(lines) if line.startswith(FATAL)]
     if not begins:
@@ -38,7 +38,7 @@ def log_tail(lines: Sequence[str], ours: tuple[str, ...] = OWN_FILES) -> str:
     return "\n".join([*before, *report][:_LINES])
 
 
-def _threads(lines: Sequence[str], ours: tuple[str, ...]) -> Iterator[str]:
+def _threads(lines: Sequence[str], ours: str) -> Iterator[str]:
     """Gives the frames of the thread that failed, or of all if none is marked."""
     blocks: list[list[str]] = []
     for line in lines:
@@ -56,7 +56,7 @@ def _threads(lines: Sequence[str], ours: tuple[str, ...]) -> Iterator[str]:
             yield from (head, *frames[:place])
 
 
-def _without_ours(lines: Sequence[str], ours: tuple[str, ...]) -> Iterator[str]:
+def _without_ours(lines: Sequence[str], ours: str) -> Iterator[str]:
     """Lines without our frames in tracebacks: the file, and the code below it."""
     is_ours = False
     for line in lines:
@@ -68,5 +68,5 @@ def _without_ours(lines: Sequence[str], ours: tuple[str, ...]) -> Iterator[str]:
             yield line
 
 
-def _is_ours(line: str, ours: tuple[str, ...]) -> bool:
-    return line.startswith(tuple(f'  File "{path}' for path in ours))
+def _is_ours(line: str, ours: str) -> bool:
+    return line.startswith(f'  File "{ours}')

@@ -38,7 +38,7 @@ _RUNS_METHODS = frozenset(
         "serial_executor",
     }
 )
-"""The modules of actorlib that call methods; compiled ones have no frames."""
+"""The modules of actorlib that call methods."""
 
 
 class InterruptSignal:

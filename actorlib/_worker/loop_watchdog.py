@@ -240,6 +240,6 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _is_library(file: str) -> bool:
     return (
-        file.startswith((_STANDARD, *OWN_FILES, "<frozen"))
+        file.startswith((_STANDARD, OWN_FILES, "<frozen"))
         or f"{os.sep}site-packages{os.sep}" in file
     )

@@ -50,8 +50,6 @@ PACKAGES = PackageFacts(
     found={"msgpack": "1.1.0", "uvloop": "0.21.0", "nvidia-ml-py": "12.560.30"},
     needed={"msgpack": "1.0.5", "uvloop": "0.19", "nvidia-ml-py": "12.535"},
     is_msgpack_in_c=True,
-    compiled=9,
-    compilable=9,
 )
 ROOMY = Folder("/tmp", 100 * GIB, 50 * GIB)
 MEMORY = SharedMemoryFacts(
@@ -66,8 +64,6 @@ MPS = MpsFacts(is_traced=True)
 FINE: list[tuple[Callable[[Any], list[Finding]], object]] = [
     (judge_python, PythonFacts("CPython", "3.13.0", is_free_threaded=False)),
     (judge_packages, PACKAGES),
-    (judge_packages, PACKAGES._replace(compiled=0)),
-    (judge_packages, PACKAGES._replace(compiled=0, is_pure=True)),
     (judge_packages, PACKAGES._replace(found={"rich": "13.0", "nvidia-ml-py": None})),
     (judge_limits, LIMITS),
     (judge_limits, LIMITS._replace(most_files=None, processes=4096)),
@@ -141,7 +137,6 @@ STRANGE: list[tuple[str, str, Callable[[Any], list[Finding]], object]] = [
         judge_packages,
         PACKAGES._replace(old_pynvml="11.5.0"),
     ),
-    ("warning", "7 of the 9 files", judge_packages, PACKAGES._replace(compiled=7)),
     (
         "warning",
         "some 142 workers",

@@ -193,8 +193,6 @@ def test_packages_when_looked_for_then_those_that_run_here() -> None:
     assert "ray" in found.optional
     assert "msgpack" not in found.optional
     assert not found.needed.keys() & {"pytest", "ruff", "matplotlib"}
-    assert 0 <= found.compiled <= found.compilable
-    assert found.compilable > 5
 
 
 def test_this_machine_when_asked_then_it_has_an_answer() -> None:

@@ -245,12 +245,6 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
         "receive_some",
         lambda frame: not frame.f_locals["self"].read_timeout,
     ),
-    # The same where that is compiled and has no frame: whoever calls it.
-    (
-        "_worker/inbox.py",
-        "_read_once",
-        lambda frame: not frame.f_locals["self"]._pipe.read_timeout,
-    ),
     ("_inline/worker.py", "_serve", _always),
     ("helpers/memory_launcher.py", "_serve", _always),
     ("_worker/inbox.py", "_receive", lambda frame: frame.f_locals["seconds"] is None),

@@ -421,9 +421,7 @@ async def test_task_when_cancelled_at_any_place_then_its_actor_ends(
         doomed = await reach()
         supervisor = table.by_id[pin_of(doomed).actor_id]
         task = supervisor._task
-        # A compiled coroutine does not show which one it awaits.
-        compiled = {"_serve"} if actorlib.__compiled__ else set[str]()
-        assert _innermost(task) in {place, *compiled}
+        assert _innermost(task) == place
         task.cancel()
         async with in_time():
             await asyncio.shield(supervisor.ended)

@@ -1,2 +1,0 @@
-cpdef tuple own_result(object engine, object call, object value, object method)
-cpdef tuple invoke(object engine, object instance, tuple frame)
