@@ -657,26 +657,38 @@ async def test_actors_when_the_template_dies_while_they_start_are_made_anew(
         assert not any(info.restarts for info in runtime.snapshot().actors)
 
 
-@pytest.mark.thorough
-async def test_kill_when_the_template_is_stopped_then_it_needs_none(
+@pytest.mark.slow
+async def test_template_when_it_is_stopped_then_actors_go_on_and_others_wait(
     own_runtime: Runtime,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    kept, actor = Serial.remote(), Serial.options(num_gpus=1).remote()
-    home, pid = await kept.household.remote(), await actor.pid.remote()
+    limit = "actorlib._processes.forkserver_launcher._ANSWER_LIMIT"
+    monkeypatch.setattr(limit, 0.05)
+    kept, killed = Serial.remote(), Serial.options(num_gpus=1).remote()
+    home, pid = await kept.household.remote(), await killed.pid.remote()
+    logged = asyncio.Semaphore(0)
+    caplog.handler.addFilter(lambda _: logged.release() or True)
     with Watched([pid]) as watched:
         os.kill(home["template"], signal.SIGSTOP)
         try:
             starting = Serial.remote()
-            async with asyncio.timeout(PROMPTLY):
-                await actorlib.kill(actor)
-                await actorlib.kill(starting)
-            assert own_runtime.available_resources()["GPU"] == 1.0
+            end = asyncio.ensure_future(actorlib.kill(killed))
+            assert await left(watched) == []
+            await logged.acquire()
+            await logged.acquire()
+            delay = own_runtime.explain(starting)
+            assert not end.done()
+            assert await kept.echo.remote(2) == 2
+            await actorlib.kill(starting)
         finally:
             os.kill(home["template"], signal.SIGCONT)
-        assert await left(watched) == []
-    async with asyncio.timeout(PROMPTLY):
-        assert await Serial.options(num_gpus=1).remote().echo.remote(1) == 1
-    assert await kept.echo.remote(2) == 2
+    await end
+    stopped = f"the template process (pid {home['template']}) is stopped"
+    assert stopped in delay
+    assert caplog.text.count(stopped) == 2
+    assert own_runtime.available_resources()["GPU"] == 1.0
+    assert await Serial.options(num_gpus=1).remote().echo.remote(1) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])

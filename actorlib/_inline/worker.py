@@ -57,6 +57,7 @@ class InlineWorker:
         on_gone: Callable[[InlineWorker], None],
     ) -> None:
         self.pid = os.getpid()
+        self.delay = ""
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._worker_sock = socket.socketpair()
         self._loop = loop

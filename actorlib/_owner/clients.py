@@ -47,6 +47,7 @@ class ClientProcess:
     ) -> None:
         self.sock = sock
         self.pid = pid
+        self.delay = ""
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
 
     def identify(self, pid: int) -> None:

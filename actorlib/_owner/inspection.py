@@ -211,7 +211,11 @@ class Inspector:
             for share in self.share(supervisor).devices
             if share.units < 1
         )
-        return f"{state} on {held or 'no device'}{supervisor.suspension}{hold}"
+        delay = f": {record.process.delay}" if record.process is not None else ""
+        return (
+            f"{state} on {held or 'no device'}{supervisor.suspension}"
+            f"{delay.removesuffix(': ')}{hold}"
+        )
 
     def _why_pending(self, supervisor: ActorSupervisor) -> str:
         """Says why an actor in line waits, or that it does no more."""

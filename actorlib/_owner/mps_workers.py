@@ -286,6 +286,10 @@ class MpsWorker:
         return self._process.pid
 
     @property
+    def delay(self) -> str:
+        return self._process.delay
+
+    @property
     def was_killed(self) -> bool:
         return self._killing is not None
 

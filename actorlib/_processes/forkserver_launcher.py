@@ -1,15 +1,18 @@
-"""Launches workers by the template: asks it to fork and to kill, reads its reports.
+"""Launches workers by the template: asks it to fork, reads its reports.
 
-The template does one thing after the other, so only a few forks are asked for ahead:
-a kill never waits behind hundreds of them, and descriptors on their way stay few. What
-the owner holds of one worker (its pipe, its output, its end) is a ``TemplateWorker``.
+The template forks one worker after the other. The owner asks for a few forks at a time,
+so few descriptors are on their way. What the owner holds of one worker (its pipe, its
+output, its end) is a ``TemplateWorker``.
 
-The template may be stopped or killed by anybody, so both can be done without it. While
-it is stopped, or does not report what has ended, the owner kills workers itself and
-looks for their ends. When it was killed, the kernel ends the
-workers with it, the owner their process groups, and a new template is started. What has
-left its group, or was forked so lately that nobody has said so, is found by the mark
-in its environment.
+A template that has workers is never ended, whatever it does: the kernel would end them
+with it. While it does not answer, running actors go on, ``kill()`` signals the process
+group of a worker directly, and what waits for the template says so after ten seconds:
+new workers, and reports of workers that have ended. A shutdown kills the template and
+then every process that carries the mark of the runtime.
+
+When the template was killed, the kernel ends the workers with it, the owner their
+process groups, and a new template is started. What has left its group, or was forked
+so lately that the owner does not know its number, is found by the mark.
 """
 
 from __future__ import annotations
@@ -38,9 +41,7 @@ from actorlib._processes.worker_output import LogPrinter, OutputPipe
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.forkserver_protocol import (
     EXITED,
-    FORK,
     FORKED,
-    KILL,
     LEAVE_TIMEOUT,
     MARK_VARIABLE,
     MISSED,
@@ -94,13 +95,10 @@ def _has_variable(pid: int, start: bytes) -> bool:
 
 
 _MAX_PREFORKED = 32
-_CHECK_INTERVAL = 1.0
-"""Seconds between two looks at a worker that was killed and has not been reported."""
-_REPORT_LIMIT = 5.0
-"""Seconds until the owner looks itself whether a worker that it killed has ended.
+_ANSWER_LIMIT = 10.0
+"""Seconds without an answer of the template after which the log says who waits for it.
 
-The template reports that within milliseconds; an import in its idle time delays it by
-a second at most.
+It answers within milliseconds; an import in its idle time delays that by a second.
 """
 _RESTART_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0)
 """Seconds before each try to start the template anew."""
@@ -145,7 +143,9 @@ class TemplateLauncher:
         self._queue: deque[TemplateWorker] = deque()
         self._orphans: list[TemplateWorker] = []
         self._in_flight = 0
-        self._requests: deque[tuple[bytes, list[int]]] = deque()
+        self._requests: deque[TemplateWorker] = deque()
+        self._silence: asyncio.TimerHandle | None = None
+        self._last_answer = 0.0
         self._process: subprocess.Popen[bytes] | None = begun and begun.process
         self._sock: socket.socket | None = None
         self._begun: socket.socket | None = begun and begun.sock
@@ -238,54 +238,46 @@ class TemplateLauncher:
         return worker
 
     def kill(self, worker: TemplateWorker) -> None:
-        """Ends a worker's process group, or its start if it was still waiting."""
-        if worker in self._queue:
-            self._queue.remove(worker)
-            self._finish(worker, ProcessExit(signal=9))
-        elif worker.number in self._workers:
-            if self._channel is not None:
-                # At once, or it might answer until the template comes to it; whatever
-                # it has started ends with its group.
-                worker.kill_process(cast("subprocess.Popen[bytes]", self._process).pid)
-                self._request(REQUEST.pack(KILL, 9, worker.number), [])
-            self._ensure_killed(worker)
-
-    def _ensure_killed(self, worker: TemplateWorker) -> None:
-        """Ends a worker itself if the template does not; checks again later."""
+        """Ends a worker's process group, or its start if it has no process yet."""
         if worker.number not in self._workers:
             return
-        worker.call_later(_CHECK_INTERVAL, self._ensure_killed)
-        if self._process is None or not (
-            self._is_stopped() or worker.waited >= _REPORT_LIMIT
-        ):
-            return
-        template = self._process.pid
         if worker.child_pid:
-            how = ProcessExit(
-                fault="its process ended, and the template process "
-                f"(pid {template}) has not reported how"
-            )
-            worker.kill_without_template(template, lambda: self._finish(worker, how))
+            # Reaped already, its number may be another's.
+            template = cast("subprocess.Popen[bytes]", self._process).pid
+            if process_stat(worker.child_pid)[1:2] in ([], [b"%d" % template]):
+                worker.kill_group()
+            self._expect_answer()
         else:
-            self._withdraw_fork(worker)
+            if worker in self._queue:
+                self._queue.remove(worker)
+            # If it is forked all the same, it is killed as soon as that is reported.
             self._finish(worker, ProcessExit(signal=9))
 
-    def _is_stopped(self) -> bool:
-        """Whether the template has got a signal that stops it, and none since."""
-        if self._process is None or not hasattr(os, "waitid"):
-            return False
-        stopped = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
-        try:
-            return os.waitid(os.P_PID, self._process.pid, stopped) is not None
-        except ChildProcessError:
-            return False
+    def _expect_answer(self) -> None:
+        """Watches the template until it has answered all that it was asked."""
+        if self._silence is None:
+            self._last_answer = self._loop.time()
+            self._silence = self._loop.call_later(_ANSWER_LIMIT, self._look_at_silence)
 
-    def _withdraw_fork(self, worker: TemplateWorker) -> None:
-        """Takes back that a worker is to be forked, if that was not sent yet."""
-        fork = REQUEST.pack(FORK, 0, worker.number)
-        for request in [request for request in self._requests if request[0] == fork]:
-            self._requests.remove(request)
-            self._in_flight -= 1
+    def _look_at_silence(self) -> None:
+        """Logs what waits for the template, if it has not answered for too long."""
+        self._silence = None
+        starting = [worker for worker in self._workers.values() if worker.is_starting]
+        ending = [worker for worker in self._workers.values() if worker.is_killed]
+        if self._process is None or not (starting or ending):
+            return
+        seconds = self._loop.time() - self._last_answer
+        if seconds < _ANSWER_LIMIT:
+            again = _ANSWER_LIMIT - seconds
+        else:
+            again = _ANSWER_LIMIT
+            reason = silence_reason(self._process.pid, process_state(self._process.pid))
+            for worker in starting:
+                worker.report_delay(f"it waits for its process: {reason}")
+            for worker in ending:
+                state = process_state(worker.child_pid)
+                worker.report_delay(end_reason(worker.child_pid, state, reason))
+        self._silence = self._loop.call_later(again, self._look_at_silence)
 
     def close_in_fork(self) -> None:
         """In a fork: the template is its parent's; see Launcher."""
@@ -327,6 +319,8 @@ class TemplateLauncher:
         self._queue.clear()
         for worker in list(self._workers.values()):
             self._finish(worker, ProcessExit(signal=9, error=self._error))
+        if self._silence is not None:
+            self._silence.cancel()
         self._printer.close()
         self._fd_limit.restore()
 
@@ -362,42 +356,44 @@ class TemplateLauncher:
         while self._queue and self._in_flight < _MAX_PREFORKED:
             worker = self._queue.popleft()
             try:
-                descriptors = worker.open_output(self._printer)
+                worker.open_output(self._printer)
             except OSError as error:
                 self._finish(worker, ProcessExit(error=start_error_reason(error)))
                 continue
             self._in_flight += 1
-            self._request(REQUEST.pack(FORK, 0, worker.number), descriptors)
-
-    def _request(self, record: bytes, descriptors: list[int]) -> None:
-        self._requests.append((record, descriptors))
-        if len(self._requests) == 1:
-            self._send_requests()
+            self._requests.append(worker)
+            if len(self._requests) == 1:
+                self._send_requests()
+            self._expect_answer()
 
     def _send_requests(self) -> None:
         sock = cast("socket.socket", self._sock)
         while self._requests:
-            record, descriptors = self._requests[0]
-            try:
-                socket.send_fds(sock, [record], descriptors)
-            except BlockingIOError:
-                self._loop.add_writer(sock.fileno(), self._send_more)
-                return
-            except OSError:
-                self._requests.clear()  # it is gone: see _on_template_gone()
-                return
-            self._requests.popleft()
-            worker = self._workers.get(REQUEST.unpack(record)[2])
-            if descriptors and worker is not None:
+            worker = self._requests[0]
+            if worker.number in self._workers:  # else it was killed meanwhile
+                record = REQUEST.pack(worker.number)
+                try:
+                    socket.send_fds(sock, [record], worker.child_ends())
+                except BlockingIOError:
+                    self._loop.add_writer(sock.fileno(), self._send_more)
+                    return
+                except OSError:
+                    self._requests.clear()  # it is gone: see _on_template_gone()
+                    return
                 worker.close_child_ends()
+            else:
+                self._in_flight -= 1
+            self._requests.popleft()
 
     def _send_more(self) -> None:
         self._loop.remove_writer(cast("socket.socket", self._sock).fileno())
         self._send_requests()
+        self._send_forks()
 
     # Reports.
 
     def _receive(self, frames: list[Frame]) -> None:
+        self._last_answer = self._loop.time()
         for frame in frames:
             if frame[0] == PRELOADED:
                 self._on_preloaded(*frame[1:])
@@ -406,7 +402,7 @@ class TemplateLauncher:
             elif frame[0] == FORKED:
                 self._on_forked(*frame[1:])
             elif (worker := self._workers.get(frame[1])) is None:
-                continue  # it was ended while the template was stopped
+                continue  # it was killed before it had a process
             elif frame[0] == EXITED:
                 self._finish(worker, _exit_of(*frame[2:]))
             else:
@@ -428,8 +424,9 @@ class TemplateLauncher:
     def _on_forked(self, number: int, pid: int, error: str) -> None:
         self._in_flight -= 1
         worker = self._workers.get(number)
-        if worker is None:  # it was ended while the template was stopped
-            self._request(REQUEST.pack(KILL, 9, number), [])
+        if worker is None:  # it was killed before it had a process
+            if pid:
+                kill_group_of(pid)
         elif pid:
             worker.on_forked(pid)
         else:
@@ -517,7 +514,7 @@ class TemplateWorker:
     """Holds the owner's side of one worker of a template; see WorkerProcess.
 
     Args:
-        kill: Asks the template to end its process group.
+        kill: Ends its process group, or its start.
         number: Its number at the template.
         name: What its actor is called, for its output.
         loop: The owner's loop.
@@ -526,6 +523,8 @@ class TemplateWorker:
         pid: Its process id as far as it is known, for people.
         child_pid: Its process id as the template reported it. Signals go there alone:
             a worker may say any number.
+        delay: Why its start or its end takes long; see WorkerProcess.
+        is_killed: Whether it was told to end.
     """
 
     def __init__(
@@ -544,24 +543,20 @@ class TemplateWorker:
         self.pid = self.child_pid = 0
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._child_sock = socket.socketpair()
-        self._timer: asyncio.TimerHandle | None = None
-        self._pidfd = -1
-        self._killed_at: float | None = None
-        self._is_overdue = False
+        self.delay = ""
+        self.is_killed = False
 
     def identify(self, pid: int) -> None:
         self.pid = self.child_pid or pid
 
     def kill(self) -> None:
-        if self._killed_at is None:
-            self._killed_at = self._loop.time()
+        self.is_killed = True
         self._kill(self)
 
     @property
-    def waited(self) -> float:
-        """For how many seconds its end has been waited for since it was killed."""
-        killed_at = self._killed_at
-        return 0.0 if killed_at is None else self._loop.time() - killed_at
+    def is_starting(self) -> bool:
+        """Whether a process was asked for and not reported yet."""
+        return bool(self._outputs) and not self.child_pid
 
     def rename(self, name: str) -> None:
         self._name = name
@@ -580,10 +575,13 @@ class TemplateWorker:
     def log_tail(self) -> str:
         return self._outputs[-1].tail if self._outputs else ""
 
-    def open_output(self, printer: LogPrinter) -> list[int]:
-        """Makes the output pipes; gives the descriptors that the child gets."""
+    def open_output(self, printer: LogPrinter) -> None:
+        """Makes the output pipes."""
         self._outputs.append(OutputPipe("stdout", printer, self._keep))
         self._outputs.append(OutputPipe("stderr", printer, self._keep))
+
+    def child_ends(self) -> list[int]:
+        """Gives the descriptors that the child gets."""
         ends = [output.write_end for output in self._outputs]
         return [self._child_sock.fileno(), *ends]
 
@@ -601,76 +599,17 @@ class TemplateWorker:
 
     def on_forked(self, pid: int) -> None:
         self.pid = self.child_pid = pid
+        self.delay = ""
         for output in self._outputs:
             output.start(self._loop, self._name, pid)
 
-    def call_later(
-        self, seconds: float, check: Callable[[TemplateWorker], None]
-    ) -> None:
-        """Calls back if the process is still there by then."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, check, self)
-
-    def kill_process(self, parent: int) -> None:
-        """Ends the process itself, now.
-
-        Args:
-            parent: The process id of the template; see ``kill_without_template``.
-        """
-        if self.child_pid and _parent_of(self.child_pid) == parent:
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(self.child_pid, signal.SIGKILL)
-
-    def kill_without_template(self, parent: int, on_gone: Callable[[], None]) -> None:
-        """Ends the process group while the template does not; may be called again.
-
-        Args:
-            parent: The process id of the template: whose child it is not any more has
-                ended before, and its number may be another's.
-            on_gone: Called when the process has ended.
-        """
-        if self._pidfd >= 0:
-            self._warn_of_delay()
-            return
-        try:
-            self._pidfd = os.pidfd_open(self.child_pid)
-        except ProcessLookupError:
-            on_gone()
-            return
-        except (AttributeError, OSError):
-            pass  # there is none to be had, and /proc is asked instead
-        if _parent_of(self.child_pid) not in (parent, None):
-            on_gone()
-            return
-        self.kill_group()
-        if self._pidfd >= 0:
-            self._loop.add_reader(self._pidfd, on_gone)
-        elif _has_ended(self.child_pid):
-            on_gone()
-        else:
-            self._warn_of_delay()
-
-    def _warn_of_delay(self) -> None:
-        """Logs once that it does not end: the kernel ends none that waits there."""
-        if self.waited >= 2 * _REPORT_LIMIT and not self._is_overdue:
-            self._is_overdue = True
-            warn(
-                "%s (pid %d) was killed %.0f s ago, and the kernel has not ended it "
-                "(it cannot while the process waits for a device or a disk). What it "
-                "holds is free when it has ended",
-                self._name,
-                self.child_pid,
-                self.waited,
-            )
+    def report_delay(self, reason: str) -> None:
+        """Logs once why its start or its end takes long."""
+        if reason != self.delay:
+            self.delay = reason
+            warn("%s: %s", self._name, reason)
 
     def on_exited(self, how: ProcessExit) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._pidfd >= 0:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = -1
         self.close_child_ends()
         for output in self._outputs:
             output.close()
@@ -685,12 +624,65 @@ class TemplateWorker:
             output.close_in_fork()
 
     def kill_group(self) -> None:
-        """Ends what is left of it when the template is no longer there to do so."""
+        """Ends its process group."""
         if self.child_pid:
-            try:
-                os.killpg(self.child_pid, 9)
-            except (ProcessLookupError, PermissionError):
-                return
+            kill_group_of(self.child_pid)
+
+
+def kill_group_of(pid: int) -> None:
+    """Kills the process group that a worker leads, or a worker without one yet."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def process_stat(pid: int) -> list[bytes]:
+    """Reads the fields of a process from its state on; none where there are none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return []
+    # Behind the name, which is in brackets and may hold anything.
+    return fields.rpartition(b")")[2].split()
+
+
+def process_state(pid: int) -> str:
+    """Returns the letter of a process's state, as in ``ps``; nothing if it is gone."""
+    return b"".join(process_stat(pid)[:1]).decode()
+
+
+def silence_reason(pid: int, state: str) -> str:
+    """Says why the template does not answer.
+
+    Args:
+        pid: Its process.
+        state: The state of that; see ``process_state``.
+    """
+    process = f"the template process (pid {pid})"
+    if state in ("T", "t"):
+        return f"{process} is stopped. `kill -CONT {pid}` lets it go on"
+    if state == "D":
+        return f"{process} waits for a device or a disk"
+    return f"{process} does not answer"
+
+
+def end_reason(pid: int, state: str, silence: str) -> str:
+    """Says why the end of a worker that was killed has not been reported.
+
+    Args:
+        pid: The worker's process.
+        state: The state of that; see ``process_state``.
+        silence: Why the template does not answer.
+    """
+    if state in ("", "Z", "X"):
+        return f"its process (pid {pid}) has ended. Its share is free later: {silence}"
+    return (
+        f"its process (pid {pid}) was killed, and the kernel has not ended it (it "
+        "cannot while the process waits for a device or a disk). What it holds is free "
+        "when it has ended"
+    )
 
 
 _NO_STATUS = (
@@ -722,25 +714,3 @@ def _wait_for(process: subprocess.Popen[bytes]) -> bool:
         process.kill()
         process.wait()
         return False
-
-
-def _parent_of(pid: int) -> int | None:
-    """The parent of a process, ended or not; None where nobody says."""
-    fields = _stat_of(pid)
-    return int(fields[1]) if fields else None
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether a process that was killed has ended; True where nobody says."""
-    fields = _stat_of(pid)
-    return not fields or fields[0] in (b"Z", b"X")
-
-
-def _stat_of(pid: int) -> list[bytes]:
-    """The fields of a process from its state on; none if there are none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return []
-    # Behind the name, which is in brackets and may hold anything.
-    return fields.rpartition(b")")[2].split()

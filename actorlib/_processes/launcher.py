@@ -59,6 +59,11 @@ class WorkerProcess(Protocol):
         ...
 
     @property
+    def delay(self) -> str:
+        """Why its start or its end takes long; empty if it does not."""
+        ...
+
+    @property
     def exited(self) -> asyncio.Future[ProcessExit]:
         """Done when the process is gone and nothing of it is left."""
         ...

@@ -10,10 +10,8 @@ import signal
 import struct
 from typing import Final
 
-REQUEST: Final = struct.Struct("<BxxxiQ")
-"""A request: kind, signal, worker. A FORK brings the worker's descriptors with it."""
-FORK: Final = 0
-KILL: Final = 1
+REQUEST: Final = struct.Struct("<Q")
+"""A request for a process: the number of the worker. It brings its descriptors."""
 
 PRELOADING: Final = 3
 """(PRELOADING, module): it is being imported now."""

@@ -45,7 +45,6 @@ from actorlib._core.stdio import fill_standard_streams
 from actorlib._wire.codec import encode
 from actorlib._wire.forkserver_protocol import (
     EXITED,
-    FORK,
     FORKED,
     LEAVE_TIMEOUT,
     MISSED,
@@ -94,17 +93,13 @@ _NO_WAIT = int(socket.MSG_DONTWAIT)
 
 
 class Request(NamedTuple):
-    """Is what the owner asks of the template.
+    """Is what the owner asks of the template: a process for a worker.
 
     Attributes:
-        kind: FORK or KILL.
-        number: The signal.
         worker: The number of the worker.
-        descriptors: A new worker's pipe and output; whoever takes them closes them.
+        descriptors: Its pipe and its output; whoever takes them closes them.
     """
 
-    kind: int
-    number: int
     worker: int
     descriptors: list[int]
 
@@ -128,8 +123,8 @@ def next_request(control: socket.socket) -> Request | None:
         record, descriptors = b"", []
     if not record:
         return None
-    kind, number, worker = REQUEST.unpack(record)
-    return Request(kind, number, worker, descriptors)
+    (worker,) = REQUEST.unpack(record)
+    return Request(worker, descriptors)
 
 
 def _received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
@@ -380,11 +375,7 @@ class Template:
             if request is None:
                 self._owner_is_there = False
                 break
-            kind, number, worker, descriptors = request
-            if kind == FORK:
-                reports.append(self._start_worker(worker, descriptors))
-            else:
-                self._kill(worker, number)
+            reports.append(self._start_worker(*request))
         if reports:
             self._send(*reports)
 
@@ -437,11 +428,6 @@ class Template:
                 os._exit(1)
         self._watch_child(pid)
         return pid
-
-    def _kill(self, worker: int, number: int) -> None:
-        pid = self._pids.get(worker)
-        if pid is not None:  # not reaped yet, so the number is still its own
-            kill_group(pid, number)
 
     # In the child.
 

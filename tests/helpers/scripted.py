@@ -127,6 +127,11 @@ class ScriptedWorker(WorkerProcess):
         return self._pid
 
     @property
+    def delay(self) -> str:
+        """See WorkerProcess."""
+        return ""
+
+    @property
     def exited(self) -> asyncio.Future[ProcessExit]:
         """See WorkerProcess."""
         return self._exited

@@ -6,12 +6,16 @@ import asyncio
 import errno
 import os
 import subprocess
-import sys
 from typing import Any
 
 import pytest
 
-from actorlib._processes.forkserver_launcher import TemplateLauncher, TemplateWorker
+from actorlib._processes.forkserver_launcher import (
+    TemplateLauncher,
+    TemplateWorker,
+    end_reason,
+    silence_reason,
+)
 from actorlib._processes.launcher import ProcessExit
 from actorlib._processes.template_process import FORKING, begin_template
 from actorlib._processes.worker_output import style_of
@@ -63,36 +67,39 @@ async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
     worker.sock.close()
 
 
-@pytest.mark.process
-@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("has_descriptor", [True, False])
-async def test_kill_when_the_kernel_does_not_end_the_process_then_the_log_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    *,
-    has_descriptor: bool,
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("T", "is stopped. `kill -CONT 7` lets it go on"),
+        ("t", "is stopped. `kill -CONT 7` lets it go on"),
+        ("D", "waits for a device or a disk"),
+        ("S", "does not answer"),
+        ("", "does not answer"),
+    ],
+)
+def test_silence_when_the_template_has_a_state_then_the_reason_names_it(
+    state: str, expected: str
 ) -> None:
-    monkeypatch.setattr("actorlib._processes.forkserver_launcher._REPORT_LIMIT", 0.0)
-    if not has_descriptor:
-        monkeypatch.delattr("os.pidfd_open")
-    worker = TemplateWorker(lambda _: None, 1, "A", asyncio.get_running_loop())
-    gone = asyncio.Event()
-    # It leads no group, so that killing its group leaves it alone.
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:  # noqa: ASYNC220  # at once
-        worker.on_forked(process.pid)
-        worker.kill()
-        for _ in range(3):
-            worker.kill_without_template(os.getpid(), gone.set)
-        assert not gone.is_set()
-        (record,) = caplog.records
-        assert f"A (pid {process.pid}) was killed" in record.message
+    assert silence_reason(7, state) == f"the template process (pid 7) {expected}"
 
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222  # likewise
-        worker.kill_without_template(os.getpid(), gone.set)
-        await asyncio.wait_for(gone.wait(), 10.0)
-    worker.on_exited(ProcessExit(signal=9))
-    worker.sock.close()
+
+@pytest.mark.parametrize("state", ["", "Z", "X"])
+def test_end_when_the_process_has_ended_then_the_template_is_the_reason(
+    state: str,
+) -> None:
+    assert end_reason(8, state, "the template sleeps") == (
+        "its process (pid 8) has ended. Its share is free later: the template sleeps"
+    )
+
+
+@pytest.mark.parametrize("state", ["D", "R", "S"])
+def test_end_when_the_process_is_there_then_the_kernel_is_the_reason(
+    state: str,
+) -> None:
+    reason = end_reason(8, state, "the template sleeps")
+    assert "pid 8" in reason
+    assert "the kernel has not ended it" in reason
+    assert "template" not in reason
 
 
 def _launcher() -> TemplateLauncher:
