@@ -45,9 +45,8 @@ class Mailbox(Generic[R]):
 
     Attributes:
         calls: The calls without an answer, also those that wait for arguments.
-        sent: The posted ones if they are on their way, which none is as long as the
-            actor is not ready: an answer that comes then is to nothing. Those that are
-            held back are among them.
+        answerable: The calls that an answer is for if it comes: the posted ones while
+            the actor is ready, none while it is not. Those that are held back count.
         waiting: The frames of those that wait for the actor to be ready, or are held
             back.
         kept: The calls that may be sent again, by the number that they have now.
@@ -57,7 +56,9 @@ class Mailbox(Generic[R]):
     def __init__(self) -> None:
         self.calls: CallTable[R, str] = CallTable()
         # Either the table's own, so that to post a call is to have sent it, or empty.
-        self.sent: dict[int, tuple[R | None, str, Mapping[str, object] | None]] = {}
+        self.answerable: dict[
+            int, tuple[R | None, str, Mapping[str, object] | None]
+        ] = {}
         self.waiting: dict[int, Frame] = {}
         self.kept: dict[int, Kept] = {}
         self.has_dropped = False
@@ -106,7 +107,7 @@ class Mailbox(Generic[R]):
         """The actor is ready: the frames that go now, in order."""
         self._is_open = True
         self._is_away = False
-        self.sent = self.calls.posted
+        self.answerable = self.calls.posted
         return self._taken()
 
     def hold(self) -> None:
@@ -126,17 +127,17 @@ class Mailbox(Generic[R]):
     @property
     def under_way(self) -> int:
         """How many calls were sent and have no answer."""
-        return len(self.sent) - len(self.waiting) if self._is_open else 0
+        return len(self.answerable) - len(self.waiting) if self._is_open else 0
 
     def settle(self, number: int) -> R | None:
         """An answer came: whom it is for, or None if nobody wants it any more."""
-        return self.calls.drop(number) if number in self.sent else None
+        return self.calls.drop(number) if number in self.answerable else None
 
     def drop(self, number: int) -> Frame | None:
         """Forgets a call; gives its frame if that is still here, sent or not."""
         number = self.current(number)
         waits = self.waiting.pop(number, None)
-        if waits is None and number in self.sent:
+        if waits is None and number in self.answerable:
             self.has_dropped = True
         self.calls.drop(number)
         frame = self.release(number)
@@ -145,7 +146,7 @@ class Mailbox(Generic[R]):
     def was_sent(self, number: int) -> bool:
         """Whether a call is on its way and has no answer."""
         number = self.current(number)
-        return number in self.sent and number not in self.waiting
+        return number in self.answerable and number not in self.waiting
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         """Walks over the calls without an answer, and says where each is.
@@ -192,7 +193,7 @@ class Mailbox(Generic[R]):
         It has a new number, behind all that were sent meanwhile.
         """
         kept = self.kept.get(number)
-        if kept is None or not kept.retries.times or number not in self.sent:
+        if kept is None or not kept.retries.times or number not in self.answerable:
             return None
         self.release(number)
         again = self.calls.renumber(number)
@@ -228,7 +229,7 @@ class Mailbox(Generic[R]):
         lost: list[R] = []
         frames: list[Frame] = []
         again: dict[int, Frame] = {}
-        for number in list(self.sent):
+        for number in list(self.answerable):
             if number in self.waiting:  # it was held back
                 continue
             kept = self.kept.get(number)
@@ -243,7 +244,7 @@ class Mailbox(Generic[R]):
             if frame is not None:
                 frames.append(frame)
         self.waiting = again | self.waiting
-        self.sent = {}
+        self.answerable = {}
         self._is_open = self._is_held = False
         self._is_away = True
         return lost, frames
@@ -256,7 +257,7 @@ class Mailbox(Generic[R]):
         """
         frames = [k.frame for number, k in self.kept.items() if self.was_sent(number)]
         frames += self.waiting.values()
-        self.sent, self.waiting, self.kept, self._renumbered = {}, {}, {}, {}
+        self.answerable, self.waiting, self.kept, self._renumbered = {}, {}, {}, {}
         self._is_open = self._is_away = self._is_held = False
         return self.calls.clear(), frames
 
@@ -270,9 +271,9 @@ class Mailbox(Generic[R]):
         if self._is_open and self.waiting and not self._is_held:
             raise AssertionError(f"{self!r}: calls wait although the actor is ready")
         posted = self.calls.posted
-        if not self._is_open and self.sent:
+        if not self._is_open and self.answerable:
             raise AssertionError(f"{self!r}: calls are sent, and nobody is there")
-        if self.sent.keys() | self.waiting.keys() != posted.keys():
+        if self.answerable.keys() | self.waiting.keys() != posted.keys():
             raise AssertionError(f"{self!r}: calls {sorted(posted)} are not all here")
         over = self.kept.keys() - posted.keys()
         if over:

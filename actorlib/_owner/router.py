@@ -176,7 +176,7 @@ class CallRouter:
 
     def method_of(self, number: int) -> str | None:
         """The method of a call that was sent and has no answer."""
-        sent = self._mailbox.sent.get(number)
+        sent = self._mailbox.answerable.get(number)
         return None if sent is None else sent[1].rpartition(":")[2]
 
     def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
@@ -184,7 +184,7 @@ class CallRouter:
         mailbox = self._mailbox
         sent = [
             call[1]
-            for number, call in mailbox.sent.items()
+            for number, call in mailbox.answerable.items()
             if number not in mailbox.waiting
         ]
         refused = self.channel.refused if self.channel is not None else 0
@@ -337,11 +337,11 @@ class CallRouter:
         if self._timed and self._is_late(number):
             self._drop_answer(frame)
             return
-        if number in mailbox.kept and number in mailbox.sent:
+        if number in mailbox.kept and number in mailbox.answerable:
             self._settle_kept(frame)
             return
         # It is there until it is answered: if that fails, its actor's end answers it.
-        sent = mailbox.sent.get(number)
+        sent = mailbox.answerable.get(number)
         target = None if sent is None else sent[0]
         if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
             kept: KeptValue | None = None
@@ -361,14 +361,14 @@ class CallRouter:
             self.callers.answer(frame)
         else:
             give_answer(target, frame, self._loans)
-        mailbox.sent.pop(number, None)  # as mailbox.settle(), at hand
+        mailbox.answerable.pop(number, None)  # as mailbox.settle(), at hand
         calls = self._calls
         if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
     def settle_scalar(self, number: int, value: object) -> None:
         """Gives an answer that stood in its frame to whoever asked; see ``settle``."""
-        sent = self._mailbox.sent
+        sent = self._mailbox.answerable
         target = sent[number][0] if number in sent else None
         if type(target) is not ObjectRef or self._timed or self._mailbox.kept:
             # As it would have come in a payload, for whoever passes it on.
@@ -435,7 +435,7 @@ class CallRouter:
             ProtocolError: It is of a call that is no stream.
         """
         _, number, index, loans, payload = frame
-        sent = self._mailbox.sent.get(number)
+        sent = self._mailbox.answerable.get(number)
         target = None if sent is None else sent[0]
         if isinstance(target, StreamReader):
             load = partial(load_result, loans=loans)
@@ -543,7 +543,7 @@ class CallRouter:
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call; True if its end is reported later; see ResultOwner."""
         number = self._mailbox.current(call)
-        target, method, _ = self._mailbox.sent.get(number, (None, "", None))
+        target, method, _ = self._mailbox.answerable.get(number, (None, "", None))
         if (
             target is None
             or self.channel is None
@@ -563,7 +563,7 @@ class CallRouter:
     def interrupt(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call, also where a plain method is running; see ResultOwner."""
         number = self._mailbox.current(call)
-        sent = self._mailbox.sent.get(number)
+        sent = self._mailbox.answerable.get(number)
         if (
             sent is None
             or self._policy.ends_later(sent[1])
@@ -604,7 +604,9 @@ class CallRouter:
             self._late(call, timed)
             return True
         mailbox = self._mailbox
-        if call in mailbox.sent and call not in mailbox.kept:  # else it may still go
+        if (
+            call in mailbox.answerable and call not in mailbox.kept
+        ):  # else it may still go
             self._timekeeper.discard(call)
         return False
 

@@ -82,8 +82,7 @@ STREAM_EXPIRE      down  the streams of which nothing was taken since the last
 REGISTER_FUNCTION  up    a number for it, label, loans, a function: it is about to be
                          called
 RUN                up    id, parent, a function's number, its options, headers, loans,
-
-Arguments:
+                         and its arguments
 FORCE_CANCEL       up    id, whether the calls that it made are not wanted either:
                          cancel that call of a function, and end the process it runs in
 DURATION           up    function, seconds that it takes of late
@@ -214,15 +213,18 @@ LINK_CALLS: Final = 53
 RECORD: Final = 55
 RECORDED: Final = 56
 
+# What is told of the code that runs.
+LOG: Final = 54
+
+_NAMES = {number: name for name, number in [*globals().items()] if name.isupper()}
+"""The name of each kind: the constants above, and none of those below."""
+
 RECORD_BEGIN: Final = 0
 """A RECORD that has runs recorded from now on."""
 RECORD_TELL: Final = 1
 """A RECORD that asks for what was recorded, and has it go on."""
 RECORD_END: Final = 2
 """A RECORD that asks for it, and has no more recorded."""
-
-# What is told of the code that runs.
-LOG: Final = 54
 
 BEHIND_CALLS: Final = 0
 """An END behind what the actor was sent."""
@@ -249,6 +251,4 @@ Frame: TypeAlias = tuple[Any, ...]
 
 def name_of(kind: int) -> str:
     """Names a kind of frame, such as ``CALL_ACTOR``, for messages to people."""
-    # The kinds stand first among the numbers above.
-    named = (n for n, value in globals().items() if n.isupper() and value == kind)
-    return next(named, f"frames of kind {kind}")
+    return _NAMES.get(kind, f"frames of kind {kind}")

@@ -136,7 +136,7 @@ def test_settle_when_the_call_still_waits_then_for_nobody_and_it_goes_later(
     number = post(mailbox, "me")
 
     assert mailbox.settle(number) is None
-    assert number not in mailbox.sent
+    assert number not in mailbox.answerable
     mailbox.opened()
     assert mailbox.settle(number) == "me"
 
@@ -515,7 +515,7 @@ def test_check_when_calls_wait_for_an_actor_that_is_ready_then_it_raises() -> No
 
 def test_check_when_a_call_is_sent_and_nobody_is_there_then_it_raises() -> None:
     mailbox: Mailbox[str] = Mailbox()
-    mailbox.sent[post(mailbox, "me")] = ("me", "ping", None)
+    mailbox.answerable[post(mailbox, "me")] = ("me", "ping", None)
 
     with pytest.raises(AssertionError, match="nobody is there"):
         mailbox.check()
