@@ -94,7 +94,6 @@ PURE = [
     "_door.protocol",
     "_enforcement.caps",
     "_enforcement.frameworks",
-    "_enforcement.process_stat",
     "_enforcement.resident",
     "_enforcement.mps",
     "_enforcement.tiers",

@@ -39,12 +39,12 @@ from actorlib._cli.diagnosis import (
     SharedMemoryFacts,
     StartFacts,
 )
+from actorlib._core.process_stat import parse_stat
 from actorlib._door import processes
 from actorlib._door.addresses import doors, peer_uid
 from actorlib._door.client import named_process
 from actorlib._enforcement.delegation import find_delegation, leftovers
 from actorlib._enforcement.mps import CONTROL, mps_fault
-from actorlib._enforcement.process_stat import read_stat
 from actorlib.accelerators.nvidia_driver import is_traced, scan_driver
 
 if TYPE_CHECKING:
@@ -409,7 +409,7 @@ def find_orphans(host: Host) -> list[str]:
         # Others count their programs otherwise.
         if not words.startswith(_TITLE) or host.link(f"/proc/{pid}/ns/pid") != here:
             continue
-        stat = read_stat(host.read_text(f"/proc/{pid}/stat") or "")
+        stat = parse_stat(host.read_text(f"/proc/{pid}/stat") or "")
         template = _TEMPLATE.match(words)
         parent = int(template[1]) if template else stat.parent if stat else 0
         if (

@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
+from actorlib._core.process_stat import read_stat
+
 _SHOWN = 60
 """How much of a command line is shown."""
 
@@ -17,8 +19,7 @@ class Usage(NamedTuple):
     """What a process has used by now.
 
     Attributes:
-        state: The kernel's letter: ``R`` runs, ``S`` sleeps, ``T`` is stopped, ``Z``
-            has ended (proc_pid_stat(5)).
+        state: The kernel's letter; see ``ProcessStat``.
         cpu: Seconds of CPU time, all threads together.
         rss: Bytes of memory that are in use, those that others share counted in full.
     """
@@ -30,18 +31,13 @@ class Usage(NamedTuple):
 
 def usage(pid: int) -> Usage | None:
     """Says what a process has used; None if there is none, or nobody says."""
-    told = _read(f"/proc/{pid}/stat")
-    if told is None:
+    stat = read_stat(pid)
+    if stat is None:
         return None
-    # The name of the program is in brackets, and may have anything in it.
-    fields = told.rpartition(b")")[2].split()
-    if len(fields) < 22:
-        return None
-    ticks = int(fields[11]) + int(fields[12])
     return Usage(
-        state=fields[0].decode("ascii", "replace"),
-        cpu=ticks / os.sysconf("SC_CLK_TCK"),
-        rss=int(fields[21]) * os.sysconf("SC_PAGE_SIZE"),
+        state=stat.state,
+        cpu=stat.ticks / os.sysconf("SC_CLK_TCK"),
+        rss=stat.pages * os.sysconf("SC_PAGE_SIZE"),
     )
 
 

@@ -17,7 +17,6 @@ file here, and none of them decides who gets what:
 * ``device_cgroups``: has NVIDIA's driver hold cgroups to their memory of devices.
 * ``checkpoints``: has CUDA's driver take a worker's work off its GPU, and put it back.
 * ``cuda_checkpoint``: the program that asks the driver to.
-* ``process_stat``: reads what the kernel says of a process.
 * ``resident``: judges whether a worker has more of the host's memory than it asked for.
 * ``resident_watch``: looks every few seconds at the host's memory that workers have.
 * ``gpu_watch``: sees to the workers on NVIDIA's devices: what they have there, and what

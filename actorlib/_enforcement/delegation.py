@@ -15,7 +15,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._core.cgroup_names import OWNER, PREFIX
-from actorlib._enforcement.process_stat import read_stat
+from actorlib._core.process_stat import parse_stat
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host
@@ -83,7 +83,7 @@ def own_origin(host: Host, process: str = "self") -> tuple[int, int]:
         process: Its id. Default: this process.
     """
     stat = host.read_text(f"/proc/{process}/stat") or ""
-    found = read_stat(stat)
+    found = parse_stat(stat)
     return (0, 0) if found is None else (found.pid, found.began)
 
 
@@ -176,6 +176,6 @@ def _comes_of(host: Host, pid: int, owner: int) -> bool:
         stat = host.read_text(f"/proc/{pid}/stat")
         if stat is None:
             return True  # it is gone, and in nobody's way
-        found = read_stat(stat)
+        found = parse_stat(stat)
         pid = 0 if found is None else found.parent
     return pid == owner

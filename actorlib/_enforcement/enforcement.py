@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.process_stat import HasPid
     from actorlib._core.resources import Resources
     from actorlib._enforcement.frameworks import Limits, Packages
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._enforcement.host_cgroups import HostCgroups
-    from actorlib._enforcement.process_stat import HasPid
     from actorlib.accelerators.base import Device, Lease
     from actorlib.accelerators.host import Host
     from actorlib.accelerators.inventory import Inventory

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from actorlib._enforcement.process_stat import HasPid
+    from actorlib._core.process_stat import HasPid
     from actorlib.accelerators.base import Lease
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable
 
-    from actorlib._enforcement.process_stat import HasPid
+    from actorlib._core.process_stat import HasPid
     from actorlib._enforcement.watchdog import Overuse
     from actorlib.accelerators.base import Device, Lease
     from actorlib.accelerators.host import Host

@@ -18,14 +18,14 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
+from actorlib._core.process_stat import parse_stat
 from actorlib._enforcement.gpu_processes import UNLISTED, Listed, merged
-from actorlib._enforcement.process_stat import read_stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from actorlib._enforcement.process_stat import ProcessStat
+    from actorlib._core.process_stat import ProcessStat
     from actorlib.accelerators.host import Host
 
 Look: TypeAlias = "Mapping[str, tuple[Listed, ...]]"
@@ -300,7 +300,7 @@ def _described(host: Host, listed: Mapping[int, int | None]) -> Iterator[Listed]
     def origin(pid: int) -> ProcessStat | None:
         if pid not in known:
             stat = host.read_text(f"/proc/{pid}/stat")
-            known[pid] = None if stat is None else read_stat(stat)
+            known[pid] = None if stat is None else parse_stat(stat)
         return known[pid]
 
     for pid, nbytes in listed.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._enforcement.process_stat import read_stat
+from actorlib._core.process_stat import parse_stat
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -69,7 +69,7 @@ def memory_of(stat: str, page: int) -> ProcessMemory | None:
         stat: What the file says.
         page: Bytes of a page of memory.
     """
-    found = read_stat(stat)
+    found = parse_stat(stat)
     if found is None:
         return None
     return ProcessMemory(found.pid, found.parent, found.session, found.pages * page)

@@ -27,7 +27,7 @@ from actorlib._enforcement.resident import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from actorlib._enforcement.process_stat import HasPid
+    from actorlib._core.process_stat import HasPid
     from actorlib._enforcement.resident import Resident
     from actorlib.accelerators.host import Host
 

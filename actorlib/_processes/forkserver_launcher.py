@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from actorlib._core.log import warn
+from actorlib._core.process_stat import read_stat
 from actorlib._processes.fd_limit import FdLimit, start_error_reason
 from actorlib._processes.launcher import ProcessExit
 from actorlib._processes.template_process import (
@@ -54,6 +55,7 @@ from actorlib.exceptions import TemplateError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from actorlib._core.process_stat import ProcessStat
     from actorlib._processes.template_process import BegunTemplate
     from actorlib._processes.worker_output import LogStyle
     from actorlib._wire.messages import Frame
@@ -244,7 +246,8 @@ class TemplateLauncher:
         if worker.child_pid:
             # Reaped already, its number may be another's.
             template = cast("subprocess.Popen[bytes]", self._process).pid
-            if process_stat(worker.child_pid)[1:2] in ([], [b"%d" % template]):
+            stat = read_stat(worker.child_pid)
+            if stat is None or stat.parent == template:
                 worker.kill_group()
             self._expect_answer()
         else:
@@ -271,12 +274,13 @@ class TemplateLauncher:
             again = _ANSWER_LIMIT - seconds
         else:
             again = _ANSWER_LIMIT
-            reason = silence_reason(self._process.pid, process_state(self._process.pid))
+            template = self._process.pid
+            reason = silence_reason(template, read_stat(template))
             for worker in starting:
                 worker.report_delay(f"it waits for its process: {reason}")
             for worker in ending:
-                state = process_state(worker.child_pid)
-                worker.report_delay(end_reason(worker.child_pid, state, reason))
+                stat = read_stat(worker.child_pid)
+                worker.report_delay(end_reason(worker.child_pid, stat, reason))
         self._silence = self._loop.call_later(again, self._look_at_silence)
 
     def close_in_fork(self) -> None:
@@ -638,29 +642,15 @@ def kill_group_of(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def process_stat(pid: int) -> list[bytes]:
-    """Reads the fields of a process from its state on; none where there are none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return []
-    # Behind the name, which is in brackets and may hold anything.
-    return fields.rpartition(b")")[2].split()
-
-
-def process_state(pid: int) -> str:
-    """Returns the letter of a process's state, as in ``ps``; nothing if it is gone."""
-    return b"".join(process_stat(pid)[:1]).decode()
-
-
-def silence_reason(pid: int, state: str) -> str:
+def silence_reason(pid: int, stat: ProcessStat | None) -> str:
     """Says why the template does not answer.
 
     Args:
         pid: Its process.
-        state: The state of that; see ``process_state``.
+        stat: What the kernel says of that.
     """
     process = f"the template process (pid {pid})"
+    state = "" if stat is None else stat.state
     if state in ("T", "t"):
         return f"{process} is stopped. `kill -CONT {pid}` lets it go on"
     if state == "D":
@@ -668,15 +658,15 @@ def silence_reason(pid: int, state: str) -> str:
     return f"{process} does not answer"
 
 
-def end_reason(pid: int, state: str, silence: str) -> str:
+def end_reason(pid: int, stat: ProcessStat | None, silence: str) -> str:
     """Says why the end of a worker that was killed has not been reported.
 
     Args:
         pid: The worker's process.
-        state: The state of that; see ``process_state``.
+        stat: What the kernel says of that.
         silence: Why the template does not answer.
     """
-    if state in ("", "Z", "X"):
+    if stat is None or stat.has_ended:
         return f"its process (pid {pid}) has ended. Its share is free later: {silence}"
     return (
         f"its process (pid {pid}) was killed, and the kernel has not ended it (it "

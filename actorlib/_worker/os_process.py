@@ -16,6 +16,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from actorlib._core.engine import set_engine
+from actorlib._core.process_stat import read_stat
 from actorlib._wire.forkserver_protocol import MARK_VARIABLE
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None)
 _prctl = getattr(_libc, "prctl", None)  # Linux has it
 _fflush = _libc.fflush
-_PF_EXITING = 0x4
-"""Of the kernel's flags of a process, which are in proc_pid_stat(5)."""
 _ASKED = 8
 
 
@@ -94,12 +93,8 @@ def is_ending(pid: int) -> bool:
 
     It closes what it has open, and so tells others, before it is to be reaped.
     """
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:  # noqa: PTH123  # no pathlib in the template
-            fields = stat.read().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
+    stat = read_stat(pid)
+    return stat is not None and stat.is_ending
 
 
 def kill_group(pid: int, number: int) -> None:
@@ -210,15 +205,15 @@ class ProcessTitle:
 
 def _find_words() -> ctypes.Array[ctypes.c_char] | None:
     """Finds the memory of the words that this process was started with, if any."""
-    try:
-        with open("/proc/self/stat", "rb") as stat:  # noqa: PTH123  # no pathlib in the template
-            # The name of the program is in brackets, and may have anything in it.
-            fields = stat.read().rpartition(b")")[2].split()
-        with open("/proc/self/cmdline", "rb") as shown:  # noqa: PTH123
-            words = shown.read()
-        start, end = int(fields[45]), int(fields[46])
-    except (OSError, IndexError, ValueError):
+    stat = read_stat("self")
+    if stat is None:
         return None
+    try:
+        with open("/proc/self/cmdline", "rb") as shown:  # noqa: PTH123  # no pathlib in the template
+            words = shown.read()
+    except OSError:
+        return None
+    start, end = stat.words
     size = end - start
     if not start or size < 1 or size != len(words):
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from actorlib._core.process_stat import ProcessStat
 from actorlib._processes.forkserver_launcher import (
     TemplateLauncher,
     TemplateWorker,
@@ -67,6 +68,13 @@ async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
     worker.sock.close()
 
 
+def _in(state: str) -> ProcessStat | None:
+    """A process in a state; none if that is empty."""
+    if not state:
+        return None
+    return ProcessStat(7, "python", state, 1, 7, 7, 0, 0, 0, 0)
+
+
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
@@ -80,14 +88,14 @@ async def test_pid_when_the_process_says_it_then_signals_wait_for_its_parent(
 def test_silence_when_the_template_has_a_state_then_the_reason_names_it(
     state: str, expected: str
 ) -> None:
-    assert silence_reason(7, state) == f"the template process (pid 7) {expected}"
+    assert silence_reason(7, _in(state)) == f"the template process (pid 7) {expected}"
 
 
 @pytest.mark.parametrize("state", ["", "Z", "X"])
 def test_end_when_the_process_has_ended_then_the_template_is_the_reason(
     state: str,
 ) -> None:
-    assert end_reason(8, state, "the template sleeps") == (
+    assert end_reason(8, _in(state), "the template sleeps") == (
         "its process (pid 8) has ended. Its share is free later: the template sleeps"
     )
 
@@ -96,7 +104,7 @@ def test_end_when_the_process_has_ended_then_the_template_is_the_reason(
 def test_end_when_the_process_is_there_then_the_kernel_is_the_reason(
     state: str,
 ) -> None:
-    reason = end_reason(8, state, "the template sleeps")
+    reason = end_reason(8, _in(state), "the template sleeps")
     assert "pid 8" in reason
     assert "the kernel has not ended it" in reason
     assert "template" not in reason

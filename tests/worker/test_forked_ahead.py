@@ -15,7 +15,6 @@ from helpers.owners import PATHS, Bell, Watched
 
 from actorlib._wire.codec import decode_message
 from actorlib._wire.forkserver_protocol import (
-    FORK,
     FORKED,
     MARK_VARIABLE,
     REQUEST,
@@ -82,7 +81,7 @@ class TemplateProcess:
                 ours.sendall(self._start)
                 with theirs:
                     files = [theirs.fileno(), out.fileno(), out.fileno()]
-                    request = REQUEST.pack(FORK, 0, worker)
+                    request = REQUEST.pack(worker)
                     socket.send_fds(self.control, [request], files)
         pids: dict[int, int] = {}
         while len(pids) < number:
