@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from helpers.actors import Caller, Counter, Echo, Keeper, living, running
+from helpers.rare_cases import rarely
 
 import actorlib
 from actorlib.exceptions import ActorDiedError
@@ -246,7 +247,7 @@ asyncio.run(main())
 @alone
 @pytest.mark.slow
 @pytest.mark.parametrize("start_method", ["template", "spawn"])
-@pytest.mark.parametrize("form", ["script", "module", "command", "stdin"])
+@pytest.mark.parametrize("form", ["script", *rarely("module", "command", "stdin")])
 async def test_a_class_of_the_program_itself(
     tmp_path: Path, start_method: str, form: str
 ) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from helpers.rare_cases import rarely
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "from_ray"
@@ -107,6 +108,9 @@ CASES = {
     ),
 }
 
+USUAL = ("resource_model", "older_gpus", "fractional_gpus")
+"""Run by default; the others are variants for other vendors and versions."""
+
 ANY_GPU = ("older_gpus", "resource_model")
 """Which GPU is next depends on when the process before has gone: N is any."""
 
@@ -115,7 +119,9 @@ def test_programs_when_listed_then_each_is_run() -> None:
     assert {program.stem for program in PROGRAMS.glob("*.py")} == set(CASES)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [*USUAL, *rarely(*(name for name in CASES if name not in USUAL))]
+)
 def test_program_when_run_then_it_prints_what_the_document_prints(name: str) -> None:
     case = CASES[name]
     program = str(PROGRAMS / f"{name}.py")

@@ -64,11 +64,16 @@ _CLIENT = (pytest.mark.ray, NEEDS_CLIENT)
 _THOROUGH = (pytest.mark.thorough,)
 
 _CELLS: list[tuple[Cell, tuple[pytest.MarkDecorator, ...]]] = [
-    (Cell("local", "await", ("function", "plain", "async"), ("threaded", "group")), ()),
+    (Cell("local", "await", ("plain", "async"), ("function", "threaded", "group")), ()),
+    # All kinds, as its calls need no processes, and most tests take milliseconds.
     (Cell("memory", "await"), ()),
-    (Cell("inline", "await"), ()),
+    # The workers of both are threads: what differs is how they are made.
+    (
+        Cell("inline", "await", ("plain",), ("function", "threaded", "async", "group")),
+        (),
+    ),
     (Cell("local", "blocking", ("plain",), ("function", "async")), ()),
-    (Cell("inline", "blocking", ("plain",)), ()),
+    (Cell("inline", "blocking", ("plain",)), _THOROUGH),
     (Cell("attached", "await"), _THOROUGH),
     (Cell("attached", "blocking", ("plain",)), _THOROUGH),
     # Each actor there is an interpreter, which takes seconds.
@@ -254,6 +259,8 @@ async def _scripts(**options: Any) -> AsyncGenerator[Lend]:
             await asyncio.to_thread(_wait_for, ends)
             # A function whose worker was killed may be called once more.
             ends = engine.loop.call(_kill, engine, living_actors(engine))
+        if engine.loop.call(_knows_actors, engine):
+            gc.collect()  # a caught error keeps handles in a cycle
 
     async with _lent_script(end_actors) as lend:
         yield lend
@@ -275,6 +282,7 @@ async def _scripts_by_attaching(modules: Path) -> AsyncGenerator[Lend]:
                 with suppress(ActorDiedError):  # it has ended meanwhile
                     end = engine.kill(ActorId(bytes.fromhex(info.actor_id)))
                     await asyncio.to_thread(_wait_for, [end])
+            gc.collect()  # a caught error keeps handles in a cycle
 
         async with _lent_script(end_actors) as lend:
             yield lend
@@ -294,6 +302,7 @@ async def _scripts_on_ray(address: str) -> AsyncGenerator[Lend]:
                 ending.append(engine.find(name, space).actor_id)
         ends = [engine.kill(actor) for actor in ending]
         await asyncio.to_thread(_wait_for, ends)
+        gc.collect()  # a caught error keeps handles in a cycle
 
     async with _lent_script(end_actors) as lend:
         yield lend
@@ -318,7 +327,6 @@ async def _lent_script(end_actors: Callable[[Any], Any]) -> AsyncGenerator[Lend]
                 yield None
             finally:
                 await end_actors(engine)
-                gc.collect()  # a caught error keeps handles in a cycle
                 set_engine(None)
 
     try:
@@ -334,6 +342,10 @@ def _kill(engine: Any, ending: list[ActorId] | None = None) -> list[Any]:
     if ending is None:
         ending = [life.record.id for life in engine.actor_table]
     return [engine.kill(actor) for actor in ending]
+
+
+def _knows_actors(engine: Any) -> bool:
+    return any(True for _ in engine.actor_table)
 
 
 def _wait_for(ends: list[Any]) -> None:
