@@ -146,6 +146,7 @@ class TemplateLauncher:
         self._orphans: list[TemplateWorker] = []
         self._in_flight = 0
         self._requests: deque[TemplateWorker] = deque()
+        self._unanswered: set[int] = set()
         self._silence: asyncio.TimerHandle | None = None
         self._last_answer = 0.0
         self._process: subprocess.Popen[bytes] | None = begun and begun.process
@@ -249,18 +250,26 @@ class TemplateLauncher:
             stat = read_stat(worker.child_pid)
             if stat is None or stat.parent == template:
                 worker.kill_group()
-            self._expect_answer()
+            self._expect_answer(worker)
         else:
             if worker in self._queue:
                 self._queue.remove(worker)
             # If it is forked all the same, it is killed as soon as that is reported.
             self._finish(worker, ProcessExit(signal=9))
 
-    def _expect_answer(self) -> None:
-        """Watches the template until it has answered all that it was asked."""
+    def _expect_answer(self, worker: TemplateWorker) -> None:
+        """Watches the template until it has reported the start or end of a worker."""
+        self._unanswered.add(worker.number)
         if self._silence is None:
             self._last_answer = self._loop.time()
             self._silence = self._loop.call_later(_ANSWER_LIMIT, self._look_at_silence)
+
+    def _on_answer(self, number: int) -> None:
+        """Notes a report. The last one stops the timer: an idle loop has none."""
+        self._unanswered.discard(number)
+        if not self._unanswered and self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
 
     def _look_at_silence(self) -> None:
         """Logs what waits for the template, if it has not answered for too long."""
@@ -323,8 +332,6 @@ class TemplateLauncher:
         self._queue.clear()
         for worker in list(self._workers.values()):
             self._finish(worker, ProcessExit(signal=9, error=self._error))
-        if self._silence is not None:
-            self._silence.cancel()
         self._printer.close()
         self._fd_limit.restore()
 
@@ -366,9 +373,9 @@ class TemplateLauncher:
                 continue
             self._in_flight += 1
             self._requests.append(worker)
+            self._expect_answer(worker)
             if len(self._requests) == 1:
                 self._send_requests()
-            self._expect_answer()
 
     def _send_requests(self) -> None:
         sock = cast("socket.socket", self._sock)
@@ -427,6 +434,7 @@ class TemplateLauncher:
 
     def _on_forked(self, number: int, pid: int, error: str) -> None:
         self._in_flight -= 1
+        self._on_answer(number)
         worker = self._workers.get(number)
         if worker is None:  # it was killed before it had a process
             if pid:
@@ -439,6 +447,7 @@ class TemplateLauncher:
 
     def _finish(self, worker: TemplateWorker, how: ProcessExit) -> None:
         self._workers.pop(worker.number, None)
+        self._on_answer(worker.number)
         worker.on_exited(how)
 
     def _on_template_gone(self, _: Exception | None) -> None:
