@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import actorlib
+from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
 from actorlib.exceptions import ActorDiedError
 
@@ -164,6 +165,61 @@ async def test_traces_when_two_at_once_then_each_has_its_own_time(
 
     assert (outer.calls, inner.calls) == (3, 1)
     assert (outer.runs, inner.runs) == (3, 1)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_record_when_looked_at_and_it_goes_on_then_all_and_later_more() -> None:
+    actor = KINDS["serial"].remote()
+    await actor
+    engine: Any = find_engine()
+
+    began = engine.begin_trace(10)
+    await actor.ping.remote()
+    first = (await engine.end_trace(began, 1.0, goes_on=True))()
+    await actor.ping.remote()
+    last = (await engine.end_trace(began, 1.0))()
+
+    assert (len(first.calls), len(last.calls)) == (1, 2)
+    assert (len(first.runs), len(last.runs)) == (1, 2)
+    assert [*recording()._users] == []
+
+
+async def test_trace_when_a_longer_one_has_dropped_much_then_it_counts_its_own(
+    runtime: Runtime,
+) -> None:
+    actor = KINDS["serial"].remote()
+    await actor
+
+    async with runtime.trace(kept=2) as outer:
+        await asyncio.gather(*[actor.ping.remote() for _ in range(9)])
+        async with runtime.trace(kept=1) as inner:
+            await actor.ping.remote()
+        async with runtime.trace(kept=1) as full:
+            await asyncio.gather(*[actor.ping.remote() for _ in range(3)])
+
+    assert (outer.calls, outer.runs, outer.dropped) == (2, 2, 22)
+    assert (inner.calls, inner.runs, inner.dropped) == (1, 1, 0)
+    assert (full.calls, full.runs, full.dropped) == (1, 1, 4)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+async def test_actor_when_it_has_ended_then_its_last_runs_are_in_the_trace(
+    runtime: Runtime, kind: Any
+) -> None:
+    async with runtime.trace() as trace:
+        actor = kind.remote()
+        for _ in range(3):
+            await actor.ping.remote()
+        actor_id = pin_of(actor).actor_id
+        engine: Any = find_engine()
+        ended = engine.actor_table.by_id[actor_id].ended
+        assert actor_id in recording()._timed
+        del actor
+        await ended
+        assert actor_id not in recording()._timed
+
+    assert runs(trace).count(("ping", "finished")) == 3
+    assert (trace.calls, trace.dropped) == (3, 0)
 
 
 async def test_trace_when_there_is_more_than_is_kept_then_the_newest(

@@ -253,10 +253,10 @@ class AttachedEngine(AsyncOwnerClient):
         raise self._owners("trace()", "actorlib trace")
 
     def end_trace(
-        self, began: float, patience: float
+        self, began: float, patience: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
         """Refuses: the owner records."""
-        del began, patience
+        del began, patience, goes_on
         raise self._owners("trace()", "actorlib trace")
 
     def objects(

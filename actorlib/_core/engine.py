@@ -510,13 +510,14 @@ class RuntimeEngine(Engine, Protocol):
         ...
 
     def end_trace(
-        self, began: float, patience: float
+        self, began: float, patience: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
-        """Ends that.
+        """Ends that, or gives what there is so far.
 
         Args:
             began: When it began.
             patience: Seconds that workers may take to tell the rest.
+            goes_on: Whether it is recorded further. Default: False.
 
         Returns:
             Done when they have, with what makes the record, on any thread.

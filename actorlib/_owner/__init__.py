@@ -5,7 +5,6 @@ In reading order:
 * ``engine``: the verbs of the embedded engine, in the owner's process.
 * ``threadsafe_engine``: the embedded engine for threads that are not its loop's, such
   as scripts'.
-* ``tracing``: the engine of a script that asks for its timeline, as Chrome draws one.
 * ``call_recording``: records what happens while somebody wants to know, for a timeline.
 * ``observing``: adds middlewares to a runtime and removes them, and hears what ran.
 * ``launching``: chooses what starts workers, and has it begin before the rest is

@@ -16,7 +16,7 @@ import os
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, final
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
@@ -50,9 +50,13 @@ if TYPE_CHECKING:
 
 _OF_FUNCTION: Final = -1
 _MOVES: Final = 10_000
+_ACTORS: Final = 10_000
+"""How many actors that have changed, and how many sessions, are kept."""
 _PUTS: Final = 10_000
 _PIECES: Final = 100_000
 _msgpack: Any = msgpack
+
+V = TypeVar("V")
 
 
 @final
@@ -120,6 +124,22 @@ class ExactMarks(Marks):
         return self.earlier.when(number)
 
 
+class _User(NamedTuple):
+    """One who wants to know.
+
+    Attributes:
+        kept: How many calls, and how many runs, they get at the most.
+        actors: The actors that there were at the beginning.
+        calls: How many calls were recorded before.
+        runs: How many runs were recorded before.
+    """
+
+    kept: int
+    actors: dict[bytes, Actor]
+    calls: int
+    runs: int
+
+
 @final
 class CallRecording:
     """Records for all who want to know of one runtime.
@@ -149,10 +169,11 @@ class CallRecording:
         self._objects = objects
         self._inquiries = inquiries
         self._loop = loop
-        # By when they began: what they were told of first, and whether they go on.
-        self._users: dict[float, dict[bytes, Actor]] = {}
+        # By when they began, and whether they go on.
+        self._users: dict[float, _User] = {}
         self._active: set[float] = set()
-        self._timed: list[tuple[CallTable[Any, Any], ExactMarks, int]] = []
+        self._timed: dict[bytes, tuple[CallTable[Any, Any], ExactMarks, int]] = {}
+        self._untimed_calls = 0
         self._calls: deque[Any] = deque(maxlen=1)
         self._pieces: deque[tuple[int, int, bytes]] = deque()
         self._piece_runs = 0
@@ -176,33 +197,37 @@ class CallRecording:
         if kept > self._kept:
             self._kept = kept
             self._calls = deque(self._calls, maxlen=kept)
-            for _, marks, _ in self._timed:
+            for _, marks, _ in self._timed.values():
                 marks.recorded = self._calls
-        self._users[began] = {
+        first: dict[bytes, Actor] = {
             record.id: _described(record, record.state.value)
             for record in self._registry
         }
+        runs = self._dropped + self._piece_runs
+        self._users[began] = _User(kept, first, self._recorded_calls(), runs)
         self._active.add(began)
         if len(self._active) == 1:
             self._switch_on()
         return began
 
     def end(
-        self, began: float, patience: float
+        self, began: float, patience: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
-        """They want to know no more.
+        """They want to know no more, or what there is so far.
 
         Args:
             began: Who, as ``begin`` has said.
             patience: Seconds that workers may take to tell the rest.
+            goes_on: Whether they want to know more later. Default: False.
 
         Returns:
             Done when they have, with what makes the record, on any thread.
         """
         ended = time.monotonic()
-        self._active.discard(began)
-        made = sum(calls.made - before for calls, _, before in self._timed)
-        overflow = max(0, made - len(self._calls))
+        if not goes_on:
+            self._active.discard(began)
+        gone = self._recorded_calls() - len(self._calls)
+        overflow = max(0, gone - self._users[began].calls)
         if not self._active:
             self._switch_off()
         self._questions += 1
@@ -227,7 +252,8 @@ class CallRecording:
         telling: asyncio.Future[Told],
     ) -> None:
         recorded = self._recorded(began, ended, overflow, telling.result())
-        del self._users[began]
+        if began not in self._active:
+            del self._users[began]
         if not self._users:
             self._clear()
         if not result.done():  # who has asked may be gone
@@ -240,7 +266,7 @@ class CallRecording:
         self._puts.clear()
         self._sessions.clear()
         self._actors.clear()
-        self._piece_runs = self._dropped = self._kept = 0
+        self._piece_runs = self._dropped = self._kept = self._untimed_calls = 0
 
     # What is recorded.
 
@@ -254,10 +280,14 @@ class CallRecording:
         """Takes a piece of what a worker has recorded, with so many runs."""
         if not self._users:
             return
-        self._sessions[session.number] = session.actor
+        _keep(self._sessions, session.number, session.actor)
         self._pieces.append((session.number, runs, piece))
         self._piece_runs += runs
-        while self._piece_runs > self._kept or len(self._pieces) > _PIECES:
+        # A piece may have more runs than are kept: what is told is cut to that.
+        while (
+            self._piece_runs - self._pieces[0][1] >= self._kept
+            or len(self._pieces) > _PIECES
+        ):
             _, gone, _ = self._pieces.popleft()
             self._piece_runs -= gone
             self._dropped += gone
@@ -272,15 +302,14 @@ class CallRecording:
     def _switch_off(self) -> None:
         for record in self._registry:
             record.watcher = None
-        for calls, marks, _ in self._timed:
-            calls.use_marks(marks.earlier, marks.due)
-        self._timed.clear()
+        for callee in [*self._timed]:
+            self._untime(callee)
         self._objects.note_put = None
 
     def _begin(self, supervisor: ActorSupervisor) -> None:
         session = _session_of(supervisor)
         if session is not None:
-            self._sessions[session.number] = session.actor
+            _keep(self._sessions, session.number, session.actor)
             session.channel.send((RECORD, RECORD_BEGIN, 0))
 
     def _watch(self, supervisor: ActorSupervisor) -> None:
@@ -294,15 +323,27 @@ class CallRecording:
         earlier = calls.marks
         marks = ExactMarks(earlier, calls, callee, self._calls, router)
         calls.use_marks(marks, 0.0)
-        self._timed.append((calls, marks, calls.made))
+        self._timed[callee] = calls, marks, calls.made
+
+    def _untime(self, callee: bytes) -> None:
+        calls, marks, before = self._timed.pop(callee)
+        calls.use_marks(marks.earlier, marks.due)
+        self._untimed_calls += calls.made - before
+
+    def _recorded_calls(self) -> int:
+        """How many calls were recorded, also those that are not kept."""
+        timed = self._timed.values()
+        return self._untimed_calls + sum(calls.made - made for calls, _, made in timed)
 
     def _moved(self, record: ActorRecord) -> None:
         why = str(record.exit or "")
-        self._actors[record.id] = _described(record)
+        _keep(self._actors, record.id, _described(record))
         move = Moved(record.id, time.monotonic(), record.state.value, why)
         self._moves.append(move)
         if record.state is ActorState.ALIVE:
             self._begin(self._supervisors[record.id])  # before any call is sent to it
+        elif record.state is ActorState.DEAD and record.id in self._timed:
+            self._untime(record.id)
 
     def _put(self, nbytes: int) -> None:
         self._puts.append((time.monotonic(), nbytes))
@@ -312,7 +353,7 @@ class CallRecording:
     def _recorded(
         self, began: float, ended: float, overflow: int, told: Told
     ) -> Callable[[], Recorded]:
-        first = self._users[began]
+        kept, first, _, earlier_runs = self._users[began]
         living: dict[bytes, Actor] = {
             record.id: _described(record) for record in self._registry
         }
@@ -338,14 +379,17 @@ class CallRecording:
             moves=[move for move in self._moves if began <= move.at <= ended],
             puts=[put for put in self._puts if began <= put[0] <= ended],
             waiting=waiting,
-            dropped=self._dropped + overflow,
+            dropped=max(0, self._dropped - earlier_runs) + overflow,
             silent=[record.title for record in silent if record is not None],
         )
-        return partial(_completed, recorded, [*self._calls], [*self._pieces])
+        return partial(_completed, recorded, [*self._calls], [*self._pieces], kept)
 
 
 def _completed(
-    recorded: Recorded, calls: list[Any], pieces: list[tuple[int, int, bytes]]
+    recorded: Recorded,
+    calls: list[Any],
+    pieces: list[tuple[int, int, bytes]],
+    kept: int,
 ) -> Recorded:
     """Puts what is of its time into a record."""
     began, ended, dropped = recorded.began, recorded.ended, recorded.dropped
@@ -359,16 +403,20 @@ def _completed(
             continue
         runs += [run for run in found if run.ended >= began and run.began <= ended]
         link_calls += [call for call in sent if began <= call[2] <= ended]
+    calls = [call for call in calls if began <= call[2] <= ended]
     return recorded._replace(
-        calls=[
-            Made(*call)
-            for call in calls
-            if began <= call[2] <= ended and call[5] != ADD_FUNCTION
-        ],
-        runs=[run for run in runs if run.name != ADD_FUNCTION],
+        calls=[Made(*call) for call in calls[-kept:] if call[5] != ADD_FUNCTION],
+        runs=[run for run in runs[-kept:] if run.name != ADD_FUNCTION],
         link_calls=link_calls,
-        dropped=dropped,
+        dropped=dropped + max(0, len(calls) - kept) + max(0, len(runs) - kept),
     )
+
+
+def _keep(kept: dict[Any, V], key: object, value: V) -> None:
+    """Adds something; the oldest goes if there is no room."""
+    kept[key] = value
+    if len(kept) > _ACTORS:
+        del kept[next(iter(kept))]
 
 
 def _session_of(supervisor: ActorSupervisor) -> WorkerSession | None:

@@ -625,10 +625,11 @@ class LocalEngine(ABC):
         return self.actor_table.recording.begin(kept)
 
     def end_trace(
-        self, began: float, patience: float
+        self, began: float, patience: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
         """Ends that, and gives what makes the record; see RuntimeEngine."""
-        return self.actor_table.recording.end(began, patience)
+        recording = self.actor_table.recording
+        return recording.end(began, patience, goes_on=goes_on)
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None

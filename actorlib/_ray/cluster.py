@@ -363,9 +363,11 @@ class OwnerEngine(RayEngine):
             "'ray timeline'"
         )
 
-    def end_trace(self, began: float, patience: float) -> NoReturn:
+    def end_trace(
+        self, began: float, patience: float, *, goes_on: bool = False
+    ) -> NoReturn:
         """Refuses: nothing was begun; see RuntimeEngine."""
-        del patience
+        del patience, goes_on
         self.begin_trace(int(began))
 
     def objects(

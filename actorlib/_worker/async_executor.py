@@ -673,6 +673,8 @@ class AsyncExecutor:
                 asyncio.run_coroutine_threadsafe(closing, self._loop),
                 loop=self._pipe_loop,
             )
+        if self._client.recorder is not None:
+            self._client.recorder.tell(0)
         went = self._pipe_loop.create_future()
         self._client.sender.when_all_sent(
             lambda: self._client.later(partial(end_wait, went))

@@ -170,6 +170,8 @@ class SerialOwnerClient(OwnerClient):
         """Sends what was answered, and what was asked and waits for its arguments."""
         if "incoming_links" in self.made_parts:
             self.incoming_links.flush()
+        if self.recorder is not None:
+            self.recorder.tell(0)
         self.pipe.flush()
         if "sender" in self.made_parts:
             sent: list[bool] = []

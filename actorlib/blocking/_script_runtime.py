@@ -16,22 +16,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib import _runtime
-from actorlib._core.engine import find_engine
+from actorlib._core.engine import current_engine, find_engine
 from actorlib._core.loop_thread import ThreadedLoop, new_loop
 from actorlib._core.stdio import fill_standard_streams
-from actorlib.exceptions import RuntimeNotStartedError
+from actorlib.exceptions import RuntimeNotStartedError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from actorlib._core.engine import Engine
+    from actorlib._core.engine import Engine, RuntimeEngine
     from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._core.trace_events import Recorded
     from actorlib._runtime import Runtime
 
 T = TypeVar("T")
 
 VARIABLE = "ACTORLIB_AUTO_INIT"
 """``0`` keeps a script from starting a runtime that it has not asked for."""
+TIMELINE_VARIABLE = "ACTORLIB_TIMELINE"
+"""``1`` has a script record what it does; a greater number says how much of it."""
+KEPT = 100_000
+_PATIENCE = 1.0
+"""Seconds that workers have to send what they have recorded since the last time."""
 
 
 _MULTIPROCESSING = "multiprocessing.process"
@@ -44,6 +50,7 @@ class _RuntimeThread:
     def __init__(self) -> None:
         self.loop = cast("ThreadedLoop", new_loop())
         self.runtime: Runtime
+        self.recording_began: float | None = None
         self._begun = threading.Event()
         # A daemon: what waits for all other threads would wait for this one too, and
         # it is ended after that.
@@ -122,9 +129,15 @@ class ScriptRuntime:
 
         Raises:
             RuntimeError: One is running.
+            ValueError: ``ACTORLIB_TIMELINE`` is not a number.
         """
         _refuse_import_of_main()
+        kept = kept_events()
         self._begin(_runtime.init(**options))
+        home = self._home
+        if kept and home is not None:
+            with suppress(UnsupportedOptionError):  # Ray's calls are not recorded
+                home.recording_began = home.loop.call(_engine_here().begin_trace, kept)
 
     def attach(self, name: str, namespace: str | None) -> None:
         """Makes this process a client of another runtime, in a thread of its own.
@@ -186,10 +199,30 @@ class ScriptRuntime:
         Raises:
             RuntimeNotStartedError: None runs, or it is not this process that has it.
         """
+        home = self._running_home()
+        return home.loop.call(what, home.runtime)
+
+    def recorded(self) -> Recorded | None:
+        """Gives what the script has done so far; None if that is not recorded.
+
+        Raises:
+            RuntimeNotStartedError: None runs, or it is not this process that has it.
+        """
+        home = self._running_home()
+        began = home.recording_began
+        if began is None:
+            return None
+
+        async def ask() -> Callable[[], Recorded]:
+            return await _engine_here().end_trace(began, _PATIENCE, goes_on=True)
+
+        return home.do(ask)()
+
+    def _running_home(self) -> _RuntimeThread:
         home = self._home
         if home is None or find_engine() is None:
             raise RuntimeNotStartedError(_why_not())
-        return home.loop.call(what, home.runtime)
+        return home
 
     def forget(self) -> None:
         """Forgets the runtime, in a forked child: it is the parent's."""
@@ -217,6 +250,25 @@ class ScriptRuntime:
                 f"no runtime is running, and {VARIABLE}=0 lets none start by itself: "
                 "call init() first"
             )
+
+
+def kept_events() -> int:
+    """Gives how many of the newest calls a script records; 0 for none.
+
+    Raises:
+        ValueError: The variable is not a number.
+    """
+    value = os.environ.get(TIMELINE_VARIABLE) or "0"
+    if not value.isdecimal():
+        raise ValueError(
+            f"{TIMELINE_VARIABLE} takes 1, or how many of the newest events are kept, "
+            f"not {value!r}"
+        )
+    return KEPT if value == "1" else int(value)
+
+
+def _engine_here() -> RuntimeEngine:
+    return cast("RuntimeEngine", current_engine())
 
 
 async def _end_tasks() -> None:

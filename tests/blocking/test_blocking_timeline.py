@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from helpers.actors import Counter, Echo
 import actorlib.blocking as ray
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import current_engine
-from actorlib._owner.tracing import KEPT, VARIABLE, kept_events
+from actorlib.blocking._script_runtime import KEPT, TIMELINE_VARIABLE, kept_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A script that keeps the newest forty events."""
-    monkeypatch.setenv(VARIABLE, "40")
+    """A script that keeps the newest forty calls and runs."""
+    monkeypatch.setenv(TIMELINE_VARIABLE, "40")
     ray.init(num_cpus=2, num_gpus=0)
     yield
     ray.shutdown()
@@ -41,8 +42,16 @@ class Source:
 
 
 def drawn() -> list[dict[str, Any]]:
-    events = cast("list[dict[str, Any]]", ray.timeline())
-    return [event for event in events if event["ph"] == "X"]
+    return cast("list[dict[str, Any]]", ray.timeline())
+
+
+def outcomes(events: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
+    """The category, the name and the outcome of what ran."""
+    return {
+        (event["cat"], event["name"], event["args"]["outcome"])
+        for event in events
+        if event.get("cat") in ("run", "stream")
+    }
 
 
 @pytest.mark.process
@@ -59,22 +68,39 @@ def test_timeline_when_written_down_then_it_has_calls_and_lives(
     gone = current_engine().kill(pin_of(counter).actor_id)
     cast("Any", gone).get(20)
 
-    told = {(e["cat"], e["name"], e["args"]["outcome"]) for e in drawn()}
+    events = drawn()
     assert {
-        ("task", "Echo.echo", "finished"),
-        ("task", "double", "finished"),
-        ("task", "Source.items", "finished"),
-        ("actor", "Echo", "alive"),
-    } <= told
-    (fail,) = [outcome for _, name, outcome in told if name == "Echo.fail"]
-    assert "KeyError" in fail
-    (end,) = [outcome for _, name, outcome in told if name == "Counter"]
-    assert end != "alive"
-    for event in drawn():
-        assert event.keys() == {"cat", "name", "pid", "tid", "ts", "dur", "ph", "args"}
-        assert event["dur"] >= 0
+        ("run", "Echo.echo", "finished"),
+        ("run", "Echo.fail", "KeyError"),
+        ("run", "double", "finished"),
+        ("stream", "Source.items", "finished"),
+    } <= outcomes(events)
+    names = {(event.get("cat"), event["name"].partition(":")[0]) for event in events}
+    assert {
+        ("call", "Echo.echo"),
+        ("queue", "Echo.echo"),
+        ("life", "alive"),
+        ("death", "died"),
+    } <= names
     assert ray.timeline(str(tmp_path / "trace.json")) is None
     assert json.loads((tmp_path / "trace.json").read_text())
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("script")
+def test_timeline_when_asked_twice_then_all_again_and_what_came_since() -> None:
+    before = time.time()
+    echo = Echo.remote()
+    ray.get(echo.echo.remote(1))
+    first = drawn()
+    ray.get(double.remote(2))
+    second = drawn()
+
+    assert outcomes(first) == {("run", "Echo.echo", "finished")}
+    assert outcomes(second) - outcomes(first) == {("run", "double", "finished")}
+    times = [event["ts"] / 1e6 for event in second if event.get("cat") == "run"]
+    assert before <= min(times)
+    assert max(times) <= time.time()
 
 
 @pytest.mark.process
@@ -83,11 +109,13 @@ def test_timeline_when_there_was_more_then_it_says_how_much_is_gone() -> None:
     echo = Echo.remote()
     ray.get([echo.echo.remote(number) for number in range(100)])
 
-    events = cast("list[dict[str, Any]]", ray.timeline())
+    events = drawn()
 
-    assert len([event for event in drawn() if event["cat"] == "task"]) == 40
+    spans = [event for event in events if event["ph"] == "X"]
+    assert len([event for event in spans if event["cat"] == "call"]) == 40
+    assert len([event for event in spans if event["cat"] == "run"]) == 40
     (label,) = [event for event in events if event["name"] == "process_labels"]
-    assert label["args"] == {"labels": "60 older events were not kept"}
+    assert label["args"] == {"labels": "120 older calls and runs were not kept"}
 
 
 @pytest.mark.parametrize(
@@ -96,7 +124,7 @@ def test_timeline_when_there_was_more_then_it_says_how_much_is_gone() -> None:
 def test_timeline_variable_when_a_number_then_so_much_is_kept(
     said: str, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, said)
+    monkeypatch.setenv(TIMELINE_VARIABLE, said)
 
     assert kept_events() == kept
 
@@ -104,7 +132,7 @@ def test_timeline_variable_when_a_number_then_so_much_is_kept(
 def test_timeline_variable_when_no_number_then_it_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "yes")
+    monkeypatch.setenv(TIMELINE_VARIABLE, "yes")
 
     with pytest.raises(ValueError, match="ACTORLIB_TIMELINE takes 1"):
         kept_events()
