@@ -170,10 +170,9 @@ def _doctor(add: Add) -> None:
         help="examine this machine: what is well, what is not, and what to do",
         description="Examines this machine: Python and packages, the start of an "
         "actor, limits, what a container may use, shared memory, cgroups, devices and "
-        "drivers, NVML, MPS, other runtimes, what killed programs have left, the "
-        "clock. A problem keeps actorlib, or devices that are there, from working; a "
-        "warning is what can be had and is not. The exit code is 1 if there is a "
-        "problem, else 0.",
+        "who has taken them, NVML, workers that killed programs have left. A problem "
+        "keeps actorlib, or devices that are there, from working; a warning is what "
+        "can be had and is not. The exit code is 1 if there is a problem, else 0.",
         epilog="example: actorlib doctor --json",
     )
     _as_json(parser)

@@ -6,9 +6,8 @@ In reading order:
 * ``demo_figures``: measures what that shows, with an actor of its own.
 * ``devices``: shows every accelerator of this machine, and why not more.
 * ``doctor``: examines the machine, and says what to do.
-* ``machine_facts``: finds out what that has to know.
+* ``machine_checks``: what it checks: each says what is fine, or wrong and what to do.
 * ``start_check``: tries whether an actor can be started, as a program of its own.
-* ``diagnosis``: judges all of it.
 * ``ps``: shows the runtimes of this user and what goes on in them.
 * ``listing``: asks for that, as a document.
 * ``ps_page``: puts it on a page.

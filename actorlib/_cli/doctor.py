@@ -1,206 +1,135 @@
 """Examines the machine, and says what to do: ``actorlib doctor``.
 
-``Diagnosis`` is the document that ``actorlib doctor --json`` prints: its names are
-promises. Each check has a thread of its own: one that raises or hangs costs itself.
+Each check has a thread of its own: one that raises or hangs costs itself.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import sys
 from collections import Counter
 from concurrent.futures import Future, wait
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar, final
+from threading import Thread
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 import actorlib
-from actorlib._cli import devices, machine_facts
-from actorlib._cli.diagnosis import (
-    Finding,
-    State,
-    judge_cgroups,
-    judge_clock,
-    judge_container,
-    judge_devices,
-    judge_limits,
-    judge_mps,
-    judge_nvml,
-    judge_packages,
-    judge_processes,
-    judge_python,
-    judge_runtimes,
-    judge_shared_memory,
-    judge_start,
-    worst,
-)
+from actorlib._cli.machine_checks import CHECKS, Finding
 from actorlib._cli.pages import console
-from actorlib.accelerators import Host, families
+from actorlib.accelerators import Host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import RenderableType
 
-    from actorlib._cli.devices import Summary
+    from actorlib._cli.machine_checks import State
 
-    Check = Callable[[], list[Finding]]
+    Check = Callable[[Host], Iterable[Finding]]
 
 _LIMIT = 75.0
 """Seconds that all checks have; each way to start an actor has 30 of them."""
 _ASK_AGAIN = "Ask again; if it stays so, tell the authors of actorlib"
-_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
+_STYLES: Mapping[State, str] = {
+    "problem": "bold red",
+    "warning": "yellow",
+    "ok": "green",
+}
+"""The worst first."""
 
 
-T = TypeVar("T")
-
-
-class Told(TypedDict):
-    """Something that a check has found; ``advice`` is empty where there is none."""
-
-    check: str
-    state: State
-    what: str
-    advice: str
-
-
-class Diagnosis(TypedDict):
-    """What all checks have found; ``state`` is that of the worst of it."""
-
-    version: str
-    state: State
-    findings: list[Told]
-
-
-def show(*, as_json: bool, host: Host | None = None) -> int:
+def show(*, as_json: bool) -> int:
     """Examines this machine, and prints what was found.
 
     Args:
-        as_json: Whether to print one JSON document instead of a table.
-        host: The machine; None for this one. Default: None.
+        as_json: Whether to print one JSON document instead of a table: ``version``,
+            ``state``, which is the worst of all, and ``findings`` with the fields of
+            ``Finding``. Its names are promises.
 
     Returns:
         The exit code: 1 if there is a problem, else 0.
     """
-    host = host or Host()
     # What a vendor's module prints while it is imported belongs to no document.
     with contextlib.redirect_stdout(sys.stderr):
-        found = examined(checks_of(host))
-    out = console()
+        findings = examine(CHECKS, Host())
+    state, out = worst(findings), console()
     if as_json:
-        out.out(json.dumps(found, indent=2))
+        document = {
+            "version": actorlib.__version__,
+            "state": state,
+            "findings": [finding._asdict() for finding in findings],
+        }
+        out.out(json.dumps(document, indent=2))
     else:
-        out.print(draw(found), crop=False)
-    return int(found["state"] == "problem")
+        out.print(draw(findings), crop=False)
+    return int(state == "problem")
 
 
-def checks_of(host: Host) -> dict[str, Check]:
-    """Gives the checks, by their names, in the order in which they are shown.
-
-    Args:
-        host: The machine.
-    """
-    facts = machine_facts
-    looked: _Shared[Summary] = _Shared(lambda: devices.look(host, families()))
-    return {
-        "python": lambda: judge_python(facts.find_python()),
-        "packages": lambda: judge_packages(facts.find_packages(host)),
-        "start": lambda: judge_start(facts.try_a_start()),
-        "limits": lambda: judge_limits(facts.find_limits(host)),
-        "container": lambda: judge_container(facts.find_container(host)),
-        "shared memory": lambda: judge_shared_memory(facts.find_shared_memory(host)),
-        "cgroups": lambda: judge_cgroups(facts.find_cgroups(host)),
-        "devices": lambda: judge_devices(facts.families_in(looked.value())),
-        "nvml": lambda: judge_nvml(facts.find_nvidia(host)),
-        "mps": lambda: judge_mps(facts.find_mps(host)),
-        "processes": lambda: judge_processes(facts.find_processes(host)),
-        "runtimes": lambda: judge_runtimes(facts.find_runtimes(looked.value())),
-        "clock": lambda: judge_clock(facts.find_clock(host)),
-    }
-
-
-@final
-class _Shared(Generic[T]):
-    """Makes something once, for the first who wants it; the others wait."""
-
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = functools.cache(make)
-        self._lock = Lock()
-
-    def value(self) -> T:
-        with self._lock:
-            return self._make()
-
-
-def examined(checks: Mapping[str, Check], limit: float = _LIMIT) -> Diagnosis:
+def examine(
+    checks: Mapping[str, Check], host: Host, limit: float = _LIMIT
+) -> list[Finding]:
     """Makes all checks side by side.
 
     Args:
         checks: The checks, by their names.
+        host: The machine.
         limit: How many seconds all of them have together. One that takes longer is
             left behind in its daemon thread. Default: 75.0.
     """
-    results = {name: _started(check) for name, check in checks.items()}
+    results = {name: _start(check, host) for name, check in checks.items()}
     wait(results.values(), timeout=limit)
-    findings: list[Told] = []
-    every: list[Finding] = []
-    for name, result in results.items():
-        told = (
-            result.result()
-            if result.done()
-            else [Finding("warning", f"no answer within {limit:g} s", _ASK_AGAIN)]
-        )
-        every += told
-        findings += [
-            Told(check=name, state=one.state, what=one.what, advice=one.advice)
-            for one in told
-        ]
-    return {
-        "version": actorlib.__version__,
-        "state": worst(every),
-        "findings": findings,
-    }
+    late = [Finding("warning", f"no answer within {limit:g} s", _ASK_AGAIN)]
+    return [
+        finding._replace(check=name)
+        for name, result in results.items()
+        for finding in (result.result() if result.done() else late)
+    ]
 
 
-def _started(check: Check) -> Future[list[Finding]]:
+def _start(check: Check, host: Host) -> Future[list[Finding]]:
     # No pool: it joins its threads when the interpreter ends, and a check that hangs in
     # a driver would hold up the exit as well.
     result: Future[list[Finding]] = Future()
-    Thread(target=lambda: result.set_result(_made(check)), daemon=True).start()
+    Thread(target=lambda: result.set_result(_run(check, host)), daemon=True).start()
     return result
 
 
-def _made(check: Check) -> list[Finding]:
+def _run(check: Check, host: Host) -> list[Finding]:
     try:
-        return check()
+        return [*check(host)]
     except Exception as error:  # noqa: BLE001  # a vendor's module, or a strange machine
         why = f"could not be checked: {type(error).__name__}: {error}"
         return [Finding("warning", why, _ASK_AGAIN)]
 
 
-def draw(found: Diagnosis) -> RenderableType:
+def worst(findings: Sequence[Finding]) -> State:
+    """Says how bad the worst of some findings is."""
+    states = {finding.state for finding in findings}
+    for state in _STYLES:
+        if state in states:
+            return state
+    return "ok"
+
+
+def draw(findings: Sequence[Finding]) -> RenderableType:
     """Puts what was found on a page for people."""
-    made = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     for column in ("state", "check", "what"):
-        made.add_column(column, overflow="fold", no_wrap=column != "what")
-    named = ""
-    for told in found["findings"]:
-        name = told["check"] if told["check"] != named else ""
-        named = told["check"]
-        what = f"{told['what']}."
-        if told["advice"]:
-            what = f"{what}\n-> {told['advice']}."
-        state = told["state"]
-        made.add_row(Text(state, style=_STYLES[state]), name, what)
-    counts = Counter(told["state"] for told in found["findings"])
-    said = ", ".join(
+        table.add_column(column, overflow="fold", no_wrap=column != "what")
+    last = ""
+    for state, what, advice, check in findings:
+        text = f"{what}.\n-> {advice}." if advice else f"{what}."
+        name = check if check != last else ""
+        table.add_row(Text(state, style=_STYLES[state]), name, text)
+        last = check
+    counts = Counter(finding.state for finding in findings)
+    summary = ", ".join(
         f"{counts[state]} {state}{'s' if counts[state] > 1 else ''}"
         for state in ("problem", "warning")
         if counts[state]
     )
-    return Group(made, Text(f"\n{said or 'All is well'}."))
+    return Group(table, Text(f"\n{summary or 'All is well'}."))

@@ -6,58 +6,67 @@ import json
 import subprocess
 import sys
 import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.host import RecordedHost
 
-from actorlib._cli.diagnosis import Finding
-from actorlib._cli.doctor import Diagnosis, draw, examined
+from actorlib._cli.doctor import draw, examine, worst
+from actorlib._cli.machine_checks import Finding
 from actorlib._cli.pages import console
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-def page(found: Diagnosis) -> str:
+    from actorlib.accelerators import Host
+
+HOST = RecordedHost()
+
+
+def page(findings: list[Finding]) -> str:
     out = console()
     with out.capture() as captured:
-        out.print(draw(found), crop=False)
+        out.print(draw(findings), crop=False)
     return captured.get()
 
 
-def fine() -> list[Finding]:
-    return [Finding("ok", "all is there")]
+def fine(_: Host) -> Iterable[Finding]:
+    yield Finding("ok", "all is there")
 
 
 def test_checks_when_one_raises_and_one_hangs_then_the_others_are_told() -> None:
     release = threading.Event()
 
-    def raises() -> list[Finding]:
+    def raises(_: Host) -> list[Finding]:
         raise ValueError("a strange machine")
 
-    def hangs() -> list[Finding]:
+    def hangs(_: Host) -> list[Finding]:
         release.wait()
         return []
 
-    found = examined({"a": fine, "b": raises, "c": hangs, "d": fine}, limit=0.05)
+    found = examine({"a": fine, "b": raises, "c": hangs, "d": fine}, HOST, limit=0.05)
     release.set()
 
-    assert [(told["check"], told["state"]) for told in found["findings"]] == [
+    assert [(each.check, each.state) for each in found] == [
         ("a", "ok"),
         ("b", "warning"),
         ("c", "warning"),
         ("d", "ok"),
     ]
-    assert found["state"] == "warning"
-    assert "ValueError: a strange machine" in found["findings"][1]["what"]
-    assert "no answer within 0.05 s" in found["findings"][2]["what"]
+    assert worst(found) == "warning"
+    assert "ValueError: a strange machine" in found[1].what
+    assert "no answer within 0.05 s" in found[2].what
 
 
 def test_page_when_something_is_wrong_then_what_to_do_and_how_much_there_is() -> None:
-    def strange() -> list[Finding]:
+    def strange(_: Host) -> list[Finding]:
         return [
             Finding("problem", "it is broken", "Mend it"),
             Finding("warning", "it is slow", "Wait"),
             Finding("warning", "it is odd"),
         ]
 
-    shown = page(examined({"engine": strange, "wheels": fine}))
+    shown = page(examine({"engine": strange, "wheels": fine}, HOST))
 
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert lines == [
@@ -70,7 +79,19 @@ def test_page_when_something_is_wrong_then_what_to_do_and_how_much_there_is() ->
         "",
         "1 problem, 2 warnings.",
     ]
-    assert page(examined({"wheels": fine})).endswith("All is well.\n")
+    assert page(examine({"wheels": fine}, HOST)).endswith("All is well.\n")
+
+
+def test_worst_when_states_differ_then_the_worst_of_them() -> None:
+    ok, warning, problem = (
+        Finding("ok", ""),
+        Finding("warning", ""),
+        Finding("problem", ""),
+    )
+
+    assert worst([]) == worst([ok]) == "ok"
+    assert worst([ok, warning]) == "warning"
+    assert worst([warning, problem, ok]) == "problem"
 
 
 @pytest.mark.process
@@ -86,8 +107,11 @@ def test_doctor_when_run_here_then_an_actor_answers_and_the_code_says_how_it_is(
         check=False,
     )
 
-    found: Diagnosis = json.loads(ended.stdout)
+    found: dict[str, Any] = json.loads(ended.stdout)
+    rows: list[dict[str, str]] = found["findings"]
+    assert found.keys() == {"version", "state", "findings"}
+    assert all(row.keys() == {"check", "state", "what", "advice"} for row in rows)
     assert ended.returncode == int(found["state"] == "problem")
-    (start,) = [told for told in found["findings"] if told["check"] == "start"]
+    (start,) = [row for row in rows if row["check"] == "start"]
     assert "answered after" in start["what"]
-    assert not any("could not be checked" in told["what"] for told in found["findings"])
+    assert not any("could not be checked" in row["what"] for row in rows)
