@@ -58,8 +58,8 @@ async def test_overuse_when_nothing_is_said_then_a_warning_with_figures(
         [line] = [line for line in caplog.messages if "device memory" in line]
         assert line == (
             f"Model (pid {pid}) takes more device memory than it was granted: it has "
-            "60.0 GiB of GPU 0, and 0.5 of that, which is 40.0 GiB, was granted (its "
-            "most: 60.0 GiB)"
+            "60 GiB of GPU 0, and 0.5 of that, which is 40 GiB, was granted (its "
+            "most: 60 GiB)"
         )
         card.let_go(pid)
 
@@ -192,7 +192,7 @@ async def test_constructor_when_out_of_device_memory_then_who_had_what(
             await failed
         card.let_go(pid)
 
-    assert f"GPU 0: Model (pid {pid}) 60.0 GiB" in str(caught.value)
+    assert f"GPU 0: Model (pid {pid}) 60 GiB" in str(caught.value)
 
 
 async def test_constructor_when_it_fails_otherwise_then_nothing_of_that(
@@ -205,7 +205,7 @@ async def test_constructor_when_it_fails_otherwise_then_nothing_of_that(
             await Model.options(num_gpus=0.5).remote("no")
         card.let_go(pid)
 
-    assert "60.0 GiB" not in str(caught.value)
+    assert "60 GiB" not in str(caught.value)
 
 
 async def test_call_when_out_of_device_memory_then_its_traceback_says_who_had_what(
@@ -220,8 +220,8 @@ async def test_call_when_out_of_device_memory_then_its_traceback_says_who_had_wh
             await actor.fail.remote("no")
         card.let_go(pid)
 
-    assert f"GPU 0: Model (pid {pid}) 60.0 GiB" in str(caught.value.__cause__)
-    assert "60.0 GiB" not in str(other.value.__cause__)
+    assert f"GPU 0: Model (pid {pid}) 60 GiB" in str(caught.value.__cause__)
+    assert "60 GiB" not in str(other.value.__cause__)
 
 
 async def test_snapshot_when_the_whole_device_is_held_then_nobody_watches(

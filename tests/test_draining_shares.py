@@ -64,7 +64,7 @@ async def test_kill_when_the_driver_has_not_let_go_then_nobody_gets_the_share(
         await first.pid.remote()
     await asyncio.sleep(LIMIT / 2)
 
-    still = f"pid {pid} still holds 3.0 GiB of GPU 0"
+    still = f"pid {pid} still holds 3 GiB of GPU 0"
     assert f"Held: GPU=0.5 by Model (pid {pid}), whose share drains: {still}" in (
         runtime.explain(second)
     )
@@ -97,7 +97,7 @@ async def test_kill_when_the_driver_never_lets_go_then_the_share_is_back_with_wo
     await Model.options(num_gpus=1).remote()
 
     assert LIMIT <= now() - begin < LIMIT + 1
-    assert f"pid {pid} still holds 3.0 GiB of GPU 0" in caplog.text
+    assert f"pid {pid} still holds 3 GiB of GPU 0" in caplog.text
     assert runtime.snapshot().draining == ()
 
 

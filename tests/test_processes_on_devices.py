@@ -66,7 +66,7 @@ async def test_child_when_it_is_dead_and_still_listed_then_the_share_drains(
         [draining] = runtime.snapshot().draining
         # Where this test did not look, the watchdog may have looked.
         unnamed = draining.replace(" (sleep)", "")
-        assert f"pid {child} still holds 2.0 GiB of GPU 0" in unnamed
+        assert f"pid {child} still holds 2 GiB of GPU 0" in unnamed
         assert unnamed != draining or not was_seen
         assert runtime.available_resources()["GPU"] == 0.5
 

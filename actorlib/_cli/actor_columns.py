@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._cli.pages import id_endings, in_bytes, in_time
+from actorlib._cli.pages import id_endings, in_time
+from actorlib._core.resources import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -126,9 +127,9 @@ def _cells(
         "cpu%": lambda a: NOTHING if a["cpu"] is None else f"{a['cpu']:.0f}",
     }
     if is_fair:
-        cells["pss"] = lambda actor: in_bytes(actor["pss"])
+        cells["pss"] = lambda actor: format_bytes(actor["pss"])
     else:
-        cells["rss"] = lambda actor: in_bytes(actor["rss"])
+        cells["rss"] = lambda actor: format_bytes(actor["rss"])
     if rates is not None:
         cells["calls/s"] = lambda actor: in_rate(rates.get(actor["id"]))
     rest: dict[str, Cell] = {
@@ -150,11 +151,11 @@ def on_device(actor: ActorFound) -> str:
     granted, used = actor["device_nbytes"], actor["device_memory"]
     if not granted and not used:
         return NOTHING
-    has = in_bytes(sum(used.values())) if used else NOTHING
+    has = format_bytes(sum(used.values())) if used else NOTHING
     known = [nbytes for nbytes in granted.values() if nbytes is not None]
     if len(known) < len(granted) or not known:
         return has
-    return f"{has} of {in_bytes(sum(known))}"
+    return f"{has} of {format_bytes(sum(known))}"
 
 
 def in_rate(rate: float | None) -> str:

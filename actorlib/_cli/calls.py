@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.choosing import find_actor
-from actorlib._cli.pages import console, printable, table
+from actorlib._cli.pages import console, in_time, printable, table
 from actorlib._door.client import ask_loop, the_runtime
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def draw(found: Calls) -> RenderableType:
             call["name"],
             "-" if call["actor_name"] is None else repr(call["actor_name"]),
             call["state"],
-            _seconds(call["age"]),
-            _seconds(call["left"]),
+            in_time(call["age"]),
+            in_time(call["left"]),
             call["caller"] or "the program",
         )
         for call in found["calls"]
@@ -144,7 +144,3 @@ def draw(found: Calls) -> RenderableType:
         right={"age", "deadline in"},
     )
     return Group(made, *notes)
-
-
-def _seconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.1f} s"

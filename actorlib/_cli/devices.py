@@ -18,6 +18,7 @@ from rich.console import Console, Group
 from rich.table import Table
 
 import actorlib
+from actorlib._core.resources import format_bytes
 from actorlib._enforcement.enforcement import divided, find_facts
 from actorlib._enforcement.tiers import Facts, faults
 from actorlib.accelerators import Host, discover, families, inventory
@@ -411,8 +412,8 @@ def _claims(device: DeviceFound) -> str:
 def _memory(device: DeviceFound) -> str:
     if device["memory"] is None:
         return "shared" if device["integrated"] else _NOTHING
-    gib = f"{device['memory'] / 2**30:.1f}".removesuffix(".0")
-    return f"{gib} GiB, shared" if device["integrated"] else f"{gib} GiB"
+    size = format_bytes(device["memory"])
+    return f"{size}, shared" if device["integrated"] else size
 
 
 def _links(device: DeviceFound, devices: Sequence[DeviceFound], length: int) -> str:

@@ -22,9 +22,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from actorlib._cli import devices
-from actorlib._cli.pages import in_bytes
 from actorlib._cli.start_check import ANSWERED
 from actorlib._core.process_stat import parse_stat
+from actorlib._core.resources import format_bytes
 from actorlib._door import processes
 from actorlib._enforcement.delegation import find_delegation
 from actorlib.accelerators import families
@@ -159,9 +159,9 @@ def check_container(host: Host) -> Iterator[Finding]:
     cpus, counted = host.cpu_count(), os.cpu_count() or 1
     memory, physical = host.memory(), host.physical_memory()
     of_cpus = f"{cpus} of {counted}" if cpus < counted else f"{cpus}"
-    of_memory = in_bytes(memory)
+    of_memory = format_bytes(memory)
     if memory < physical:
-        of_memory += f" of {in_bytes(physical)}"
+        of_memory += f" of {format_bytes(physical)}"
     yield _ok(f"{of_cpus} CPUs and {of_memory} of memory may be used")
     if counted >= 2 * cpus:
         yield _warning(
@@ -192,7 +192,7 @@ def check_shared_memory(_: Host) -> Iterator[Finding]:
         )
     with suppress(FileNotFoundError):
         nbytes, free = _room("/dev/shm")
-        what = f"/dev/shm has {in_bytes(nbytes)}, {in_bytes(free)} of it free"
+        what = f"/dev/shm has {format_bytes(nbytes)}, {format_bytes(free)} of it free"
         if nbytes > 64 * _MIB and free >= min(64 * _MIB, nbytes // 10):
             yield _ok(what)
         else:
@@ -205,7 +205,7 @@ def check_shared_memory(_: Host) -> Iterator[Finding]:
         what = f"{temporary} may not be written"
         yield _problem(what, "Set TMPDIR to a folder with room")
     elif free < 16 * _MIB:
-        what = f"{temporary} has {in_bytes(free)} free"
+        what = f"{temporary} has {format_bytes(free)} free"
         yield _warning(what, "Set TMPDIR to a folder with room")
 
 

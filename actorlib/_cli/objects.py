@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from rich.console import Group
 from rich.text import Text
 
-from actorlib._cli.pages import console, in_bytes, in_time, printable, table
+from actorlib._cli.pages import console, in_time, printable, table
+from actorlib._core.resources import format_bytes
 from actorlib._door.client import ask_loop, the_runtime
 
 if TYPE_CHECKING:
@@ -120,8 +121,9 @@ def draw(found: Objects) -> RenderableType:
     found = printable(found)
     store = found["object_store"]
     totals = (
-        f"Shared memory: {in_bytes(store['live'])} of values, "
-        f"{in_bytes(store['warm'])} kept warm; the limit is {in_bytes(store['limit'])}."
+        f"Shared memory: {format_bytes(store['live'])} of values, "
+        f"{format_bytes(store['warm'])} kept warm; the limit is "
+        f"{format_bytes(store['limit'])}."
         if store["limit"]
         else "Nothing is shared: object_store_memory is 0."
     )
@@ -155,7 +157,7 @@ def draw(found: Objects) -> RenderableType:
 def _size(row: ObjectFound, numbers: Mapping[str, int]) -> str:
     """Says the size of a row, or in which of them its value lies."""
     if not row["block"]:
-        return in_bytes(row["nbytes"])
+        return format_bytes(row["nbytes"])
     number = numbers.get(row["block"])
     return "in a block" if number is None else f"in {number}"
 

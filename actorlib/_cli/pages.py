@@ -144,22 +144,12 @@ def plain_lines(
     ]
 
 
-def in_bytes(nbytes: int | None) -> str:
-    """Says a size in three digits or so: ``1.5 GiB``."""
-    if nbytes is None:
-        return "-"
-    size, unit = float(nbytes), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):  # where it stops
-        if size < 1000 or unit == "TiB":
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
-
-
 def in_time(seconds: float | None) -> str:
-    """Says a time in its two largest units: ``3h 5m``."""
+    """Says a time in its two largest units: ``3h 5m``, or in tenths: ``0.3s``."""
     if seconds is None:
         return "-"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
     whole = int(seconds)
     if whole < 60:
         return f"{whole}s"

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.actor_columns import NOTHING, actor_columns
-from actorlib._cli.pages import printable, table
+from actorlib._cli.pages import in_time, printable, table
 from actorlib._cli.runtime_words import heading, stuck_text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _runtime(found: RuntimeFound, width: int | None) -> Iterable[RenderableType]
         yield _functions(found["functions"])
     if found["clients"]:
         rows = [
-            (str(client["pid"]), f"{client['age']:.0f} s", client["program"] or NOTHING)
+            (str(client["pid"]), in_time(client["age"]), client["program"] or NOTHING)
             for client in found["clients"]
         ]
         yield table(["clients", "since", "program"], rows, right={"clients", "since"})

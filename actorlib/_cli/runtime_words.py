@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._cli.pages import in_bytes
+from actorlib._core.resources import format_bytes, format_counted
 
 if TYPE_CHECKING:
     from actorlib._cli.listing import RuntimeFound, Stuck
@@ -23,18 +23,14 @@ def heading(found: RuntimeFound) -> str:
         parts.append(f"{found['cpu']:.0f} % CPU")
     memory = found["pss"] if found["pss"] is not None else found["rss"]
     if memory is not None:
-        parts.append(in_bytes(memory))
+        parts.append(format_bytes(memory))
     parts += [
-        f"{_amount(name, found['available'].get(name, 0))} of {_amount(name, total)} "
-        f"{name} free"
+        f"{format_counted(name, found['available'].get(name, 0))} of "
+        f"{format_counted(name, total)} {name} free"
         for name, total in sorted(found["total"].items())
         if not name.startswith("accelerator_type:")
     ]
     return ", ".join(parts)
-
-
-def _amount(name: str, amount: float) -> str:
-    return in_bytes(int(amount)) if name == "memory" else f"{amount:g}"
 
 
 def stuck_text(stuck: Stuck) -> str:

@@ -6,7 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._cli.actor_columns import NOTHING, actor_columns, in_rate
-from actorlib._cli.pages import in_bytes, plain_lines
+from actorlib._cli.pages import plain_lines
 from actorlib._cli.runtime_words import heading, stuck_text
 from actorlib._cli.top_figures import (
     all_actors,
@@ -16,6 +16,7 @@ from actorlib._cli.top_figures import (
     sparkline,
 )
 from actorlib._cli.top_screen import SORT_KEYS, selected, settled
+from actorlib._core.resources import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -150,9 +151,11 @@ def _device(line: DeviceLine, *, is_plain: bool) -> str:
         busy = NOTHING if meter["busy"] is None else f"{meter['busy']}%"
         parts.append(f"busy {busy}")
         if meter["used"] is not None:
-            parts.append(f"{in_bytes(meter['used'])} of {in_bytes(meter['total'])}")
+            parts.append(
+                f"{format_bytes(meter['used'])} of {format_bytes(meter['total'])}"
+            )
     elif device["nbytes"] is not None:
-        parts.append(in_bytes(device["nbytes"]))
+        parts.append(format_bytes(device["nbytes"]))
     return ", ".join([*parts, name])
 
 

@@ -280,14 +280,26 @@ def format_named(name: str, amount: int) -> str:
     return f"{name}={format_amount(name, amount)}"
 
 
-def format_bytes(nbytes: int) -> str:
-    """A number of bytes for people: ``512 B``, ``1.5 GiB``."""
+def format_counted(name: str, amount: float) -> str:
+    """An amount of :func:`counted`, as a user would write it."""
+    return format_bytes(int(amount)) if name in BYTES else f"{amount:.10g}"
+
+
+def format_bytes(nbytes: int | None, unknown: str = "-") -> str:
+    """A number of bytes for people: ``512 B``, ``1.5 GiB``.
+
+    Args:
+        nbytes: The number; None if it is unknown.
+        unknown: What to give then. Default: "-".
+    """
+    if nbytes is None:
+        return unknown
     size = float(nbytes)
-    for unit in ("B", "KiB", "MiB"):
+    for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.4g} {unit}"
         size /= 1024
-    return f"{size:.4g} GiB"
+    return f"{size:.4g} TiB"
 
 
 def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:

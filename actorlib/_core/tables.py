@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from actorlib._core.resources import MEMORY, format_bytes
+from actorlib._core.resources import format_counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,14 +44,11 @@ def some_of(rows: Sequence[str], most: int) -> list[str]:
 def in_words(amounts: Mapping[str, float], total: Mapping[str, float]) -> str:
     """Says how much there is of how much: ``GPU 0.5 of 2, memory 1 GiB of 4 GiB``."""
     return ", ".join(
-        f"{name} {_amount(name, amounts.get(name, 0.0))} of {_amount(name, all_of_it)}"
+        f"{name} {format_counted(name, amounts.get(name, 0.0))} of "
+        f"{format_counted(name, all_of_it)}"
         for name, all_of_it in total.items()
         if all_of_it and not name.startswith("accelerator_type:")
     )
-
-
-def _amount(name: str, amount: float) -> str:
-    return format_bytes(int(amount)) if name == MEMORY else f"{amount:.10g}"
 
 
 def html_title(title: str, said: str = "") -> str:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._enforcement.gpu_processes import UNLISTED, in_gib
+from actorlib._core.resources import format_bytes
+from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +49,9 @@ class Holder(NamedTuple):
         who = f"pid {self.pid} ({self.name})" if self.name else f"pid {self.pid}"
         if self.pid == UNLISTED:
             who = "somebody that NVML does not list"
-        return f"{who} still holds {in_gib(self.nbytes)} of {self.device}"
+        return (
+            f"{who} still holds {format_bytes(self.nbytes, UNKNOWN)} of {self.device}"
+        )
 
 
 def holders(

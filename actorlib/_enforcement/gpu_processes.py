@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 UNLISTED = 0
 """The process id that stands for memory in use on a device where nobody is listed."""
+UNKNOWN = "an unknown amount"
+"""The words for memory of a size that the driver does not say."""
 
 
 class Listed(NamedTuple):
@@ -58,11 +60,6 @@ def merged(
             if before is None or (nbytes is not None and nbytes > before):
                 found[pid] = nbytes
     return found
-
-
-def in_gib(nbytes: int | None) -> str:
-    """Says how much memory something is: ``3.1 GiB``."""
-    return "an unknown amount" if nbytes is None else f"{nbytes / 2**30:.1f} GiB"
 
 
 def nvml_devices(lease: Lease) -> dict[str, str]:

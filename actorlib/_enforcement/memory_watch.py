@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, final
 
+from actorlib._core.resources import format_bytes
 from actorlib._enforcement.draining import LIMIT
-from actorlib._enforcement.gpu_processes import UNLISTED, in_gib
+from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
 from actorlib._enforcement.watchdog import (
     Watched,
     judge,
@@ -149,8 +150,9 @@ class MemoryWatch:
 def _strange(process: Listed) -> str:
     if process.pid == UNLISTED:
         return (
-            f"NVML lists nobody on a device of which {in_gib(process.nbytes)} are in "
-            "use, as in many containers: who has how much cannot be told"
+            "NVML lists nobody on a device of which "
+            f"{format_bytes(process.nbytes, UNKNOWN)} are in use, as in many "
+            "containers: who has how much cannot be told"
         )
     return (
         f"NVML lists pid {process.pid}, which cannot be seen from here (it may be of "

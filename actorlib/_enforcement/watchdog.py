@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._core.kinds import UNITS
-from actorlib._enforcement.gpu_processes import UNLISTED, in_gib
+from actorlib._core.resources import format_bytes
+from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
 from actorlib._enforcement.tiers import CONTEXT_MARGIN
 
 if TYPE_CHECKING:
@@ -57,10 +58,11 @@ class Overuse(NamedTuple):
 
     def __str__(self) -> str:
         """Says it with figures."""
-        most = ", ".join(in_gib(nbytes) for _, nbytes in self.moments)
+        most = ", ".join(format_bytes(nbytes) for _, nbytes in self.moments)
         return (
-            f"it has {in_gib(self.used)} of {self.device}, and {self.asked:g} of that, "
-            f"which is {in_gib(self.granted)}, was granted (its most: {most})"
+            f"it has {format_bytes(self.used)} of {self.device}, and {self.asked:g} of "
+            f"that, which is {format_bytes(self.granted)}, was granted (its most: "
+            f"{most})"
         )
 
 
@@ -144,8 +146,9 @@ def who_has_what(
 
 def _claim(occupants: Occupants, process: Listed) -> str:
     owner = occupants.owner_of(process)
+    size = format_bytes(process.nbytes, UNKNOWN)
     if process.pid == UNLISTED:
-        return f"somebody that NVML does not list {in_gib(process.nbytes)}"
+        return f"somebody that NVML does not list {size}"
     own = f"pid {process.pid}" + (f" ({process.name})" if process.name else "")
     if owner is None:
         who = f"{own}, none of this program's workers,"
@@ -153,4 +156,4 @@ def _claim(occupants: Occupants, process: Listed) -> str:
         who = owner.title
     else:
         who = f"{own} of {owner.title}"
-    return f"{who} {in_gib(process.nbytes)}"
+    return f"{who} {size}"

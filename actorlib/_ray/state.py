@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._core.kinds import UNITS
-from actorlib._core.resources import GPU_MEMORY, MEMORY, Resources
+from actorlib._core.resources import GPU_MEMORY, MEMORY, Resources, format_counted
 from actorlib._core.snapshot import ActorInfo, CallInfo
 from actorlib._ray.errors import exit_of
 from actorlib._ray.options import refuse
@@ -157,12 +157,7 @@ def granted(amounts: Mapping[str, Any]) -> dict[str, float]:
 
 def named(name: str, amount: float) -> str:
     """An amount with its name, as users read it."""
-    return f"{name}={shown(name, amount)}"
-
-
-def shown(name: str, amount: float) -> str:
-    """An amount without its name."""
-    return f"{amount / 2**30:.4g} GiB" if name == MEMORY else f"{amount:g}"
+    return f"{name}={format_counted(name, amount)}"
 
 
 def _told(node: Mapping[str, float]) -> str:
@@ -190,7 +185,7 @@ class Node(NamedTuple):
 
     def __str__(self) -> str:
         amounts = ", ".join(
-            f"{named(name, self.free.get(name, 0))} of {shown(name, there)}"
+            f"{named(name, self.free.get(name, 0))} of {format_counted(name, there)}"
             for name, there in sorted(granted(self.total).items())
         )
         return f"{self.address} ({amounts or 'nothing'})"

@@ -57,12 +57,12 @@ def test_page_when_values_are_kept_then_by_whom_and_since_when() -> None:
     shown = page(told())
 
     first, second, third = shown.splitlines()[3:6]
-    assert first.split()[:6] == ["1", "block", "live", "5.0", "MiB", "1m"]
+    assert first.split()[:6] == ["1", "block", "live", "5", "MiB", "1m"]
     assert "Model 'm1' (pid 812) (2 times), the program" in first
     assert "Model.predict of 'm1'" in first
     assert second.split()[:6] == ["2", "ref", "live", "in", "1", "-"]
     assert third.split()[:3] == ["3", "block", "warm"]
-    assert "5.0 MiB of values, 1.0 MiB kept warm; the limit is 1.0 GiB" in shown
+    assert "5 MiB of values, 1 MiB kept warm; the limit is 1 GiB" in shown
     assert "-n says" not in shown
     assert "-n says" in page(told(has_more=True))
 

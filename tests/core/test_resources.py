@@ -18,6 +18,7 @@ from actorlib._core.resources import (
     bytes_of,
     format_amount,
     format_bytes,
+    format_counted,
     request,
     totals,
     units_of,
@@ -466,10 +467,25 @@ def test_format_amount_when_whole_then_without_a_point() -> None:
         (1024, "1 KiB"),
         (1536 * 1024, "1.5 MiB"),
         (24 * 1024**3, "24 GiB"),
-        (2 * 1024**4, "2048 GiB"),
+        (2 * 1024**4, "2 TiB"),
+        (None, "-"),
     ],
 )
 def test_format_bytes_when_given_bytes_then_in_the_largest_unit_that_fits(
-    nbytes: int, text: str
+    nbytes: int | None, text: str
 ) -> None:
     assert format_bytes(nbytes) == text
+
+
+def test_format_bytes_when_unknown_then_in_the_words_that_were_given() -> None:
+    assert format_bytes(None, "an unknown amount") == "an unknown amount"
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [("memory", 1.5 * 1024**3, "1.5 GiB"), ("GPU", 0.5, "0.5"), ("CPU", 64.0, "64")],
+)
+def test_format_counted_when_given_an_amount_then_bytes_of_memory_alone(
+    name: str, amount: float, text: str
+) -> None:
+    assert format_counted(name, amount) == text

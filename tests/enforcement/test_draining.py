@@ -83,7 +83,7 @@ def test_words_when_something_is_left_then_who_and_how_much() -> None:
     left = [Holder("GPU 0", 812, "python", 3 * GIB), Holder("GPU 1", 9, "", None)]
 
     assert in_words(left) == (
-        "pid 812 (python) still holds 3.0 GiB of GPU 0, "
+        "pid 812 (python) still holds 3 GiB of GPU 0, "
         "pid 9 still holds an unknown amount of GPU 1"
     )
     assert "has not said" in in_words([])

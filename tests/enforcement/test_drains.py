@@ -101,7 +101,7 @@ async def test_left_when_the_worker_is_listed_then_not_before_it_is_gone(
     await room.looked(20)
     await asyncio.sleep(1)
     assert released == []
-    assert str(drain) == "GPU 0: 0.5 drains: pid 812 still holds 3.0 GiB of GPU 0"
+    assert str(drain) == "GPU 0: 0.5 drains: pid 812 still holds 3 GiB of GPU 0"
 
     room.processes.drop(812)
     await over(drain)
@@ -119,7 +119,7 @@ async def test_left_when_it_takes_too_long_then_given_back_with_a_warning(
     assert LIMIT <= passed < LIMIT + 1
     [line] = caplog.messages
     assert "Model (pid 812)" in line
-    assert "pid 812 still holds 3.0 GiB of GPU 0" in line
+    assert "pid 812 still holds 3 GiB of GPU 0" in line
 
 
 async def test_left_when_nvml_hangs_then_the_limit_holds(
@@ -238,7 +238,7 @@ async def test_left_when_nobody_is_listed_then_until_the_memory_is_back(
     room.processes.used[UUID] = 30 * GIB
     drain = room.leave(812)
     await asyncio.sleep(LIMIT / 2)
-    assert "somebody that NVML does not list still holds 30.0 GiB" in str(drain)
+    assert "somebody that NVML does not list still holds 30 GiB" in str(drain)
 
     room.processes.used[UUID] = 0
 

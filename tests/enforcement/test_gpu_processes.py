@@ -8,7 +8,6 @@ from helpers.occupants import GIB, UUID, alive, gone, half, occupant
 from actorlib._enforcement.gpu_processes import (
     Listed,
     Occupants,
-    in_gib,
     merged,
 )
 
@@ -21,11 +20,6 @@ def test_merged_when_a_process_is_in_two_lists_then_once_with_the_most() -> None
 
 def test_merged_when_nobody_says_how_much_then_that_is_unknown() -> None:
     assert merged([[(1, None)], [(1, None)]]) == {1: None}
-
-
-def test_in_gib_when_unknown_then_it_is_said() -> None:
-    assert in_gib(3 * GIB + GIB // 10) == "3.1 GiB"
-    assert in_gib(None) == "an unknown amount"
 
 
 def test_owns_when_it_is_the_worker_then_also_after_its_end() -> None:

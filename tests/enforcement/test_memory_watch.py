@@ -177,8 +177,8 @@ async def test_who_when_asked_then_what_the_last_look_found(room: Room) -> None:
     await pass_periods(1.5)
 
     assert room.gpus.memory.who_has_what(worker) == (
-        "GPU 0: Model (pid 812) 30.0 GiB, pid 78 (other), none of this program's "
-        "workers, 1.0 GiB"
+        "GPU 0: Model (pid 812) 30 GiB, pid 78 (other), none of this program's "
+        "workers, 1 GiB"
     )
     assert room.gpus.memory.who_has_what("nobody") == ""
 
@@ -206,4 +206,4 @@ async def test_watch_when_nobody_is_listed_though_memory_is_used_then_lowered_on
     await pass_periods(13)
 
     [reason] = room.lowered
-    assert reason.startswith("NVML lists nobody on a device of which 30.0 GiB are in")
+    assert reason.startswith("NVML lists nobody on a device of which 30 GiB are in")

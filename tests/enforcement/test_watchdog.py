@@ -57,8 +57,8 @@ def test_judge_when_it_is_over_twice_in_a_row_then_told_once_with_figures() -> N
     assert (overuse.granted, overuse.used) == (GRANTED, 50 * GIB)
     assert overuse.moments == ((2.0, 50 * GIB), (1.0, OVER), (0.0, GIB))
     assert str(overuse) == (
-        "it has 50.0 GiB of GPU 0, and 0.5 of that, which is 40.0 GiB, was granted "
-        "(its most: 50.0 GiB, 40.5 GiB, 1.0 GiB)"
+        "it has 50 GiB of GPU 0, and 0.5 of that, which is 40 GiB, was granted "
+        "(its most: 50 GiB, 40.5 GiB, 1 GiB)"
     )
 
 
@@ -86,7 +86,7 @@ def test_who_has_what_when_several_are_there_then_the_most_first() -> None:
     )
 
     assert who_has_what(occupants, {UUID: listed}, {UUID: "GPU 0"}) == (
-        "GPU 0: Model (pid 812) 30.0 GiB, pid 7 (Xorg), none of this program's "
-        "workers, 2.0 GiB, pid 813 (loader) of Model (pid 812) 1.0 GiB"
+        "GPU 0: Model (pid 812) 30 GiB, pid 7 (Xorg), none of this program's "
+        "workers, 2 GiB, pid 813 (loader) of Model (pid 812) 1 GiB"
     )
     assert who_has_what(occupants, {}, {UUID: "GPU 0"}) == "GPU 0: nothing"
