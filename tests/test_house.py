@@ -61,7 +61,6 @@ IMPORT_ACTORLIB = {"blocking", "_cli", "__main__", "_pytest_plugin"}
 
 PURE = [
     "_api.gang_calls",
-    "_api.progress_text",
     "_cli.actor_columns",
     "_cli.completion_scripts",
     "_cli.top_figures",

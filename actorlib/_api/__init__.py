@@ -27,9 +27,8 @@ In reading order:
 * ``pipeline``: begins calls as there is room for them: ``map_unordered``.
 * ``function_map``: calls a function for each item: ``function.map(items)``.
 * ``progress``: shows how many results there are, where somebody sees it.
-* ``progress_text``: says in one line how far something is.
-* ``progress_line``: that line, below what the program prints on its terminal.
-* ``progress_cell``: that line with a bar, in the output of a notebook's cell.
+* ``progress_line``: shows that below what the program prints on its terminal.
+* ``progress_cell``: shows that in the output of a notebook's cell.
 * ``notebook``: interrupts what an interrupted cell waits for; ends its output.
 * ``tracing``: a trace: what a runtime does meanwhile, drawn.
 """

@@ -431,9 +431,9 @@ class ActorPool(Generic[A]):
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
-            progress: If True, or a label, one line on standard error shows how many
-                results have come, how fast, and how long the rest will take. The line
-                is wiped at the end. Nothing is shown if standard error is no terminal.
+            progress: If True, or a label, a bar on standard error shows how many
+                results have come, and how long the rest will take. The bar is
+                wiped at the end. Nothing is shown if standard error is no terminal.
                 Default: False.
 
         Returns:

@@ -116,9 +116,9 @@ def as_completed(
         refs: Refs and generators, each of them once.
         yield_obj_refs: If True, it gives the refs, all done, instead of their values.
             Default: False.
-        progress: If True, or a label, one line on standard error shows how many results
-            have come, how fast, and how long the rest will take. The line is wiped at
-            the end. Nothing is shown if standard error is no terminal. Default: False.
+        progress: If True, or a label, a bar on standard error shows how many results
+            have come, and how long the rest will take. The bar is wiped at the end.
+            Nothing is shown if standard error is no terminal. Default: False.
 
     Raises:
         TypeError: It was given something else than a list of them, or an argument is of

@@ -10,16 +10,19 @@ import weakref
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from actorlib._api.progress_line import PERIOD, ProgressLine, is_terminal
-from actorlib._api.progress_text import ProgressState
+from actorlib._api.progress_line import ProgressLine, is_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
+
+    from rich.progress import Progress as Bars
 
     from actorlib._api.waiting import Steps
 
 T = TypeVar("T")
 
+PERIOD = 0.1
+"""Seconds between two drawings, at the least."""
 _TICK = 1.0
 """Seconds after which it is shown again although nothing came: time goes on."""
 
@@ -30,7 +33,7 @@ class ProgressDisplay(Protocol):
     ``ProgressLine`` does on a terminal, ``ProgressCell`` in a notebook.
     """
 
-    def show(self, state: ProgressState) -> None:
+    def show(self, bars: Bars) -> None:
         """Shows how far it is."""
         ...
 
@@ -82,8 +85,9 @@ class Progress:
     """Counts the results of one iterator, and shows how many there are.
 
     It is shown at most ten times a second, and while a result is waited for once a
-    second; what is over within a tenth of a second is never shown. There is no thread
-    and no task: whoever waits for a result looks up in between.
+    second; what is over within a tenth of a second is never shown, and rich is not
+    imported for it. There is no thread and no task: whoever waits for a result looks up
+    in between.
 
     Args:
         display: Where it is shown. It is wiped when this is gone, too.
@@ -103,9 +107,10 @@ class Progress:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._display = display
-        self._label = label
+        self._label = " ".join(label.split())  # it is one line, whatever was given
         self._total = total
         self._clock = clock or time.monotonic
+        self._bars: Bars | None = None
         self._done = 0
         self.ready: Callable[[], int] = int
         self._begun = self._shown = self._clock()
@@ -117,13 +122,10 @@ class Progress:
         """Shows what is due; gives the seconds after which to look again."""
         now = self._clock()
         if now >= self._next:
-            state = ProgressState(
-                label=self._label,
-                done=self._all_done(),
-                total=self._total,
-                elapsed=now - self._begun,
-            )
-            self._display.show(state)
+            if self._bars is None:
+                self._bars = bars_of(self._label, self._total, self._begun, self._clock)
+            self._bars.update(self._bars.task_ids[0], completed=self._all_done())
+            self._display.show(self._bars)
             self._shown = now
             self._next = now + _TICK
         return self._next - now
@@ -170,6 +172,33 @@ class Progress:
         return value
 
 
+def bars_of(
+    label: str, total: int | None, begun: float, clock: Callable[[], float]
+) -> Bars:
+    """Makes the bars that rich draws: those of one progress.
+
+    Args:
+        label: What it is called.
+        total: How many results there will be, or None if that is unknown.
+        begun: When it began, by the clock.
+        clock: The time in seconds.
+    """
+    from rich import progress  # noqa: PLC0415  # what is over soon needs none
+
+    bars = progress.Progress(
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeElapsedColumn(),
+        progress.TimeRemainingColumn(),
+        speed_estimate_period=float("inf"),  # a result may take minutes
+        get_time=clock,
+    )
+    bars.add_task(label, total=total)
+    bars.tasks[0].start_time = begun
+    return bars
+
+
 @contextlib.contextmanager
 def shown_while(label: str, after: float = 1.0) -> Generator[None]:
     """Shows what takes so long, on the running loop, if it takes longer.
@@ -183,14 +212,12 @@ def shown_while(label: str, after: float = 1.0) -> Generator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    begun = loop.time()
+    progress = Progress(display, label, None, loop.time)
     timer: asyncio.TimerHandle
 
     def show() -> None:
         nonlocal timer
-        elapsed = loop.time() - begun
-        display.show(ProgressState(label=label, done=0, total=None, elapsed=elapsed))
-        timer = loop.call_later(_TICK, show)
+        timer = loop.call_later(progress.look(), show)
 
     timer = loop.call_later(after, show)
     try:

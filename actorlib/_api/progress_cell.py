@@ -6,16 +6,13 @@ IPython is there, and does it: no other package is needed.
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from actorlib._api.notebook import shell_of_kernel
-from actorlib._api.progress_text import progress_text
-from actorlib._core.tables import html_bars
+from actorlib._core.tables import html_of
 
 if TYPE_CHECKING:
-    from actorlib._api.progress_text import ProgressState
+    from rich.progress import Progress as Bars
 
 
 def cell_of_notebook() -> ProgressCell | None:
@@ -35,9 +32,11 @@ class ProgressCell:
         self._publisher = publisher
         self._display_id = ""
 
-    def show(self, state: ProgressState) -> None:
+    def show(self, bars: Bars) -> None:
         """Shows how far it is."""
-        self._put({"text/plain": progress_text(state), "text/html": html_of(state)})
+        task = bars.tasks[0]
+        text = f"{task.description} {task.completed:g}/{task.total or '?'}".strip()
+        self._put({"text/plain": text, "text/html": html_of(bars)})
 
     def hide(self) -> None:
         """Leaves an empty output, until it is shown again."""
@@ -49,11 +48,3 @@ class ProgressCell:
         self._display_id = self._display_id or uuid.uuid4().hex
         transient = {"display_id": self._display_id}
         self._publisher.publish(data=data, transient=transient, update=is_update)
-
-
-def html_of(state: ProgressState) -> str:
-    """Draws how far something is: a bar if it is known how much there is."""
-    if not state.total:
-        return f"<div>{escape(progress_text(state))}</div>"
-    text = progress_text(replace(state, label=""))
-    return html_bars([(state.label, state.done / state.total, text)])

@@ -192,9 +192,9 @@ class RemoteFunction(Generic[P, R]):
                 result. Default: 1.
             backpressure_size: How many calls are under way, or have results that wait
                 to be taken, at the most. Default: 100.
-            progress: If True, or a label, one line on standard error shows how many
-                results have come, how fast, and how long the rest will take. The line
-                is wiped at the end. Nothing is shown if standard error is no terminal.
+            progress: If True, or a label, a bar on standard error shows how many
+                results have come, and how long the rest will take. The bar is
+                wiped at the end. Nothing is shown if standard error is no terminal.
                 Default: False.
 
         Returns:

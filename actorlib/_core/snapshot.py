@@ -83,11 +83,11 @@ class ActorInfo:
 
     def _repr_html_(self) -> str:
         """Tells of it in a table, for a notebook."""
-        from actorlib._core.tables import html_table, html_title  # noqa: PLC0415  # few look
+        from actorlib._core.tables import clipped, html_of, table  # noqa: PLC0415  # few look
 
-        end = [("death", self.death)] if self.death else []
+        end = [("death", clipped(self.death, _LONGEST))] if self.death else []
         rows = [*zip(_COLUMNS[1:], _cells(self)[1:], strict=True), *end]
-        return html_title(_label(self), self.actor_id) + html_table((), rows)
+        return html_of(table((_label(self), self.actor_id), rows))
 
 
 @public("actorlib")
@@ -463,35 +463,34 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """Tells of it in tables, for a notebook."""
-        from actorlib._core.tables import (  # noqa: PLC0415  # few look
-            html_bars,
-            html_table,
-            html_title,
-            in_words,
-        )
+        from rich.progress_bar import ProgressBar  # noqa: PLC0415  # few look
 
-        parts = [html_title("Runtime", self._census())]
-        parts.append(html_title("Free", in_words(self.available, self.total)))
-        if self.devices:
-            some = self.devices[:_MOST_SHOWN]
-            parts.append(
-                html_bars(
-                    (
-                        (f"{one.kind} {one.device}", 1 - one.available, _of_device(one))
-                        for one in some
-                    ),
-                    len(self.devices) - len(some),
-                )
+        from actorlib._core.tables import clipped, html_of, in_words, table  # noqa: PLC0415  # few look
+
+        of_devices = [
+            (
+                f"{one.kind} {one.device}",
+                ProgressBar(total=1, completed=1 - one.available, width=_BAR),
+                _of_device(one),
             )
-        if self.actors:
-            rows = [_cells(info) for info in self.actors[:_MOST_SHOWN]]
-            left_out = len(self.actors) - len(rows)
-            parts.append(html_table(_COLUMNS, rows, left_out))
-        if self.waiting:
-            in_line = [(row,) for row in self.waiting[:_MOST_SHOWN]]
-            left_out = len(self.waiting) - len(in_line)
-            parts.append(html_table(["in line"], in_line, left_out))
-        return "".join(parts)
+            for one in self.devices[:_MOST_SHOWN]
+        ]
+        of_actors = [_cells(info) for info in self.actors[:_MOST_SHOWN]]
+        in_line = [(clipped(row, _LONGEST),) for row in self.waiting[:_MOST_SHOWN]]
+        tables = (
+            (("device", "granted", "free"), of_devices, self.devices),
+            (_COLUMNS, of_actors, self.actors),
+            (("in line",), in_line, self.waiting),
+        )
+        return html_of(
+            f"Runtime: {self._census()}",
+            f"Free: {in_words(self.available, self.total)}",
+            *(
+                table(columns, rows, left_out=len(every) - len(rows))
+                for columns, rows, every in tables
+                if rows
+            ),
+        )
 
     def _census(self) -> str:
         count = len(self.actors)
@@ -502,6 +501,9 @@ class Snapshot:
 
 _MOST_SHOWN = 50
 """How many rows a notebook is shown of each kind."""
+_LONGEST = 200
+"""How long a text is there."""
+_BAR = 20
 _COLUMNS = ("actor", "state", "pid", "devices", "calls", "restarts")
 
 

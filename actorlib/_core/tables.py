@@ -1,32 +1,27 @@
-"""Makes what people see of rows: a few lines of text, or tables for a notebook.
+"""Makes what people see of rows: a few lines of text, or tables that rich draws.
 
-A notebook is dark or light as its user likes, whatever the system says; so tables there
-have no colours of their own but greys and one hue that one can see through.
+Rich is imported where something is drawn: few programs ask for that.
 """
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING, Final
+import io
+from typing import TYPE_CHECKING, Any, Final
 
 from actorlib._core.resources import format_counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from rich.console import Console, RenderableType
+    from rich.table import Table
 
 WIDTH: Final = 100
 """How long a line of text may be."""
 
-_LONGEST = 200
-"""How long a text in a table may be."""
-_TABLE = "border-collapse:collapse;border:0;margin:0 0 .6em;font-size:inherit"
-_CELL = "padding:2px 12px 2px 0;text-align:left"
-_ROW = "background:none;border-top:1px solid rgba(128,128,128,.25)"
-_SOFT = "opacity:.65"
-_BAR = (
-    "display:inline-block;width:120px;height:8px;border-radius:3px;"
-    "background:rgba(128,128,128,.22);overflow:hidden"
-)
+_HTML = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
+"""What a notebook gets. It is dark or light as its user likes, whatever the system
+says; so the page has no colours of its own."""
 
 
 def clipped(line: str, width: int = WIDTH) -> str:
@@ -51,56 +46,63 @@ def in_words(amounts: Mapping[str, float], total: Mapping[str, float]) -> str:
     )
 
 
-def html_title(title: str, said: str = "") -> str:
-    """Makes a heading of HTML of two texts, the second softer."""
-    soft = f' <span style="{_SOFT}">{escape(said)}</span>' if said else ""
-    return f'<div style="margin:.5em 0 .2em"><b>{escape(title)}</b>{soft}</div>'
+def console(**options: Any) -> Console:
+    """Makes what prints; see ``rich.console.Console`` for the options."""
+    from rich.console import Console  # noqa: PLC0415  # few look
+
+    # Not markup: names and reasons are the user's own words.
+    return Console(markup=False, emoji=False, highlight=False, **options)
 
 
-def html_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], left_out: int = 0
-) -> str:
-    """Makes a table of HTML of texts, none of which is taken for markup.
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[RenderableType]],
+    right: Collection[str] = (),
+    title: str | None = None,
+    left_out: int = 0,
+) -> Table:
+    """Makes a table, whose texts are folded where they have no room.
 
     Args:
-        columns: Its headings; none if they are empty.
+        columns: The headings.
         rows: Its rows.
-        left_out: How many more there are, which is said below.
+        right: The columns that are numbers, which are never folded.
+        title: What it is of.
+        left_out: How many rows more there are, which is said below.
     """
-    heads = "".join(
-        f'<th style="{_CELL};font-weight:600;{_SOFT}">{escape(column)}</th>'
-        for column in columns
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # see above
+    from rich.table import Table  # noqa: PLC0415  # see above
+
+    result = Table(
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        title=title,
+        title_justify="left",
+        caption=f"and {left_out:,} more" if left_out > 0 else None,
+        caption_justify="left",
     )
-    head = f"<thead><tr>{heads}</tr></thead>" if columns else ""
-    body = "".join(
-        f'<tr style="{_ROW}">{"".join(map(_cell, row))}</tr>' for row in rows
+    for column in columns:
+        result.add_column(
+            column,
+            overflow="fold",
+            justify="right" if column in right else "left",
+            no_wrap=column in right,
+        )
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def html_of(*parts: RenderableType) -> str:
+    """Draws parts below one another, for a notebook."""
+    # Without force_jupyter=False it would be shown in a notebook at once.
+    page = console(
+        file=io.StringIO(),
+        record=True,
+        width=WIDTH,
+        color_system="truecolor",
+        force_jupyter=False,
     )
-    return (
-        f'<div style="overflow-x:auto"><table style="{_TABLE}">{head}<tbody>{body}'
-        f"</tbody></table>{_more(left_out)}</div>"
-    )
-
-
-def _more(left_out: int) -> str:
-    return f'<div style="{_SOFT}">and {left_out:,} more</div>' if left_out > 0 else ""
-
-
-def _cell(text: str) -> str:
-    return f'<td style="{_CELL}">{escape(clipped(text, _LONGEST))}</td>'
-
-
-def html_bars(parts: Iterable[tuple[str, float, str]], left_out: int = 0) -> str:
-    """Makes bars of HTML: each with its name, how full it is from 0 to 1, and words.
-
-    Args:
-        parts: What each is.
-        left_out: How many more there are, which is said below.
-    """
-    rows = "".join(
-        f'<tr style="{_ROW}">{_cell(name)}<td style="{_CELL}">'
-        f'<span style="{_BAR}"><span style="display:block;height:8px;'
-        f"width:{min(1.0, max(0.0, part)) * 100:.1f}%;"
-        f'background:rgba(64,128,200,.65)"></span></span></td>{_cell(words)}</tr>'
-        for name, part, words in parts
-    )
-    return f'<table style="{_TABLE}"><tbody>{rows}</tbody></table>{_more(left_out)}'
+    for part in parts:
+        page.print(part)
+    return page.export_html(inline_styles=True, code_format=_HTML)

@@ -16,7 +16,7 @@ from actorlib import (
     Snapshot,
     WorkerGroupInfo,
 )
-from actorlib._core.tables import clipped, html_table, some_of
+from actorlib._core.tables import clipped, some_of
 
 HOSTILE = "<img src=x onerror='alert(1)'>&amp;"
 
@@ -182,8 +182,3 @@ def test_text_when_it_is_markup_then_a_notebook_shows_it_as_it_is() -> None:
         seen = Seen(page)
         assert "img" not in seen.names
         assert HOSTILE in seen.text
-
-
-def test_table_when_it_has_no_columns_then_it_has_no_heading() -> None:
-    assert "<th" not in html_table((), [("a", "b")])
-    assert "<th " in html_table(("c", "d"), [("a", "b")])
