@@ -31,6 +31,6 @@ In reading order:
 * ``recorded_parser``: tells which words the command line takes.
 * ``choosing``: finds out which actor is meant.
 * ``documents``: writes documents for machines.
-* ``pages``: makes tables, times and sizes for all these.
+* ``pages``: makes pages, times and short ids for all these.
 * ``trace``: records what a program does for a while, and draws it.
 """

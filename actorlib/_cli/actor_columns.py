@@ -1,7 +1,7 @@
 """Makes columns of actors, as many as there is room for.
 
-Where they do not all fit, what can be read in two lines is folded, and then the least
-important columns are left out, so that no number is ever broken.
+Texts may be folded, down to a width at which they can be read. Where that is not
+enough, the least important columns are left out, so that no number is ever broken.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from actorlib._cli.pages import id_endings, in_time
 from actorlib._core.resources import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._cli.listing import ActorFound
 
@@ -22,6 +22,7 @@ NOTHING = "-"
 _FOLDED = 16
 """As wide a column of text is left, before others are left out for it."""
 _GAP = 2
+"""Columns of text between two of the table."""
 
 
 class Columns(NamedTuple):
@@ -31,13 +32,11 @@ class Columns(NamedTuple):
         names: The headings.
         rows: The cells, row by row.
         right: The columns that are numbers.
-        widths: How wide each may be.
     """
 
     names: tuple[str, ...]
     rows: list[tuple[str, ...]]
     right: frozenset[str]
-    widths: tuple[int, ...]
 
 
 _DROPPED = (
@@ -76,7 +75,7 @@ _RIGHT = frozenset(
 
 def actor_columns(
     actors: Sequence[ActorFound],
-    width: int | None,
+    width: int,
     rates: Mapping[str, float] | None = None,
     owners: Mapping[str, int] | None = None,
 ) -> Columns:
@@ -84,7 +83,7 @@ def actor_columns(
 
     Args:
         actors: Its rows.
-        width: How many columns of text there are; None for as many as it takes.
+        width: How many columns of text there are.
         rates: Calls a second by the id of the actor, if that is to be shown.
         owners: The pid of its runtime by the id of the actor, if that is to be shown.
     """
@@ -101,13 +100,11 @@ def actor_columns(
         name: max(len(name), *map(len, column)) if column else len(name)
         for name, column in made.items()
     }
-    if width is not None:
-        _fit(widths, width)
+    names = _fitting(widths, width)
     return Columns(
-        names=tuple(widths),
-        rows=list(zip(*(made[name] for name in widths), strict=True)),
-        right=_RIGHT & widths.keys(),
-        widths=tuple(widths.values()),
+        names=names,
+        rows=list(zip(*(made[name] for name in names), strict=True)),
+        right=_RIGHT.intersection(names),
     )
 
 
@@ -174,25 +171,14 @@ def _devices(actor: ActorFound) -> str:
     return ", ".join(parts) or NOTHING
 
 
-def _fit(widths: dict[str, int], width: int) -> None:
-    """Folds texts and leaves columns out until the rest has room."""
-    texts = {name: widths[name] for name in _TEXTS & widths.keys()}
-    dropped = iter([name for name in _DROPPED if name in widths])
-    while _total(widths.values()) > width:
-        wide = [name for name in texts if widths.get(name, 0) > _FOLDED]
-        if wide:
-            widths.update(dict.fromkeys(wide, _FOLDED))
-        elif (name := next(dropped, None)) is not None:
-            del widths[name]
-        else:
-            return
-    # What room was won by leaving columns out is given back to texts.
-    for name, wanted in texts.items():
-        if name in widths:
-            room = width - _total(widths.values())
-            widths[name] = min(wanted, widths[name] + room)
-
-
-def _total(widths: Collection[int]) -> int:
-    """Counts the columns of text of a table, its edges included."""
-    return sum(widths) + _GAP * len(widths) + 1
+def _fitting(widths: Mapping[str, int], width: int) -> tuple[str, ...]:
+    """Names the columns that have room, texts folded."""
+    room = {
+        name: min(needed, _FOLDED) if name in _TEXTS else needed
+        for name, needed in widths.items()
+    }
+    for name in _DROPPED:
+        if sum(room.values()) + _GAP * len(room) + 1 <= width:
+            break
+        room.pop(name, None)
+    return tuple(room)

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.choosing import find_actor
-from actorlib._cli.pages import console, in_time, printable, table
+from actorlib._cli.documents import write_document
+from actorlib._cli.pages import console, in_time, printable
+from actorlib._core.tables import table
 from actorlib._door.client import ask_loop, the_runtime
 
 if TYPE_CHECKING:
@@ -77,11 +78,10 @@ def show(*, as_json: bool, word: str | None = None, pid: int | None = None) -> i
         rows = ask_loop(address, "status", patience=_PATIENCE, dead=True)["actors"]
         about["actor"] = find_actor(rows, word)["actor_id"]
     found = described(ask_loop(address, "calls", patience=_PATIENCE, **about))
-    out = console()
     if as_json:
-        out.out(json.dumps(found, indent=2))
+        write_document(found)
     else:
-        out.print(draw(found), crop=False)
+        console().print(draw(found), crop=False)
     return 0
 
 

@@ -11,16 +11,18 @@ import platform
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 import actorlib
 from actorlib._cli import demo_figures
+from actorlib._cli.pages import console
+from actorlib._core.tables import table
 from actorlib.accelerators import Device, Host, discover, families, inventory
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from rich.console import Console
 
     from actorlib import ActorHandle
 
@@ -47,18 +49,16 @@ def demo(
         ActorlibError: The runtime does not start, or an actor died.
         ValueError: More GPUs are asked for than the environment lets through.
     """
-    # Not markup: device names and reasons are the machine's own words.
-    console = Console(markup=False, emoji=False, highlight=False)
-    actorlib.run(_demonstrate(console, actors, gpus, start_method))
+    actorlib.run(_demonstrate(console(), actors, gpus, start_method))
 
 
 async def _demonstrate(
-    console: Console,
+    out: Console,
     actors: int,
     gpus: int | None,
     start_method: Literal["template", "spawn"] | None,
 ) -> None:
-    found = await _found(console, gpus)
+    found = await _found(out, gpus)
     count = gpus or len(found) or _LOGICAL
     async with actorlib.init(
         num_gpus=count,
@@ -69,7 +69,7 @@ async def _demonstrate(
         handles, reports = await demo_figures.reports(
             demo_figures.shares(count), _visible()
         )
-        console.print(_placed(reports, found))
+        out.print(_placed(reports, found))
         pids = {report.pid for report in reports}
         await _end(handles)
         figures = _figures()
@@ -92,14 +92,14 @@ async def _demonstrate(
         started = time.perf_counter()
     ended = time.perf_counter() - started
     figures.add_row("end", f"{_left(pids)}, after {ended:.3f} s")
-    console.print(figures)
+    out.print(figures)
 
 
-async def _found(console: Console, gpus: int | None) -> dict[str, Device]:
+async def _found(out: Console, gpus: int | None) -> dict[str, Device]:
     """The GPUs of this machine by id; says what the demo runs on."""
     cpus = Host().cpu_count()
     loop = type(asyncio.get_running_loop()).__module__.partition(".")[0]
-    console.print(
+    out.print(
         f"actorlib {actorlib.__version__}, Python {platform.python_version()}, {loop}, "
         f"{cpus} {'CPU' if cpus == 1 else 'CPUs'}"
     )
@@ -109,9 +109,9 @@ async def _found(console: Console, gpus: int | None) -> dict[str, Device]:
     reasons = "; ".join(dict.fromkeys(d.reason for d in detections if d.reason))
     why = f" ({reasons})" if reasons else ""
     if found:
-        console.print(f"{', '.join(_named(device, found) for device in found)}{why}")
+        out.print(f"{', '.join(_named(device, found) for device in found)}{why}")
         return found
-    console.print(f"No GPU is used{why}. Logical ones stand in: {gpus or _LOGICAL}")
+    out.print(f"No GPU is used{why}. Logical ones stand in: {gpus or _LOGICAL}")
     if gpus is None:
         # A mask that leads to no device leaves none to be declared either. The demo
         # computes nothing on a device, so it may do without.
@@ -130,22 +130,24 @@ def _visible() -> list[str]:
 
 
 def _placed(reports: Sequence[demo_figures.Report], found: dict[str, Device]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
-    table.title = "Where each actor says it is"
-    table.add_column("actor", no_wrap=True)
-    table.add_column("process", justify="right", no_wrap=True)
-    table.add_column("device", overflow="fold")
-    table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("mask", overflow="fold")
-    for report in reports:
-        table.add_row(
+    rows = [
+        (
             report.name,
             str(report.pid),
             ", ".join(_named(str(device), found) for device in report.devices),
             f"{report.share:g}",
             "\n".join(report.masks) or "none",
         )
-    return table
+        for report in reports
+    ]
+    result = table(
+        ("actor", "process", "device", "share", "mask"),
+        rows,
+        right={"process", "share"},
+        title="Where each actor says it is",
+    )
+    result.columns[0].no_wrap = True
+    return result
 
 
 def _named(device: str, found: dict[str, Device]) -> str:
@@ -154,10 +156,10 @@ def _named(device: str, found: dict[str, Device]) -> str:
 
 
 def _figures() -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    return table
+    figures = Table.grid(padding=(0, 2))
+    figures.add_column(style="bold")
+    figures.add_column(overflow="fold")
+    return figures
 
 
 def _micros(ascending: Sequence[float], quantile: float) -> str:

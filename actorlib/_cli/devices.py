@@ -7,18 +7,18 @@ promises. Only the command line loads this file, as it imports rich.
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 from itertools import compress, groupby
 from typing import TYPE_CHECKING, TypedDict
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
-from rich.table import Table
+from rich.console import Group
 
 import actorlib
+from actorlib._cli.documents import write_document
+from actorlib._cli.pages import console
 from actorlib._core.resources import format_bytes
+from actorlib._core.tables import table
 from actorlib._enforcement.enforcement import divided, find_facts
 from actorlib._enforcement.tiers import Facts, faults
 from actorlib.accelerators import Host, discover, families, inventory
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from actorlib.accelerators import Accelerator, Detection, Device, Rejected
 
@@ -295,12 +296,10 @@ def show(
     # What a vendor's module prints while it is imported belongs to no document.
     with contextlib.redirect_stdout(sys.stderr):
         summary = look(host or Host(), every)
-    # Not markup: device names and reasons are the machine's own words.
-    console = Console(markup=False, emoji=False, highlight=False)
     if as_json:
-        console.out(json.dumps(summary, indent=2))
+        write_document(summary)
     else:
-        console.print(draw(summary))
+        console().print(draw(summary), crop=False)
 
 
 def look(host: Host, accelerators: Sequence[Accelerator]) -> Summary:
@@ -342,16 +341,14 @@ def _table(title: str, columns: str, rows: Sequence[Sequence[str]]) -> Table | N
     """Makes a table of the columns that are not empty; None without any rows."""
     if not rows:
         return None
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
-    table.title = title
     has_content = [
         any(row[place] != _NOTHING for row in rows) for place in range(len(rows[0]))
     ]
-    for column in compress(columns.split(), has_content):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*compress(row, has_content))
-    return table
+    return table(
+        [*compress(columns.split(), has_content)],
+        [[*compress(row, has_content)] for row in rows],
+        title=title,
+    )
 
 
 def _offered(summary: Summary) -> list[Sequence[str]]:

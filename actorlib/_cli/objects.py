@@ -6,14 +6,15 @@ promises.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rich.console import Group
 from rich.text import Text
 
-from actorlib._cli.pages import console, in_time, printable, table
+from actorlib._cli.documents import write_document
+from actorlib._cli.pages import console, in_time, printable
 from actorlib._core.resources import format_bytes
+from actorlib._core.tables import table
 from actorlib._door.client import ask_loop, the_runtime
 
 if TYPE_CHECKING:
@@ -85,11 +86,10 @@ def show(
     address = the_runtime(pid)
     told = ask_loop(address, "objects", patience=_PATIENCE, sort=sort, limit=limit)
     found = described(told)
-    out = console()
     if as_json:
-        out.out(json.dumps(found, indent=2))
+        write_document(found)
     else:
-        out.print(draw(found), crop=False)
+        console().print(draw(found), crop=False)
     return 0
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from actorlib._cli.choosing import find_actor, title_of
+from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
 from actorlib._door.client import ask_loop, the_runtime
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
@@ -39,11 +39,10 @@ def explain(word: str, *, as_json: bool, pid: int | None = None) -> int:
     """
     address, row = _found(word, pid)
     said = ask_loop(address, "explain", actor=row["actor_id"])
-    out = console()
     if as_json:
-        out.out(json.dumps({"id": row["actor_id"], "explanation": said}, indent=2))
+        write_document({"id": row["actor_id"], "explanation": said})
     else:
-        out.print(printable(said))
+        console().print(printable(said))
     return 0
 
 
@@ -81,11 +80,10 @@ def kill(
     finally:
         if process is not None:
             os.close(process)
-    out = console()
     if as_json:
-        out.out(json.dumps({"id": row["actor_id"], "pid": row["pid"]}, indent=2))
+        write_document({"id": row["actor_id"], "pid": row["pid"]})
     else:
-        out.print(printable(f"{title} was killed."))
+        console().print(printable(f"{title} was killed."))
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._cli.documents import write_document
 from actorlib._cli.listing import listed
-from actorlib._cli.pages import console, width_of
+from actorlib._cli.pages import console
 from actorlib._door.client import find_runtimes
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> in
     else:
         listing = listed(addresses, has_dead=has_dead, meanwhile=_page)
         out = console()
-        out.print(_page().draw(listing, width_of(out)), crop=False)
+        out.print(_page().draw(listing, out.width), crop=False)
     return 4 if any(found["error"] for found in listing["runtimes"]) else 0
 
 

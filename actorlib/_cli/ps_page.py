@@ -8,8 +8,9 @@ from rich.console import Group
 from rich.text import Text
 
 from actorlib._cli.actor_columns import NOTHING, actor_columns
-from actorlib._cli.pages import in_time, printable, table
+from actorlib._cli.pages import in_time, printable
 from actorlib._cli.runtime_words import heading, stuck_text
+from actorlib._core.tables import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
     from actorlib._cli.listing import FunctionsFound, Listing, RuntimeFound
 
 
-def draw(listing: Listing, width: int | None = None) -> RenderableType:
+def draw(listing: Listing, width: int) -> RenderableType:
     """Puts a listing on a page for people.
 
     Args:
         listing: What is shown.
-        width: How many columns of text there are; None for as many as it takes.
+        width: How many columns of text there are.
     """
     runtimes = printable(listing["runtimes"])
     return Group(*(part for found in runtimes for part in _runtime(found, width)))
 
 
-def _runtime(found: RuntimeFound, width: int | None) -> Iterable[RenderableType]:
+def _runtime(found: RuntimeFound, width: int) -> Iterable[RenderableType]:
     yield Text(heading(found), style="bold")
     if found["error"]:
         yield Text(f"{found['error']}\n")
@@ -39,8 +40,7 @@ def _runtime(found: RuntimeFound, width: int | None) -> Iterable[RenderableType]
         yield Text(stuck_text(found["stuck"]))
         return
     if found["actors"]:
-        made = actor_columns(found["actors"], width)
-        yield table(made.names, made.rows, made.right, made.widths)
+        yield table(*actor_columns(found["actors"], width))
     else:
         yield Text("No actor lives.\n")
     if found["functions"]:

@@ -6,11 +6,11 @@ are promises.
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from actorlib._cli.choosing import find_actor, title_of
+from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
 from actorlib._door.client import ask, ask_loop, named_process, the_runtime
 from actorlib._door.protocol import BLOCKED
@@ -91,11 +91,10 @@ def show(
     """
     address = the_runtime(pid)
     found = _owners(address) if word == OWNER else _workers(address, word)
-    out = console()
     if as_json:
-        out.out(json.dumps(found, indent=2))
+        write_document(found)
     else:
-        out.print(text_of(found, has_all=has_all), soft_wrap=True)
+        console().print(text_of(found, has_all=has_all), soft_wrap=True)
     return 0
 
 

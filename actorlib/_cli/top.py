@@ -21,15 +21,15 @@ from actorlib._cli.listing import (
     fill_cpu,
     measure_memory,
 )
-from actorlib._cli.pages import console, printable, width_of
+from actorlib._cli.pages import console, printable
 from actorlib._cli.terminal import ENDING, Terminal
 from actorlib._cli.top_figures import (
     History,
     Rates,
+    View,
     is_answering,
     rates_between,
 )
-from actorlib._cli.top_page import View, page
 from actorlib._cli.top_screen import Screen, keys_in, pressed
 from actorlib._door.client import find_runtimes
 from actorlib.accelerators import Host
@@ -38,11 +38,9 @@ from actorlib.exceptions import RuntimeNotFoundError
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
-    from rich.text import Text
 
     from actorlib._cli.device_meters import DeviceMeter
     from actorlib._cli.listing import Listing, RuntimeFound
-    from actorlib._cli.top_page import Line, Page
 
 _FEW = 40
 """Of so many processes memory is divided fairly at each look: it takes 1 ms of each."""
@@ -199,13 +197,12 @@ def show(
 
 
 def _show_once(looker: Looker, screen: Screen, out: Console, interval: float) -> int:
+    from actorlib._cli.top_page import page  # noqa: PLC0415  # it loads rich
+
     looker.look()
     time.sleep(interval)
     look = looker.look()
-    made = page(
-        looker.view(look), screen, width_of(out), is_plain=out.options.ascii_only
-    )
-    out.print(_text(made.lines), crop=False, soft_wrap=True)
+    out.print(page(looker.view(look), screen, out).content, crop=False)
     return _code(look)
 
 
@@ -233,15 +230,6 @@ def _rounded(rates: dict[str, float] | dict[int, float]) -> dict[str, float]:
 
 def _code(look: _Look) -> int:
     return 4 if any(found["error"] for found in look.listing["runtimes"]) else 0
-
-
-def _text(lines: list[Line]) -> Text:
-    from rich.text import Text  # noqa: PLC0415  # what is for machines needs none
-
-    text = Text(no_wrap=True, overflow="ellipsis")
-    for number, line in enumerate(lines):
-        text.append(f"\n{line.text}" if number else line.text, line.style or None)
-    return text
 
 
 @final
@@ -340,17 +328,16 @@ class _Session:
         self._view = self._looker.view(seen)
 
     def _draw(self, live: Live, now: float) -> None:
-        width, height = self._out.size
         late = 0.0 if self._began is None else now - self._began
         said = f"an answer is waited for since {late:.0f} s" if late >= _LATE else ""
         if self._view is None:
             live.update(f" {said}", refresh=True)
             return
+        from actorlib._cli.top_page import page  # noqa: PLC0415  # it loads rich
+
         view = self._view
         if said:
             view = view._replace(remarks=[*view.remarks, said])
-        made: Page = page(
-            view, self._screen, width, height, is_plain=self._out.options.ascii_only
-        )
+        made = page(view, self._screen, self._out, self._out.height)
         self._screen, self._rows = made.screen, made.rows
-        live.update(_text(made.lines[:height]), refresh=True)
+        live.update(made.content, refresh=True)

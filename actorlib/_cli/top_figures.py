@@ -32,6 +32,24 @@ class Rates(NamedTuple):
     runtimes: dict[int, float]
 
 
+class View(NamedTuple):
+    """What is known at one look.
+
+    Attributes:
+        listing: The runtimes.
+        rates: Calls a second since the look before.
+        history: Calls a second of each runtime at the last looks, by its pid.
+        meters: What NVML says of devices.
+        remarks: What there is to say besides.
+    """
+
+    listing: Listing
+    rates: Rates
+    history: Mapping[int, Sequence[float]]
+    meters: Sequence[DeviceMeter]
+    remarks: Sequence[str] = ()
+
+
 def rates_between(before: Listing, now: Listing, seconds: float) -> Rates:
     """Says how many calls a second were made.
 
@@ -106,13 +124,6 @@ def sparkline(values: Sequence[float], width: int, *, is_plain: bool = False) ->
         else bars[0]
         for value in shown
     )
-
-
-def bar(part: float, width: int, *, is_plain: bool = False) -> str:
-    """Draws a part of a whole as a bar; more than the whole fills it."""
-    full, rest = "#-" if is_plain else "█░"
-    filled = round(min(1.0, max(0.0, part)) * width)
-    return full * filled + rest * (width - filled)
 
 
 class DeviceLine(NamedTuple):

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import TypedDict
 
+from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
 from actorlib._core.trace_events import document, from_plain
 from actorlib._door.client import ask_loop, the_runtime
@@ -82,11 +83,10 @@ def show(
         "dropped": recorded.dropped,
         "silent": recorded.silent,
     }
-    out = console()
     if as_json:
-        out.out(json.dumps(found, indent=2))
+        write_document(found)
     else:
-        out.print("\n".join(in_words(found)), highlight=False, markup=False)
+        console().print("\n".join(in_words(found)))
     return 0
 
 
