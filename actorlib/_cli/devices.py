@@ -17,7 +17,7 @@ from rich.console import Group
 import actorlib
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console
-from actorlib._core.resources import format_bytes
+from actorlib._core.resources import format_askable, format_bytes
 from actorlib._core.tables import table
 from actorlib._enforcement.enforcement import divided, find_facts
 from actorlib._enforcement.tiers import Facts, faults
@@ -494,8 +494,7 @@ def _by_memory(summary: Summary) -> str:
             ", or by gpu_memory once init(device_memory={'GPU': '24GiB'}) tells what "
             "each has"
         )
-    most = max(known) * 10 // 2**30 / 10  # rounded down, so that it can be asked for
-    return f", or by gpu_memory up to {most:g} GiB"
+    return f", or by gpu_memory up to {format_askable(max(known))}"
 
 
 def _left_out(summary: Summary) -> list[Sequence[str]]:

@@ -302,6 +302,12 @@ def format_bytes(nbytes: int | None, unknown: str = "-") -> str:
     return f"{size:.4g} TiB"
 
 
+def format_askable(nbytes: int) -> str:
+    """A number of bytes for people, rounded down: who asks for it, gets it."""
+    hundredths = nbytes * 100 // 2**30
+    return f"{hundredths / 100:g} GiB" if hundredths else format_bytes(nbytes)
+
+
 def add(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     """The sum of two sets of amounts, name by name."""
     summed = dict(left)

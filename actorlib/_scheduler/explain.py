@@ -23,6 +23,7 @@ from actorlib._core.resources import (
     OWN_KEYWORDS,
     Resources,
     format_amount,
+    format_askable,
     format_bytes,
     format_named,
 )
@@ -126,19 +127,13 @@ def _memory_fault(ledger: Ledger, constraints: DeviceConstraints) -> str:
         )
     if largest is None:
         return f"{asks}{wished}, and {of_which}.{_not_offered(ledger, [GPU.name])}"
-    where, has = "of those" if wished else "here", _askable(largest.memory or 0)
+    where, has = "of those" if wished else "here", format_askable(largest.memory or 0)
     also = f" And {of_which}." if of_which else ""
     also += _not_offered(ledger, [GPU.name])
     return (
         f"{asks}{wished}; the largest GPU {where} has {has} "
         f"({describe_devices([largest])}). Ask for that at the most.{also}"
     )
-
-
-def _askable(nbytes: int) -> str:
-    """A number of bytes for people, rounded down: who asks for it, gets it."""
-    hundredths = nbytes * 100 // 2**30
-    return f"{hundredths / 100:g} GiB" if hundredths else format_bytes(nbytes)
 
 
 def shortage(
