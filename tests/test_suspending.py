@@ -12,6 +12,7 @@ from helpers.actors import Stop, running
 from helpers.calls import raised
 from helpers.drivers import FakeDriver
 from helpers.gpus import Model, OneCard
+from helpers.invariants import check_mailbox, check_registry
 from helpers.turns import next_turn
 
 import actorlib
@@ -103,9 +104,9 @@ def stop() -> Any:
 def _table() -> list[ActorSupervisor]:
     """All supervisors, if nothing is wrong with what they keep."""
     engine = cast("LocalEngine", find_engine())
-    engine.actor_table.registry.check()
+    check_registry(engine.actor_table.registry)
     for supervisor in engine.actor_table:
-        supervisor.router._mailbox.check()  # pyright: ignore[reportPrivateUsage]  # nobody else asks
+        check_mailbox(supervisor.router._mailbox)  # pyright: ignore[reportPrivateUsage]  # nobody else asks
     return list(engine.actor_table)
 
 

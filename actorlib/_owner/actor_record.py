@@ -202,20 +202,3 @@ class Registry:
     def find(self, actor: ActorId) -> ActorRecord | None:
         """The record of an actor, or None if it is of another runtime."""
         return self._records.get(actor)
-
-    def check(self) -> None:
-        """Raises if an actor holds what its state does not allow.
-
-        Raises:
-            AssertionError: An invariant is broken.
-        """
-        for record in self._records.values():
-            is_placed = record.state not in (ActorState.PENDING, ActorState.DEAD)
-            may_be_either = record.state in (
-                ActorState.RESTARTING,
-                ActorState.SUSPENDED,
-            )
-            if is_placed != (record.lease is not None) and not may_be_either:
-                raise AssertionError(f"{record!r} has lease {record.lease!r}")
-            if (record.exit is not None) != (record.state is ActorState.DEAD):
-                raise AssertionError(f"{record!r} has exit {record.exit!r}")

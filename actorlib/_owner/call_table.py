@@ -188,22 +188,6 @@ class CallTable(Generic[R, W]):
             for call in islice(self.deferred.values(), most)
         ]
 
-    def check(self) -> None:
-        """Raises if the numbers of calls are not what they are to be.
-
-        Raises:
-            AssertionError: An invariant is broken.
-        """
-        numbers = list(self.posted)
-        if numbers != sorted(numbers):
-            raise AssertionError(f"{self!r}: calls are out of order: {numbers}")
-        wrong = [n for n in numbers if not 0 < n < self._next]
-        wrong += [n for n in self.deferred if not self._next_deferred < n < 0]
-        if wrong:
-            raise AssertionError(f"{self!r}: numbers {wrong} were never given")
-        if any(call.target is None for call in self.deferred.values()):
-            raise AssertionError(f"{self!r}: a deferred call is kept for nobody")
-
 
 _CLOSE = 0.05
 _FEW = 32

@@ -260,23 +260,3 @@ class Mailbox(Generic[R]):
         self.answerable, self.waiting, self.kept, self._renumbered = {}, {}, {}, {}
         self._is_open = self._is_away = self._is_held = False
         return self.calls.clear(), frames
-
-    def check(self) -> None:
-        """Raises if a call is in two places or in none, or waits for nothing.
-
-        Raises:
-            AssertionError: An invariant is broken.
-        """
-        self.calls.check()
-        if self._is_open and self.waiting and not self._is_held:
-            raise AssertionError(f"{self!r}: calls wait although the actor is ready")
-        posted = self.calls.posted
-        if not self._is_open and self.answerable:
-            raise AssertionError(f"{self!r}: calls are sent, and nobody is there")
-        if self.answerable.keys() | self.waiting.keys() != posted.keys():
-            raise AssertionError(f"{self!r}: calls {sorted(posted)} are not all here")
-        over = self.kept.keys() - posted.keys()
-        if over:
-            raise AssertionError(f"{self!r}: calls {sorted(over)} are kept for nothing")
-        if not self.kept.keys() >= set(self._renumbered.values()):
-            raise AssertionError(f"{self!r}: numbers of calls that are over are left")

@@ -63,16 +63,6 @@ class NameTable:
         """Walks over namespace, name and actor, in the order of the claims."""
         return iter([(*name, actor) for name, actor in self._actors.items()])
 
-    def check(self) -> None:
-        """Raises if a name and its actor do not know each other.
-
-        Raises:
-            AssertionError: An invariant is broken.
-        """
-        turned = {actor: name for name, actor in self._actors.items()}
-        if turned != self._names:
-            raise AssertionError(f"{self!r}: {turned} is not {self._names}")
-
 
 def advice(name: str, namespace: str, answering: list[tuple[str, str]]) -> str:
     """Says what to try instead of a name that nobody has.

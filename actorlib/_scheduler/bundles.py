@@ -177,20 +177,6 @@ class Bundles:
         self._held[id(joined)] = replace(member, lease=joined)
         return joined
 
-    def check(self) -> None:
-        """Raises AssertionError unless free and held make up each bundle."""
-        for index, whole in enumerate(self.leases):
-            held = [m.lease for m in self._held.values() if m.index == index]
-            there, units = dict(self._free[index]), dict(self._free_units[index])
-            if min([0, *there.values(), *units.values()]) < 0:
-                raise AssertionError(f"bundle {index} gave more than it has")
-            for lease in held:
-                there = add(there, lease.amounts)
-                for share in lease.shares:
-                    units[share.device.kind, share.device.index] += share.units
-            if there != dict(whole.amounts) or units != _units_by_device(whole):
-                raise AssertionError(f"bundle {index} does not add up: {there}")
-
     def _fits(self, request: LeaseRequest, index: int) -> bool:
         whole = self.leases[index]
         return self._chosen(request, whole.amounts, _units_by_device(whole)) is not None

@@ -267,16 +267,6 @@ class DevicePool:
         )
         return listed(each, len(self.devices))
 
-    def check(self) -> None:
-        """Raises AssertionError unless every device is found under what it has free."""
-        for index, free in enumerate(self._free):
-            if not 0 <= free <= UNITS or not self._buckets_of[index].has(index, free):
-                raise AssertionError(f"device {index} is not where {free} are free")
-        if sum(map(len, self._buckets.values())) != len(self.devices):
-            raise AssertionError("a device is in a bucket that it has left")
-        for buckets in self._buckets.values():
-            buckets.check()
-
     # Choosing among all devices, by model.
 
     def _choose_by_model(

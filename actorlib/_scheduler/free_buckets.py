@@ -100,18 +100,6 @@ class FreeBuckets:
             buckets[free] = _Bucket((index,))
             insort(self._amounts, free)
 
-    def has(self, index: int, free: int) -> bool:
-        """Whether one is in the bucket of an amount."""
-        return index in self._buckets.get(free, ())
-
-    def __len__(self) -> int:
-        return sum(map(len, self._buckets.values()))
-
-    def check(self) -> None:
-        """Raises AssertionError unless the amounts in use are those with a bucket."""
-        if self._amounts != sorted(self._buckets):
-            raise AssertionError("the amounts in use are not those that have a bucket")
-
 
 @final
 class _Bucket:
@@ -129,9 +117,6 @@ class _Bucket:
 
     def __len__(self) -> int:
         return len(self.members)
-
-    def __contains__(self, index: int) -> bool:
-        return index in self.members
 
     def add(self, index: int) -> None:
         self.members.add(index)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, final
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import (
     Resources,
-    add,
     counted,
     format_amount,
     format_named,
@@ -273,23 +272,6 @@ class Ledger:
     def total(self) -> dict[str, float]:
         """Returns what there is as a user counts: ``{"GPU": 2.0}``, memory in bytes."""
         return counted(self.capacity.amounts)
-
-    def check(self) -> None:
-        """Raises AssertionError unless free and leased make up all there is."""
-        leased: dict[str, int] = {}
-        shared: Counter[tuple[str, int]] = Counter()
-        for lease in self._leases.values():
-            leased = add(leased, lease.amounts)
-            for share in lease.shares:
-                shared[share.device.kind, share.device.index] += share.units
-        for name, total in self.capacity.amounts.items():
-            if not 0 <= self.free(name) == total - leased.get(name, 0):
-                raise AssertionError(f"{name} does not add up: {self!r}")
-        for kind, pool in self.pools.items():
-            pool.check()
-            for device in pool.devices:
-                if pool.free(device) + shared[kind, device.index] != UNITS:
-                    raise AssertionError(f"{device} does not add up: {self!r}")
 
     def _give_back_shares(self, shares: Sequence[Share]) -> None:
         for share in shares:

@@ -85,21 +85,6 @@ class BlockAllocator:
         gaps.insert(place, (start, nbytes))
         return end
 
-    def check(self) -> None:
-        """Raises if blocks and gaps do not cover the segment exactly.
-
-        Raises:
-            AssertionError: An invariant is broken.
-        """
-        end, was_gap = 0, False
-        for start, nbytes in sorted([*self._taken.items(), *self._gaps]):
-            is_gap = start not in self._taken
-            if start != end or not nbytes or (is_gap and was_gap):
-                raise AssertionError(f"{self!r}: what begins at {start} is misplaced")
-            end, was_gap = start + nbytes, is_gap
-        if end != self.size or self.used != sum(self._taken.values()):
-            raise AssertionError(f"{self!r}: {end} bytes of {self.size} are covered")
-
 
 def whole_pages(nbytes: int) -> int:
     """The bytes of the pages that so many bytes need; at least one page."""

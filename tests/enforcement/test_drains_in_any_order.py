@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from helpers.invariants import check_ledger
 from helpers.occupants import GIB, Worker
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -307,7 +308,7 @@ class DrainMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_ledger_is_exact(self) -> None:
-        self.scheduler.ledger.check()
+        check_ledger(self.scheduler.ledger)
 
     def drain_of(self, life: Life) -> bool:
         """Whether others have to wait for what the driver has of a life."""

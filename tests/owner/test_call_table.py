@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.invariants import check_calls
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def calls() -> Iterator[CallTable[str, str]]:
     table: CallTable[str, str] = CallTable()
     yield table
-    table.check()
+    check_calls(table)
 
 
 # Waiting for arguments.
@@ -165,27 +166,6 @@ def test_since_when_marked_then_the_time_of_the_turn(
     assert 10.0 < calls.next_mark < 10.1
 
 
-# What is to hold.
-
-
-def test_check_when_calls_are_out_of_order_then_it_raises() -> None:
-    calls: CallTable[str, str] = CallTable()
-    first = calls.begin("a", "x")
-    calls.begin("b", "x")
-    calls.posted[first] = calls.posted.pop(first)
-
-    with pytest.raises(AssertionError, match="out of order"):
-        calls.check()
-
-
-def test_check_when_a_number_was_never_given_then_it_raises() -> None:
-    calls: CallTable[str, str] = CallTable()
-    calls.posted[5] = ("a", "x", None)
-
-    with pytest.raises(AssertionError, match=r"numbers \[5\] were never given"):
-        calls.check()
-
-
 class CallTableMachine(RuleBasedStateMachine):
     """Against a naive model: who wants which call, in the order of their numbers."""
 
@@ -260,7 +240,7 @@ class CallTableMachine(RuleBasedStateMachine):
 
     @invariant()
     def all_is_as_in_the_model(self) -> None:
-        self.calls.check()
+        check_calls(self.calls)
         assert len(self.calls) == len(self.deferred) + len(self.posted)
         assert list(self.calls.posted) == list(self.posted)
         for number, who in (self.posted | self.deferred).items():

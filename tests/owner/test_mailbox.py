@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.invariants import check_mailbox
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def mailbox() -> Iterator[Mailbox[str]]:
     box: Mailbox[str] = Mailbox()
     yield box
-    box.check()
+    check_mailbox(box)
 
 
 def post(mailbox: Mailbox[str], reply: str, method: str = "ping") -> int:
@@ -487,48 +488,6 @@ def test_closed_when_calls_are_kept_then_their_frames_come_back_too(
     assert (replies, numbers_of(frames)) == (["me", "you"], [sent])
 
 
-def test_check_when_a_call_is_kept_for_nothing_then_it_raises() -> None:
-    mailbox: Mailbox[str] = Mailbox()
-    mailbox.opened()
-    mailbox.settle(post_kept(mailbox, "me"))
-
-    with pytest.raises(AssertionError, match="kept for nothing"):
-        mailbox.check()
-
-
-def test_check_when_a_number_is_left_then_it_raises() -> None:
-    mailbox: Mailbox[str] = Mailbox()
-    mailbox._renumbered[1] = 2
-
-    with pytest.raises(AssertionError, match="numbers of calls"):
-        mailbox.check()
-
-
-def test_check_when_calls_wait_for_an_actor_that_is_ready_then_it_raises() -> None:
-    mailbox: Mailbox[str] = Mailbox()
-    post(mailbox, "me")
-    mailbox._is_open = True
-
-    with pytest.raises(AssertionError, match="although the actor is ready"):
-        mailbox.check()
-
-
-def test_check_when_a_call_is_sent_and_nobody_is_there_then_it_raises() -> None:
-    mailbox: Mailbox[str] = Mailbox()
-    mailbox.answerable[post(mailbox, "me")] = ("me", "ping", None)
-
-    with pytest.raises(AssertionError, match="nobody is there"):
-        mailbox.check()
-
-
-def test_check_when_a_call_is_nowhere_then_it_raises() -> None:
-    mailbox: Mailbox[str] = Mailbox()
-    mailbox.calls.begin("me", "ping")
-
-    with pytest.raises(AssertionError, match="not all here"):
-        mailbox.check()
-
-
 class MailboxMachine(RuleBasedStateMachine):
     """Against a naive model: what each call is, in the order in which it was made.
 
@@ -677,7 +636,7 @@ class MailboxMachine(RuleBasedStateMachine):
 
     @invariant()
     def every_call_is_in_one_place(self) -> None:
-        self.mailbox.check()
+        check_mailbox(self.mailbox)
         assert len(self.mailbox) == len(self.waiting) + len(self.sent)
         assert self.mailbox.under_way == len(self.sent)
         was_sent = [n for n in self.wanted if self.mailbox.was_sent(n)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.invariants import check_names
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -39,7 +40,7 @@ def test_claim_when_the_name_or_the_actor_is_taken_then_refused(
 
     with pytest.raises(LookupError):
         names.claim("here", name, actor)
-    names.check()
+    check_names(names)
 
 
 def test_free_when_it_has_no_name_then_nothing_happens(names: NameTable) -> None:
@@ -105,7 +106,7 @@ class Claims(RuleBasedStateMachine):
 
     @invariant()
     def same(self) -> None:
-        self.names.check()
+        check_names(self.names)
         assert {(s, n): actor for s, n, actor in self.names} == self.model
 
 

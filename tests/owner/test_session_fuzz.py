@@ -16,6 +16,7 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from helpers.actors import LIMIT
+from helpers.invariants import check_ledger, check_registry
 from helpers.scripted import ScriptedWorker, be_polite, be_silent, scripted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -471,8 +472,8 @@ class Street:
         assert not self.beside.exited.done(), self.beside.error
         _check_served(self.beside.frames)
         self.beside.frames[1:] = []
-        self.engine.actor_table.scheduler.ledger.check()
-        table.registry.check()
+        check_ledger(self.engine.actor_table.scheduler.ledger)
+        check_registry(table.registry)
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
         assert not list(table.groups)

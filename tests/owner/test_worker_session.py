@@ -11,6 +11,7 @@ import cloudpickle
 import pytest
 from helpers.actors import LIMIT
 from helpers.calls import raised
+from helpers.invariants import check_ledger
 from helpers.scripted import ScriptedWorker, be_silent, scripted
 
 import actorlib
@@ -131,7 +132,7 @@ class Street:
         assert not self.beside.exited.done()
         assert self.beside.error is None
         assert self.engine.available()["GPU"] == 0.5
-        self.engine.actor_table.scheduler.ledger.check()
+        check_ledger(self.engine.actor_table.scheduler.ledger)
 
 
 @pytest.fixture

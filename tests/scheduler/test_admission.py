@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.invariants import check_ledger
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -89,7 +90,7 @@ async def crowd() -> AsyncIterator[Crowd]:
     for pending in crowd.pendings:
         if not pending.done():
             crowd.admission.leave(pending)
-    crowd.ledger.check()
+    check_ledger(crowd.ledger)
     assert crowd.waiting() == []
 
 
@@ -480,7 +481,7 @@ class AdmissionMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_leaks(self) -> None:
-        self.ledger.check()
+        check_ledger(self.ledger)
         assert len({id(lease) for lease in self.held}) == len(self.held)
 
     def teardown(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.invariants import check_bundles, check_ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -88,7 +89,7 @@ class Machine:
 
     def take(self, **options: object) -> Lease | None:
         lease = self.ledger.try_acquire(*self.demand(**options))
-        self.ledger.check()
+        check_ledger(self.ledger)
         return lease
 
     def places(self, **options: object) -> list[tuple[int, int]] | None:
@@ -104,7 +105,7 @@ class Machine:
     ) -> list[list[tuple[int, int]]] | None:
         demand = self.group(strategy, *bundles)
         lease = self.ledger.try_acquire(*demand)
-        self.ledger.check()
+        check_ledger(self.ledger)
         if lease is None:
             return None
         parts = divide_lease(demand.constraints.gang, lease)
@@ -282,7 +283,7 @@ def test_line_when_there_is_one_card_then_who_leaves_enough_may_pass() -> None:
     machine.ledger.release(holder)
     ((_, lease),) = queue.serve()
     assert lease.amounts == {"GPU": 9_000}
-    machine.ledger.check()
+    check_ledger(machine.ledger)
 
 
 # Bundles.
@@ -415,12 +416,12 @@ def test_member_when_it_asks_what_its_bundle_has_then_all_of_that() -> None:
 
     granted = bundles.serve(ask)
 
-    bundles.check()
+    check_bundles(bundles)
     assert [lease.amounts["GPU"] for _, lease in granted] == [5_000, 1_500]
     assert [bundles.free(index)["GPU"] for index in (0, 1)] == [0, 3_500]
     for _, lease in granted:
         bundles.give_back(lease)
-    bundles.check()
+    check_bundles(bundles)
 
 
 def test_member_when_any_bundle_will_do_then_the_one_left_with_the_least() -> None:
@@ -444,7 +445,7 @@ def test_member_when_an_earlier_one_waits_then_its_units_there_are_set_aside() -
     assert bundles.serve([second, third]) == []
     bundles.give_back(held)
     assert [place for place, _ in bundles.serve([second, third])] == [0]
-    bundles.check()
+    check_bundles(bundles)
 
 
 def test_member_when_it_asks_for_more_than_a_bundle_has_then_never() -> None:
@@ -757,11 +758,11 @@ class MixedMachine(RuleBasedStateMachine):
 
     @invariant()
     def adds_up(self) -> None:
-        self.machine.ledger.check()
+        check_ledger(self.machine.ledger)
         assert min(self.free()) >= 0
         assert self.machine.ledger.free("GPU") == sum(self.free())
         for bundles in self.lent.values():
-            bundles.check()
+            check_bundles(bundles)
 
 
 MixedMachine.TestCase.settings = settings(stateful_step_count=30)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.invariants import check_ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -193,7 +194,7 @@ def test_calls_when_each_waits_for_those_it_makes_then_all_of_them_end(
 
     while there.running:
         there.step(order.choice(there.running))
-        ledger.check()
+        check_ledger(ledger)
         used = sum(call.request.amounts.get(CPU, 0) for call in there.running)
         assert used <= cpus * UNITS
 

@@ -14,6 +14,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.invariants import check_ledger
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.kinds import UNITS
@@ -149,7 +150,7 @@ class Machine:
         assert len({share.device.family for share in lease.shares}) <= 1
 
     def check(self) -> None:
-        self.ledger.check()
+        check_ledger(self.ledger)
         free = self.free_devices()
         assert min(free.values()) >= 0
         assert sum(free.values()) == self.ledger.free("GPU")

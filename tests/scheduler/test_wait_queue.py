@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.invariants import check_ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -799,7 +800,7 @@ class LineMachine(RuleBasedStateMachine):
 
     @invariant()
     def agree(self) -> None:
-        self.world.ledger.check()
+        check_ledger(self.world.ledger)
         assert [int(waiter.label) for waiter in self.world.queue] == self.waiting
         assert self.world.leases == self.leases
 

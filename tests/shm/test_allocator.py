@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from helpers.invariants import check_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,6 +81,6 @@ def test_blocks_when_taken_and_given_back_at_will_then_they_never_overlap(
             start = sorted(held)[number % len(held)]
             blocks.free(start)
             del held[start]
-        blocks.check()
+        check_blocks(blocks)
         assert blocks.used == sum(held.values())
         assert blocks.top == max((s + n for s, n in held.items()), default=0)

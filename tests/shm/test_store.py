@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.invariants import check_blocks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def opened(
     if not store._is_closed:
         assert budget.used() == store.touched <= limit
     for segment in store._segments.values():
-        segment.blocks.check()
+        check_blocks(segment.blocks)
     store.close()
     budget.close()
 

@@ -1,0 +1,124 @@
+"""What always holds of the owner's tables: each check raises AssertionError."""
+
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import add
+from actorlib._owner.actor_record import ActorState
+from actorlib._scheduler.bundles import _units_by_device
+
+if TYPE_CHECKING:
+    from actorlib._owner.actor_record import Registry
+    from actorlib._owner.call_table import CallTable
+    from actorlib._owner.mailbox import Mailbox
+    from actorlib._owner.names import NameTable
+    from actorlib._scheduler.bundles import Bundles
+    from actorlib._scheduler.device_pool import DevicePool
+    from actorlib._scheduler.free_buckets import FreeBuckets
+    from actorlib._scheduler.ledger import Ledger
+    from actorlib._shm.allocator import BlockAllocator
+
+
+def check_registry(registry: Registry) -> None:
+    """Each actor holds what its state allows."""
+    for record in registry:
+        is_placed = record.state not in (ActorState.PENDING, ActorState.DEAD)
+        if record.state not in (ActorState.RESTARTING, ActorState.SUSPENDED):
+            assert is_placed == (record.lease is not None), record
+        assert (record.exit is not None) == (record.state is ActorState.DEAD), record
+
+
+def check_mailbox(mailbox: Mailbox[Any]) -> None:
+    """Each call is in one place, and none waits for nothing."""
+    check_calls(mailbox.calls)
+    posted = mailbox.calls.posted
+    if mailbox._is_open and not mailbox._is_held:
+        assert not mailbox.waiting, "calls wait although the actor is ready"
+    if not mailbox._is_open:
+        assert not mailbox.answerable, "calls are sent, and nobody is there"
+    assert mailbox.answerable.keys() | mailbox.waiting.keys() == posted.keys()
+    assert mailbox.kept.keys() <= posted.keys(), "calls are kept for nothing"
+    assert mailbox.kept.keys() >= set(mailbox._renumbered.values())
+
+
+def check_calls(calls: CallTable[Any, Any]) -> None:
+    """Calls are in the order of their numbers, which were given."""
+    numbers = list(calls.posted)
+    assert numbers == sorted(numbers), "calls are out of order"
+    assert all(0 < number < calls._next for number in numbers)
+    assert all(calls._next_deferred < number < 0 for number in calls.deferred)
+    assert all(call.target is not None for call in calls.deferred.values())
+
+
+def check_names(names: NameTable) -> None:
+    """Each name and its actor know one another."""
+    assert {actor: name for name, actor in names._actors.items()} == names._names
+
+
+def check_ledger(ledger: Ledger) -> None:
+    """What is free and what is leased make up all there is."""
+    leased: dict[str, int] = {}
+    shared: Counter[tuple[str, int]] = Counter()
+    for lease in ledger.leases:
+        leased = add(leased, lease.amounts)
+        for share in lease.shares:
+            shared[share.device.kind, share.device.index] += share.units
+    for name, total in ledger.capacity.amounts.items():
+        assert 0 <= ledger.free(name) == total - leased.get(name, 0), (name, ledger)
+    for kind, pool in ledger.pools.items():
+        check_pool(pool)
+        for device in pool.devices:
+            assert pool.free(device) + shared[kind, device.index] == UNITS, device
+
+
+def check_pool(pool: DevicePool) -> None:
+    """Each device is found under what it has free."""
+    for index, free in enumerate(pool._free):
+        assert 0 <= free <= UNITS
+        assert index in members(pool._buckets_of[index])[free]
+    for buckets in pool._buckets.values():
+        check_buckets(buckets)
+    held = [members(buckets).values() for buckets in pool._buckets.values()]
+    assert sum(len(each) for sets in held for each in sets) == len(pool.devices)
+
+
+def check_buckets(buckets: FreeBuckets) -> None:
+    """The amounts in use are those with a bucket."""
+    assert buckets._amounts == sorted(buckets._buckets)
+
+
+def members(buckets: FreeBuckets) -> dict[int, set[int]]:
+    """The devices, by what they have free."""
+    return {free: bucket.members for free, bucket in buckets._buckets.items()}
+
+
+def check_bundles(bundles: Bundles) -> None:
+    """What is free and what is held make up each bundle."""
+    for index, whole in enumerate(bundles.leases):
+        there, units = dict(bundles._free[index]), dict(bundles._free_units[index])
+        assert min([0, *there.values(), *units.values()]) >= 0
+        for member in bundles._held.values():
+            if member.index == index:
+                there = add(there, member.lease.amounts)
+                for share in member.lease.shares:
+                    units[share.device.kind, share.device.index] += share.units
+        assert there == dict(whole.amounts)
+        assert units == _units_by_device(whole)
+
+
+def check_blocks(blocks: BlockAllocator) -> None:
+    """Blocks and gaps cover a segment exactly, and no two gaps are neighbours."""
+    end, was_gap = 0, False
+    for start, nbytes in sorted([*blocks._taken.items(), *blocks._gaps]):
+        is_gap = start not in blocks._taken
+        assert start == end
+        assert nbytes
+        assert not (is_gap and was_gap)
+        end, was_gap = start + nbytes, is_gap
+    assert end == blocks.size
+    assert blocks.used == sum(blocks._taken.values())
