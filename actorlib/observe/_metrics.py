@@ -10,11 +10,10 @@ All else is read from a snapshot when somebody scrapes.
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -51,43 +50,9 @@ _MOST_AT_HAND: Final = 10_000
 _NOTHING: Final = Snapshot(
     total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
 )
+_LABELS: Final = ("actor_class", "method")
 _OTHER: Final = ("(other)", "(other)")
 """The labels of methods beyond so many."""
-
-
-class Histogram:
-    """Counts durations by buckets.
-
-    Args:
-        bounds: The upper bounds of the buckets, in seconds.
-    """
-
-    __slots__ = ("_bounds", "_counts", "_total")
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
-        self._total = 0.0
-
-    def add(self, seconds: float) -> None:
-        """Counts one; less than none is none."""
-        self._counts[bisect_left(self._bounds, seconds)] += 1
-        self._total += max(seconds, 0.0)
-
-    @property
-    def count(self) -> int:
-        """How many were counted."""
-        return sum(self._counts)
-
-    def buckets(self) -> tuple[list[tuple[str, float]], float]:
-        """The buckets, each with all that is below its bound, and the sum."""
-        found: list[tuple[str, float]] = []
-        below = 0
-        bounds = [*map(str, map(float, self._bounds)), "+Inf"]
-        for bound, count in zip(bounds, list(self._counts), strict=True):
-            below += count
-            found.append((bound, below))
-        return found, self._total
 
 
 class Stride:
@@ -123,20 +88,24 @@ class Stride:
 class MethodFigures:
     """What is known of the calls of one method of a class, or of one function.
 
+    Args:
+        key: The labels of its metrics: the class and the method.
+
     Attributes:
+        key: As given.
         stride: Chooses the calls whose times are taken.
         tally: How many ended how.
-        queue: For how long they waited.
-        run: For how long they ran.
+        times: The times that calls waited and ran; None until one is taken, as a
+            histogram shows its labels from then on.
     """
 
-    __slots__ = ("queue", "run", "stride", "tally")
+    __slots__ = ("key", "stride", "tally", "times")
 
-    def __init__(self) -> None:
+    def __init__(self, key: tuple[str, str]) -> None:
+        self.key = key
         self.stride = Stride()
         self.tally = Tally()
-        self.queue = Histogram(_CALLS)
-        self.run = Histogram(_CALLS)
+        self.times: tuple[Histogram, Histogram] | None = None
 
 
 class Lives:
@@ -147,7 +116,13 @@ class Lives:
     """
 
     def __init__(self) -> None:
-        self.placement: dict[str, Histogram] = {}
+        self.placement = Histogram(
+            "actorlib_placement_seconds",
+            "How long actors took from being made to being ready for calls.",
+            ["actor_class"],
+            registry=None,
+            buckets=_PLACEMENTS,
+        )
         self._restarts: dict[str, tuple[str, int]] = {}
         self._forgotten: Counter[str] = Counter()
         self._placed: set[str] = set()
@@ -163,10 +138,8 @@ class Lives:
                 continue
             placed.add(actor.actor_id)
             if actor.actor_id not in self._placed:
-                known = self.placement.get(actor.class_name)
-                if known is None:
-                    known = self.placement[actor.class_name] = Histogram(_PLACEMENTS)
-                known.add(ready - began)
+                placement = self.placement.labels(actor.class_name)
+                placement.observe(max(ready - began, 0.0))
         for actor_id, (class_name, count) in self._restarts.items():
             if actor_id not in restarts:
                 self._forgotten[class_name] += count
@@ -189,6 +162,21 @@ class Metrics(Collector):
         # By whom a call goes to and what is called, which takes less time to make.
         self._at_hand: dict[tuple[bytes, str], tuple[Stride, Tally]] = {}
         self._lives = Lives()
+        self._queue = Histogram(
+            "actorlib_call_queue_seconds",
+            "How long calls waited from being made until their code ran; where there "
+            "are many, of some.",
+            _LABELS,
+            registry=None,
+            buckets=_CALLS,
+        )
+        self._run = Histogram(
+            "actorlib_call_run_seconds",
+            "How long the code of these calls ran.",
+            _LABELS,
+            registry=None,
+            buckets=_CALLS,
+        )
         registry.register(self)
 
     def __reduce__(self) -> NoReturn:
@@ -230,14 +218,18 @@ class Metrics(Collector):
         figures = self._of(run.class_name, run.method)
         if not run.is_own:
             figures.tally.add(run.status)
-        figures.queue.add(run.began - run.made)
-        figures.run.add(run.ended - run.began)
+        if figures.times is None:
+            key = figures.key
+            figures.times = self._queue.labels(*key), self._run.labels(*key)
+        queue, ran = figures.times
+        queue.observe(max(run.began - run.made, 0.0))  # clocks are read apart
+        ran.observe(max(run.ended - run.began, 0.0))
 
     def _of(self, class_name: str, method: str) -> MethodFigures:
         key = class_name, method
         if key not in self._methods and len(self._methods) >= _MOST_METHODS:
             key = _OTHER  # names that a program makes up are no labels
-        return self._methods.setdefault(key, MethodFigures())
+        return self._methods.setdefault(key, MethodFigures(key))
 
     # The collector.
 
@@ -299,32 +291,19 @@ class Metrics(Collector):
         yield from self._over_lives()
 
     def _calls(self) -> Iterator[Metric]:
-        labels = ["actor_class", "method"]
         calls = CounterMetricFamily(
             "actorlib_calls",
             "Calls by how they ended.",
-            labels=[*labels, "outcome"],
-        )
-        queue = HistogramMetricFamily(
-            "actorlib_call_queue_seconds",
-            "How long calls waited from being made until their code ran; where there "
-            "are many, of some.",
-            labels=labels,
-        )
-        run = HistogramMetricFamily(
-            "actorlib_call_run_seconds",
-            "How long the code of these calls ran.",
-            labels=labels,
+            labels=[*_LABELS, "outcome"],
         )
         for key, figures in sorted(self._methods.copy().items()):
             figures.stride.begin()  # whoever looks now and then sees all times
             for outcome, count in figures.tally.outcomes().items():
                 if count:
                     calls.add_metric([*key, outcome], count)
-            if figures.run.count:
-                queue.add_metric(key, *figures.queue.buckets())
-                run.add_metric(key, *figures.run.buckets())
-        yield from (calls, queue, run)
+        yield calls
+        yield _histogram(self._queue, *_LABELS)
+        yield _histogram(self._run, *_LABELS)
 
     def _over_lives(self) -> Iterator[Metric]:
         restarts = CounterMetricFamily(
@@ -334,14 +313,8 @@ class Metrics(Collector):
         )
         for class_name, count in sorted(self._lives.restarts().items()):
             restarts.add_metric([class_name], count)
-        placement = HistogramMetricFamily(
-            "actorlib_placement_seconds",
-            "How long actors took from being made to being ready for calls.",
-            labels=["actor_class"],
-        )
-        for class_name, histogram in sorted(self._lives.placement.items()):
-            placement.add_metric([class_name], *histogram.buckets())
-        yield from (restarts, placement)
+        yield restarts
+        yield _histogram(self._lives.placement, "actor_class")
 
 
 class _Once(Collector):
@@ -356,6 +329,14 @@ class _Once(Collector):
 
     def collect(self) -> Iterator[Metric]:
         return self._metrics.families(self._snapshot)
+
+
+def _histogram(histogram: Histogram, *labels: str) -> HistogramMetricFamily:
+    """Gives a histogram without the times at which its series began."""
+    (metric,) = histogram.collect()
+    family = HistogramMetricFamily(metric.name, metric.documentation, labels=labels)
+    family.samples = [s for s in metric.samples if not s.name.endswith("_created")]
+    return family
 
 
 def _actors(snapshot: Snapshot) -> Iterator[Metric]:
