@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 from actorlib._api.as_completed import END, Results
 from actorlib._api.waiting import Steps, WaitRequest, Wakeup
 from actorlib._core.loop_thread import may_block
-from actorlib._core.object_ref import ObjectRef
+from actorlib._core.object_ref import ObjectRef, mark_seen
 from actorlib._core.public import public
 from actorlib._core.validation import check_count
 
@@ -282,8 +282,7 @@ class Pipeline(Results[T]):
         coming = self._close()
         if coming is not None:
             await asyncio.wait([coming])
-            if not coming.cancelled():
-                coming.exception()  # seen, so that asyncio does not log it
+            mark_seen(coming)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError):  # __init__ has raised

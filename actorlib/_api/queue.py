@@ -35,6 +35,7 @@ from actorlib._core.object_ref import (
     ObjectRef,
     awaited_calls,
     bind,
+    mark_seen,
     result_owner_of,
     watch,
 )
@@ -51,7 +52,6 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Generator
 
     from actorlib._api.decorators import ActorClass
@@ -302,7 +302,7 @@ class QueueClient:
                 method, what = self._unsent.popleft()
                 with suppress(ActorlibError, RuntimeError):  # the queue is gone
                     ref = getattr(self.actor, method).remote(what)
-                    ref.add_done_callback(ignore_error)
+                    ref.add_done_callback(mark_seen)
 
     # For its refs; see ResultOwner.
 
@@ -339,12 +339,6 @@ class QueueClient:
             _call_ref_of(reply) for reply in refs if isinstance(reply, QueueRef)
         )
         result_owner_of(call_ref).wait(ref, timeout)
-
-
-def ignore_error(ref: asyncio.Future[Any]) -> None:
-    """Marks the error of a ref as seen, so that asyncio does not log it."""
-    if not ref.cancelled():
-        ref.exception()
 
 
 T = TypeVar("T")
@@ -585,7 +579,7 @@ def _too_few(number: int) -> Empty:
 def _ended(actor: ActorHandle[Any], grace: float) -> Steps[None]:
     if grace:
         served = actor.qsize.remote()
-        served.add_done_callback(ignore_error)
+        served.add_done_callback(mark_seen)
         yield WaitRequest([served], timeout=grace)
     hold = pin_of(actor)
     gone = hold.engine.kill(hold.actor_id)

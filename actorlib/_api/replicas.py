@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from actorlib._api.actor_handle import no_such_method, pin_of
 from actorlib._api.decorators import ActorClass, interface_and_options
 from actorlib._core.engine import current_engine, find_engine
+from actorlib._core.object_ref import mark_seen
 from actorlib._core.public import public
 from actorlib._core.validation import check_count, checked_duration
 from actorlib._core.value import dataclass
@@ -575,7 +576,7 @@ class Replicas(Generic[T]):
         if replica.failed_checks >= MOST_FAILED_CHECKS:
             replica.failed_checks = 0
             self._route_to([*others, replica])  # passed over until it is back
-            self._engine.kill(replica.id, restart=True).add_done_callback(_look_at)
+            self._engine.kill(replica.id, restart=True).add_done_callback(mark_seen)
 
 
 class ReplicatedMethod:
@@ -680,9 +681,3 @@ def _grow_again(replicas: weakref.ref[Replicas[Any]]) -> None:
     found = replicas()
     if found is not None:
         found._succeed_all()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def _look_at(ended: asyncio.Future[None]) -> None:
-    """Looks at what became of an end, which nobody else awaits."""
-    if not ended.cancelled():
-        ended.exception()

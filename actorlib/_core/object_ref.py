@@ -566,6 +566,12 @@ def mark_cancelled(ref: ObjectRef[Any], msg: Any | None = None) -> None:
     _end_failed_wait(ref)
 
 
+def mark_seen(ref: asyncio.Future[Any]) -> None:
+    """Marks the error of a done ref as seen, so that asyncio does not log it."""
+    if not ref.cancelled():
+        ref.exception()
+
+
 def kept_value(ref: ObjectRef[Any]) -> KeptValue | None:
     """Returns the value of a ref as it was produced; None if that was not kept."""
     return getattr(ref, "_payload", None)

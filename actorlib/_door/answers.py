@@ -17,6 +17,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actorlib._core.ids import ID_SIZE, ActorId
+from actorlib._core.object_ref import mark_seen
 from actorlib._core.shares import ActorShare
 from actorlib._core.trace_events import to_plain
 from actorlib._door.protocol import MOST_LINES
@@ -286,18 +287,12 @@ def _kill(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     _refuse_others(options)
 
     def kill() -> None:
-        engine.kill(actor, restart=is_restarted).add_done_callback(_look_at)
+        engine.kill(actor, restart=is_restarted).add_done_callback(mark_seen)
 
     def killed(_: None) -> bool:
         return True
 
     return Asked(kill, killed)
-
-
-def _look_at(ended: asyncio.Future[None]) -> None:
-    """Looks at what became of an end, which nobody else awaits."""
-    if not ended.cancelled():
-        ended.exception()
 
 
 def _actor(options: Options) -> ActorId:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
 from actorlib._core.labels import Label
+from actorlib._core.object_ref import mark_seen
 from actorlib._core.resources import counted
 from actorlib._core.runtime_env import merged_env
 from actorlib._ray import client_mode
@@ -32,7 +33,7 @@ from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_v
 from actorlib._ray.placement_groups import RayPlacementGroups
 from actorlib._ray.process import on_owner_thread
 from actorlib._ray.ray_api import bundle_strategy, id_of, ray
-from actorlib._ray.refs import FailedAnswer, RayTask, mark_seen
+from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
 from actorlib._wire.errors import unsendable_error
 from actorlib._wire.serialization import dump

@@ -26,6 +26,7 @@ from actorlib._core.object_ref import (
     borrow,
     kept_value,
     mark_cancelled,
+    mark_seen,
     result_owner_of,
 )
 from actorlib._ray import client_mode
@@ -540,12 +541,6 @@ def _loaded(answer: PickledValue, where: str) -> Any:
 def _give_up(ref: ObjectRef[Any] | None) -> None:
     if ref is not None and not ref.done():
         mark_cancelled(ref)
-
-
-def mark_seen(ref: asyncio.Future[Any]) -> None:
-    """Has nothing reported of an error that something else tells of."""
-    if not ref.cancelled():
-        ref.exception()
 
 
 def _nothing() -> None:

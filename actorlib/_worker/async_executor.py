@@ -35,7 +35,7 @@ from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._core.interface import bind_method, find_method
 from actorlib._core.loop_thread import UserLoopPortal, blocking_allowed
-from actorlib._core.object_ref import end_wait, hide_from_other_loops
+from actorlib._core.object_ref import end_wait, hide_from_other_loops, mark_seen
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.codec import pack
@@ -509,8 +509,8 @@ class AsyncExecutor:
             while not future.done():
                 self._loop.run_forever()
         finally:
-            if future.done() and not future.cancelled():
-                future.exception()  # what it raised may have come out of the loop
+            if future.done():
+                mark_seen(future)  # what it raised may have come out of the loop
         return future.result()
 
     # On the thread that reads the pipe, which may be the same.

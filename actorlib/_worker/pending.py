@@ -13,7 +13,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.object_ref import ObjectRef, bind, mark_cancelled
+from actorlib._core.object_ref import ObjectRef, bind, mark_cancelled, mark_seen
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments, call_when_done
 from actorlib._wire.errors import fill_future, load_result
@@ -148,8 +148,8 @@ class PendingResults:
         for call, entry in list(self._entries.items()):
             ref = entry() if isinstance(entry, weakref.ref) else entry
             self.fail(call, error)
-            if isinstance(ref, ObjectRef) and not ref.cancelled():
-                ref.exception()  # no report: it is no fault of a call's
+            if isinstance(ref, ObjectRef):
+                mark_seen(ref)  # it is not a fault of a call's
 
     def _take_out(self, call: int) -> ObjectRef[Any] | StreamReader | None:
         entry = self._entries.pop(call, None)
