@@ -30,7 +30,7 @@ from actorlib._api.placement_group import PlacementGroup
 from actorlib._api.remote_function import RemoteFunction, asked_by
 from actorlib._api.waiting import get_all
 from actorlib._core.engine import current_engine, find_engine, set_engine
-from actorlib._core.loop_thread import OTHER_LOOP, ThreadedLoop
+from actorlib._core.loop_thread import OTHER_LOOP, ThreadedLoop, new_loop
 from actorlib._core.middleware import unobserved
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
@@ -1077,12 +1077,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     from actorlib._core.termination import until_terminated
 
     fill_standard_streams()
-    factory = None
-    with contextlib.suppress(ImportError):
-        import uvloop
-
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         is_one = asyncio.iscoroutine(main)  # what else it is, the runner says
         return runner.run(until_terminated(main) if is_one else main)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 import weakref
@@ -334,15 +335,20 @@ def _report(
     loop.call_exception_handler({"message": f"{callback!r} failed", "exception": error})
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Makes a ``ThreadedLoop``: uvloop's where that is installed, else asyncio's."""
-    try:
-        import uvloop  # noqa: PLC0415  # it is no dependency where it does not run
-    except ImportError:
-        base: type = asyncio.SelectorEventLoop
-    else:
-        base = uvloop.Loop
-    kind: Any = type("ThreadedLoop", (ThreadedLoop, base), {})
+def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
+    """Makes uvloop's loop where it is installed and not switched off, else asyncio's.
+
+    Args:
+        mixins: Classes that it is besides, as ``ThreadedLoop``.
+    """
+    kind: Any = asyncio.SelectorEventLoop
+    if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
+        with contextlib.suppress(ImportError):
+            import uvloop  # noqa: PLC0415  # optional, and warm in the template
+
+            kind = uvloop.Loop
+    if mixins:
+        kind = type("ThreadedLoop", (*mixins, kind), {})
     return cast("asyncio.AbstractEventLoop", kind())
 
 

@@ -16,10 +16,10 @@ from contextvars import Context
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.engine import use_own_engine
+from actorlib._core.loop_thread import new_loop
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker import (
-    async_client,
     async_executor,
     serial_executor,
     task_executor,
@@ -141,7 +141,7 @@ class InlineWorker:
         start = read_start(pipe.receive()[0])
         self._executor_threads = start.threads
         try:
-            serve(start, pipe, async_client.new_loop)
+            serve(start, pipe, new_loop)
         except OSError:
             if self._grace_timer is None:
                 raise  # else it was killed, and what it had to say is not wanted

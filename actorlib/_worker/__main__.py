@@ -151,11 +151,10 @@ def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None
 
         return task_executor.serve
     if config.is_async:
-        from actorlib._worker import async_client, async_executor  # noqa: PLC0415  # serial actors never load them
+        from actorlib._core.loop_thread import new_loop  # noqa: PLC0415  # likewise
+        from actorlib._worker import async_executor  # noqa: PLC0415  # serial actors never load it
 
-        return lambda start, pipe: async_executor.serve(
-            start, pipe, async_client.new_loop()
-        )
+        return lambda start, pipe: async_executor.serve(start, pipe, new_loop())
     if config.limits:
         from actorlib._worker import threaded_executor  # noqa: PLC0415
 

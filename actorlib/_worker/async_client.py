@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import os
 import socket
 import threading
 import time
@@ -38,16 +37,6 @@ if TYPE_CHECKING:
     from actorlib._worker.engine import LinkSource
     from actorlib._worker.interrupt_signal import InterruptSignal
     from actorlib._worker.startup import Start
-
-
-def new_loop() -> asyncio.AbstractEventLoop:
-    """Uvloop's loop where it is installed and not switched off, else asyncio's."""
-    if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
-        with contextlib.suppress(ImportError):
-            import uvloop  # noqa: PLC0415  # optional, and warm in the template
-
-            return uvloop.new_event_loop()
-    return asyncio.new_event_loop()
 
 
 class LoopReader:

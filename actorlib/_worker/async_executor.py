@@ -34,7 +34,7 @@ from actorlib._core.actor_options import LOOPED_LIMIT
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._core.interface import bind_method, find_method
-from actorlib._core.loop_thread import UserLoopPortal, blocking_allowed
+from actorlib._core.loop_thread import UserLoopPortal, blocking_allowed, new_loop
 from actorlib._core.object_ref import end_wait, hide_from_other_loops, mark_seen
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.call_headers import enter_variables
@@ -57,7 +57,7 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker import invoke
-from actorlib._worker.async_client import AsyncOwnerClient, new_loop
+from actorlib._worker.async_client import AsyncOwnerClient
 from actorlib._worker.concurrency_groups import Gate, Gates
 from actorlib._worker.executor_threads import GroupThreads
 from actorlib._worker.generators import CUT_OFF, OutgoingStreams, is_stream, nbytes_of

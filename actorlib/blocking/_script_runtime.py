@@ -48,7 +48,7 @@ class _RuntimeThread:
     """A thread with an event loop, and the runtime on it."""
 
     def __init__(self) -> None:
-        self.loop = cast("ThreadedLoop", new_loop())
+        self.loop = cast("ThreadedLoop", new_loop(ThreadedLoop))
         self.runtime: Runtime
         self.recording_began: float | None = None
         self._begun = threading.Event()

@@ -18,7 +18,7 @@ class Home:
     """A loop and its thread."""
 
     def __init__(self) -> None:
-        self.loop: Any = new_loop()
+        self.loop: Any = new_loop(ThreadedLoop)
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._thread.start()

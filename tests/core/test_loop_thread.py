@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from contextvars import Context, ContextVar
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from actorlib._core.loop_thread import new_loop
-
-if TYPE_CHECKING:
-    from actorlib._core.loop_thread import ThreadedLoop
+from actorlib._core.loop_thread import ThreadedLoop, new_loop
 
 whose: ContextVar[str] = ContextVar("whose", default="nobody's")
 
@@ -20,7 +17,7 @@ def as_actor(loop: ThreadedLoop, seen: list[str]) -> None:
 
 
 def test_callback_when_an_actor_woke_the_loop_then_it_runs_in_its_own_context() -> None:
-    loop = cast("ThreadedLoop", new_loop())
+    loop = cast("ThreadedLoop", new_loop(ThreadedLoop))
     loop.begin()
     seen: list[str] = []
     Context().run(as_actor, loop, seen)

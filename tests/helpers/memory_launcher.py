@@ -30,11 +30,11 @@ from typing import TYPE_CHECKING, NoReturn, final
 import pytest
 
 from actorlib._core.engine import use_own_engine
+from actorlib._core.loop_thread import new_loop
 from actorlib._inline import launcher as inline
 from actorlib._inline.worker import serve
 from actorlib._processes.launcher import Launcher, ProcessExit, WorkerProcess
 from actorlib._wire.blocking_channel import BlockingChannel
-from actorlib._worker import async_client
 from actorlib._worker.__main__ import exit_code_of
 from actorlib._worker.executor_threads import ExecutorThreads
 from actorlib._worker.startup import read_start
@@ -190,7 +190,7 @@ class MemoryWorker(WorkerProcess):
     def _new_loop(self) -> asyncio.AbstractEventLoop:
         if isinstance(self._loop, JumpingLoop):
             return JumpingLoop(is_of_test=False)
-        return async_client.new_loop()
+        return new_loop()
 
 
 @final
