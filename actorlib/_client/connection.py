@@ -8,11 +8,11 @@ import sys
 import time
 from typing import NamedTuple
 
+from actorlib._core.named_sockets import named_sockets
 from actorlib._core.validation import closest_names
-from actorlib._door.addresses import peer_pid, peer_uid
+from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
 from actorlib._door.answers import version
 from actorlib._door.client import named_process
-from actorlib._door.named_sockets import named_sockets
 from actorlib._door.protocol import (
     MOST_ASKED,
     OTHER_VERSION,
@@ -88,7 +88,7 @@ def connect(name: str, patience: float = PATIENCE) -> Connection:
 
 
 def _admitted(sock: socket.socket, name: str, end: float) -> Connection:
-    sockets = named_sockets()
+    sockets = named_sockets(RUNTIMES)
     sock.settimeout(max(0.001, end - time.monotonic()))
     try:
         sock.connect(sockets.place(name))

@@ -48,6 +48,7 @@ In reading order:
 * ``cgroup_names``: how the cgroups of a program are called, by which it is known whose.
 * ``log``: warnings of the owner's that belong to no call.
 * ``awaited_frames``: where a coroutine stands, for who looks at tasks.
+* ``named_sockets``: listening sockets with names that other processes can list.
 * ``process_stat``: reads what the kernel says of a process.
 * ``own_files``: how the paths of our own files begin, whose frames tell a user nothing.
 """

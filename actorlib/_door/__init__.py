@@ -4,8 +4,7 @@ In reading order:
 
 * ``protocol``: what is sent there: frames, versions, limits.
 * ``addresses``: where doors are, and who stands before one.
-* ``named_sockets``: where runtimes that have names let clients in.
-* ``reception``: lets them in.
+* ``reception``: lets clients in, where a runtime has a name.
 * ``door``: opens one, and sleeps behind it until somebody knocks.
 * ``service``: serves those who ask, also while the owner's loop is blocked.
 * ``answers``: what can be asked, and what is answered.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from actorlib._door import processes
-from actorlib._door.addresses import Address, doors, peer_pid, peer_uid
+from actorlib._door.addresses import Address, find_doors, peer_pid, peer_uid
 from actorlib._door.protocol import (
     BLOCKED,
     MOST_ANSWERED,
@@ -54,7 +54,7 @@ def find_runtimes(pid: int | None = None) -> list[Address]:
         RuntimeNotFoundError: There is none.
         RuntimeUnreachableError: It is another user's.
     """
-    found, me = doors().find(), os.geteuid()
+    found, me = find_doors(), os.geteuid()
     if pid is None:
         mine = [address for address in found if address.uid == me]
         if not mine:

@@ -16,7 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.log import warn
-from actorlib._door.addresses import doors
+from actorlib._core.named_sockets import named_sockets
+from actorlib._door.addresses import DOORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,10 @@ class Door:
         self._pid = os.getpid()
         self._is_closed = False
         self._service: Service | None = None
-        self._listener, self._place, self._forget = doors().listen()
+        # Containers may share a network and count their processes alike.
+        name, sockets = f"{self._pid}-{os.urandom(4).hex()}", named_sockets(DOORS)
+        self._listener, self._forget = sockets.listen(name)
+        self._place = sockets.place(name)
         self._works = threading.Lock()
         self._works.acquire()
         try:

@@ -15,10 +15,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast, final
 
 from actorlib._core.log import warn
-from actorlib._door.addresses import peer_pid, peer_uid
+from actorlib._core.named_sockets import close_listener, named_sockets
+from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
 from actorlib._door.answers import version
 from actorlib._door.client import named_process, user_name
-from actorlib._door.named_sockets import close_listener, named_sockets
 from actorlib._door.protocol import (
     MOST_ASKED,
     OK,
@@ -95,7 +95,7 @@ class Reception:
         self._callers: dict[_Asking, None] = {}
         self._retry: TimerHandle | None = None
         try:
-            self._listener, self._forget = named_sockets().listen(name)
+            self._listener, self._forget = named_sockets(RUNTIMES).listen(name)
         except FileExistsError:
             raise RuntimeAlreadyExistsError(_who_has(name)) from None
         self._listener.setblocking(False)  # noqa: FBT003  # the socket API
@@ -280,7 +280,7 @@ def _who_has(name: str) -> str:
         socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock,
     ):
         sock.settimeout(_ASKING)
-        sock.connect(named_sockets().place(name))
+        sock.connect(named_sockets(RUNTIMES).place(name))
         uid, pid = peer_uid(sock), peer_pid(sock)
     if uid not in (None, os.geteuid()):
         return (

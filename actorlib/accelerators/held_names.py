@@ -2,27 +2,22 @@
 
 The kernel drops a name with the last process that has it open, however that ends:
 
-* on Linux it is the abstract address of a socket. It is no file, and nothing that is
-  sent to it is read. Abstract addresses belong to a network namespace: programs in
-  containers that have one of their own do not see each other's;
+* on Linux it is the abstract address of a socket (``_core/named_sockets``);
 * elsewhere it is a locked file, in a folder of the user's own.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import fcntl
 import os
-import socket
-import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, final
 
+from actorlib._core.named_sockets import AbstractSockets, is_own_folder
 from actorlib._core.public import public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 @public("actorlib.accelerators")
@@ -48,34 +43,21 @@ class HeldNames(Protocol):
 
 @final
 class SocketNames:
-    """Names that are abstract addresses of sockets."""
+    """Names of sockets that listen, and that nobody asks anything."""
 
     def __init__(self) -> None:
-        self._prefix = f"actorlib-{os.getuid()}/"
+        self._sockets = AbstractSockets("actorlib-")
 
     def hold(self, name: str) -> Callable[[], None]:
         """Holds a name: see HeldNames."""
-        held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
-            held.bind(f"\0{self._prefix}{name}")
-        except OSError as error:
-            held.close()
-            if error.errno == errno.EADDRINUSE:
-                raise BlockingIOError(*error.args) from None
-            raise
-        return held.close
+            return self._sockets.listen(name)[0].close
+        except FileExistsError as error:
+            raise BlockingIOError(*error.args) from None
 
     def held(self) -> Iterator[str]:
         """Lists the names that are held: see HeldNames."""
-        start = f"@{self._prefix}"
-        try:
-            listed = Path("/proc/net/unix").read_text("utf-8", "replace")
-        except OSError:
-            return
-        for line in listed.splitlines():
-            address = line.rpartition(" ")[2]
-            if address.startswith(start):
-                yield address.removeprefix(start)
+        return iter(self._sockets.names())
 
 
 @final
@@ -93,7 +75,7 @@ class LockedFiles:
     def hold(self, name: str) -> Callable[[], None]:
         """Holds a name: see HeldNames."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        if not self._is_ours():
+        if not is_own_folder(self._folder):
             raise PermissionError(f"{self._folder} is not this user's alone")
         path = self._folder / name.replace("%", "%25").replace("/", "%2F")
         made = path.with_name(f".{path.name}.{os.getpid()}")
@@ -128,18 +110,11 @@ class LockedFiles:
 
     def held(self) -> Iterator[str]:
         """Lists the names that are held: see HeldNames."""
-        if not self._is_ours():
+        if not is_own_folder(self._folder):
             return
         for path in sorted(self._folder.iterdir()):
             if not path.name.startswith(".") and _is_locked(path):
                 yield path.name.replace("%2F", "/").replace("%25", "%")
-
-    def _is_ours(self) -> bool:
-        with contextlib.suppress(OSError):
-            found = self._folder.lstat()
-            is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
-            return is_private and found.st_uid == os.getuid()
-        return False
 
 
 def _is_locked(path: Path) -> bool:

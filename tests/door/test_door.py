@@ -13,13 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.owners import Owner, Watched
 
-from actorlib._door.addresses import (
-    AbstractDoors,
-    Address,
-    FolderDoors,
-    doors,
-    listening,
-)
+from actorlib._core.named_sockets import AbstractSockets, FolderSockets, named_sockets
+from actorlib._door.addresses import DOORS, Address, find_doors
 from actorlib._door.client import ask, find_runtimes, the_runtime
 from actorlib._door.protocol import BLOCKED, OK, question_frame
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
@@ -63,7 +58,7 @@ LISTENS = "await asyncio.to_thread(listen)"
 
 
 def places(pid: int) -> list[Address]:
-    return [found for found in doors().find() if found.pid == pid]
+    return [found for found in find_doors() if found.pid == pid]
 
 
 def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> None:
@@ -72,7 +67,8 @@ def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> N
 
         (address,) = find_runtimes(owner.pid)
         answer = ask(address, "status", patience=10)
-        with listening(f"\0actorlib-door-{os.geteuid()}/{owner.pid}-00posing"):
+        poser, _ = named_sockets(DOORS).listen(f"{owner.pid}-00posing")
+        with poser:
             assert len(find_runtimes(owner.pid)) == 2
             assert the_runtime(owner.pid) == address
         owner.go_on()
@@ -360,37 +356,38 @@ def test_table_when_it_has_anything_in_it_then_doors_alone_are_found(
         f"{head}107\n"
     )
 
-    assert AbstractDoors(str(table)).find() == [
+    assert find_doors(AbstractSockets(DOORS, str(table))) == [
         Address(0, 7, "\0actorlib-door-0/7-bb"),
         Address(1000, 812, "\0actorlib-door-1000/812-aa"),
     ]
-    assert AbstractDoors(str(tmp_path / "none")).find() == []
+    assert find_doors(AbstractSockets(DOORS, str(tmp_path / "none"))) == []
 
 
 def test_folder_when_a_door_is_in_it_then_found_until_it_is_closed(
     tmp_path: Path,
 ) -> None:
-    there = FolderDoors(str(tmp_path / "doors"))
-    assert there.find() == []
+    there = FolderSockets(DOORS, str(tmp_path / "doors"))
+    assert find_doors(there) == []
 
-    listener, place, forget = there.listen()
-    found = there.find()
+    name = f"{os.getpid()}-aa"
+    listener, forget = there.listen(name)
+    found = find_doors(there)
     listener.close()
     forget()
 
-    assert found == [Address(os.geteuid(), os.getpid(), place)]
+    assert found == [Address(os.geteuid(), os.getpid(), there.place(name))]
     assert (tmp_path / "doors").stat().st_mode & 0o777 == 0o700
-    assert there.find() == []
+    assert find_doors(there) == []
 
 
 def test_folder_when_a_killed_program_left_a_door_then_it_is_removed(
     tmp_path: Path,
 ) -> None:
-    there = FolderDoors(str(tmp_path / "doors"))
-    listener, _, _ = there.listen()
+    there = FolderSockets(DOORS, str(tmp_path / "doors"))
+    listener, _ = there.listen(f"{os.getpid()}-aa")
     listener.close()
 
-    assert there.find() == []
+    assert find_doors(there) == []
     assert list((tmp_path / "doors").iterdir()) == []
 
 
@@ -398,15 +395,15 @@ def test_folder_when_others_may_enter_it_then_not_used(tmp_path: Path) -> None:
     open_to_all: Any = tmp_path / "doors"
     open_to_all.mkdir()
     open_to_all.chmod(0o755)
-    there = FolderDoors(str(open_to_all))
+    there = FolderSockets(DOORS, str(open_to_all))
 
     with pytest.raises(PermissionError, match="not this user's alone"):
-        there.listen()
-    assert there.find() == []
+        there.listen("812-aa")
+    assert find_doors(there) == []
 
 
 def test_door_when_open_then_it_is_a_socket_that_nobody_inherits() -> None:
-    listener, _, forget = doors().listen()
+    listener, forget = named_sockets(DOORS).listen(f"{os.getpid()}-aa")
     with listener:
         assert not listener.get_inheritable()
         assert listener.type == socket.SOCK_STREAM

@@ -11,8 +11,9 @@ import pytest
 from helpers.attached import new_name
 
 from actorlib._client.connection import connect
+from actorlib._core.named_sockets import named_sockets
+from actorlib._door.addresses import RUNTIMES
 from actorlib._door.answers import version
-from actorlib._door.named_sockets import named_sockets
 from actorlib._door.protocol import (
     MOST_ASKED,
     OK,
@@ -59,7 +60,7 @@ class Hall:
         loop = asyncio.get_running_loop()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
             sock.setblocking(False)  # noqa: FBT003  # the socket API
-            await loop.sock_connect(sock, named_sockets().place(self.name))
+            await loop.sock_connect(sock, named_sockets(RUNTIMES).place(self.name))
             await loop.sock_sendall(sock, question)
             reader = FrameReader(MOST_ASKED)
             while True:
@@ -171,11 +172,11 @@ async def test_caller_when_it_talks_nonsense_or_leaves_then_others_are_served(
     loop = asyncio.get_running_loop()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         sock.setblocking(False)  # noqa: FBT003  # the socket API
-        await loop.sock_connect(sock, named_sockets().place(hall.name))
+        await loop.sock_connect(sock, named_sockets(RUNTIMES).place(hall.name))
         await loop.sock_sendall(sock, b"\0\0\0")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
         silent.setblocking(False)  # noqa: FBT003  # the socket API
-        await loop.sock_connect(silent, named_sockets().place(hall.name))
+        await loop.sock_connect(silent, named_sockets(RUNTIMES).place(hall.name))
 
         answer = await hall.asked(question_frame(ATTACH, SAID))
 
@@ -221,7 +222,7 @@ async def test_reception_when_it_is_closed_then_nobody_is_let_in(hall: Hall) -> 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
         silent.setblocking(False)  # noqa: FBT003  # the socket API
         loop = asyncio.get_running_loop()
-        await loop.sock_connect(silent, named_sockets().place(hall.name))
+        await loop.sock_connect(silent, named_sockets(RUNTIMES).place(hall.name))
         await hall.asked(question_frame(ATTACH, SAID))  # the silent one is taken in
 
         hall.reception.close()

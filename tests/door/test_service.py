@@ -26,7 +26,7 @@ from actorlib._cli import logs
 from actorlib._core.engine import find_engine, set_engine
 from actorlib._core.ids import ActorId
 from actorlib._door import stacks
-from actorlib._door.addresses import Address, doors
+from actorlib._door.addresses import Address, find_doors
 from actorlib._door.client import ask
 from actorlib._door.door import Door
 from actorlib._door.protocol import (
@@ -88,7 +88,7 @@ class Household:
     def address(self) -> Address:
         """Where the door is."""
         place = self.door._place
-        return next(found for found in doors().find() if found.place == place)
+        return next(found for found in find_doors() if found.place == place)
 
     def knock(self) -> socket.socket:
         """A connection on which nothing was said."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._door.named_sockets import (
+from actorlib._core.named_sockets import (
     AbstractSockets,
     FolderSockets,
     NamedSockets,
@@ -19,17 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+KIND = "actorlib-test-"
+
 
 @pytest.fixture(params=["abstract", "folder"])
 def sockets(request: pytest.FixtureRequest) -> Iterator[NamedSockets]:
     if request.param == "folder":
         # The path of a socket has a hundred letters at the most, which pytest's passes.
         with TemporaryDirectory(prefix="a") as folder:
-            yield FolderSockets(f"{folder}/own")
+            yield FolderSockets(KIND, f"{folder}/own")
         return
     if sys.platform != "linux":
         pytest.skip("abstract addresses are Linux's")
-    yield AbstractSockets()
+    yield AbstractSockets(KIND)
 
 
 @pytest.fixture
@@ -76,7 +78,7 @@ def test_names_when_the_folder_is_not_ones_own_then_none_is_taken(
     tmp_path: Path,
 ) -> None:
     tmp_path.chmod(0o755)
-    sockets = FolderSockets(str(tmp_path))
+    sockets = FolderSockets(KIND, str(tmp_path))
 
     with pytest.raises(PermissionError, match="this user's alone"):
         sockets.listen("service")
@@ -87,4 +89,4 @@ def test_names_when_the_folder_is_not_ones_own_then_none_is_taken(
 def test_names_when_the_table_cannot_be_read_then_there_are_none(
     tmp_path: Path,
 ) -> None:
-    assert AbstractSockets(str(tmp_path / "none")).names() == []
+    assert AbstractSockets(KIND, str(tmp_path / "none")).names() == []
