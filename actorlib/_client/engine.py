@@ -375,7 +375,6 @@ class AttachedEngine(AsyncOwnerClient):
         """Refuses everything from now on: the connection is the parent's."""
         # Not as a worker does, whose forks leave the loop that they come back to.
         OwnerClient.close_in_fork(self)
-        self._portal.close_in_fork()
         detach_loop(self.loop)
 
 

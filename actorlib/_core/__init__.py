@@ -44,6 +44,7 @@ In reading order:
 * ``tally``: counts calls by how they ended, without a look at each of them.
 * ``loop_thread``: calls functions on an event loop that another thread runs.
 * ``forking``: gives a forked child's event loop descriptors of its own.
+* ``fork_copies``: closes in a forked child its copies of what its parent has open.
 * ``runtime_portal``: runs an engine's methods on its loop, whichever thread calls them.
 * ``cgroup_names``: how the cgroups of a program are called, by which it is known whose.
 * ``log``: warnings of the owner's that belong to no call.

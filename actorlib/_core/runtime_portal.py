@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.loop_thread import UserLoopPortal, portal_of
 from actorlib._core.object_ref import hide_from_other_loops
 
@@ -42,6 +43,7 @@ class RuntimePortal:
         if self._are_refs_hidden:
             hide_from_other_loops()
         self.portal: LoopPortal = portal or UserLoopPortal(loop)
+        close_in_forks(self, RuntimePortal._refuse)
 
     def call(self, work: Callable[[], T]) -> T:
         """Calls a function on the loop, and waits for its result; see LoopPortal.
@@ -61,6 +63,5 @@ class RuntimePortal:
             self._are_refs_hidden = True
             hide_from_other_loops()
 
-    def close_in_fork(self) -> None:
-        """Refuses all calls from now on: this process is a fork."""
+    def _refuse(self) -> None:
         self.portal.refusal = _FORKED

@@ -15,6 +15,7 @@ from _thread import start_new_thread
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.log import warn
 from actorlib._core.named_sockets import named_sockets
 from actorlib._door.addresses import DOORS
@@ -37,8 +38,8 @@ def open_door(engine: RuntimeEngine) -> Callable[[], None] | None:
         engine: The runtime.
 
     Returns:
-        Closes it, in a fork only the fork's copies; None if it cannot be opened, of
-        which the log tells: the runtime works without.
+        Closes it; None if it cannot be opened, of which the log tells: the runtime
+        works without.
     """
     try:
         door = Door(engine)
@@ -63,12 +64,12 @@ class Door:
     def __init__(self, engine: RuntimeEngine) -> None:
         self._engine = engine
         self._loop_thread = threading.get_ident()
-        self._pid = os.getpid()
         self._is_closed = False
         self._service: Service | None = None
         # Containers may share a network and count their processes alike.
-        name, sockets = f"{self._pid}-{os.urandom(4).hex()}", named_sockets(DOORS)
+        name, sockets = f"{os.getpid()}-{os.urandom(4).hex()}", named_sockets(DOORS)
         self._listener, self._forget = sockets.listen(name)
+        close_in_forks(self._listener, socket.socket.close)
         self._place = sockets.place(name)
         self._works = threading.Lock()
         self._works.acquire()
@@ -83,12 +84,6 @@ class Door:
 
     def close(self) -> None:
         """Closes it; whoever is being served is let go."""
-        if os.getpid() != self._pid:
-            # The fork has no thread, and the door is its parent's.
-            self._listener.close()
-            if self._service is not None:
-                self._service.close_in_fork()
-            return
         if self._is_closed:
             return
         self._is_closed = True

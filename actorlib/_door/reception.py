@@ -14,6 +14,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.log import warn
 from actorlib._core.named_sockets import close_listener, named_sockets
 from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
@@ -90,7 +91,6 @@ class Reception:
     def __init__(self, name: str) -> None:
         self._loop: AbstractEventLoop | None = None
         self._name = name
-        self._pid = os.getpid()
         self._is_closed = False
         self._callers: dict[_Asking, None] = {}
         self._retry: TimerHandle | None = None
@@ -98,6 +98,7 @@ class Reception:
             self._listener, self._forget = named_sockets(RUNTIMES).listen(name)
         except FileExistsError:
             raise RuntimeAlreadyExistsError(_who_has(name)) from None
+        close_in_forks(self._listener, socket.socket.close)
         self._listener.setblocking(False)  # noqa: FBT003  # the socket API
 
     def begin(
@@ -117,15 +118,10 @@ class Reception:
         loop.add_reader(self._listener.fileno(), self._let_in)
 
     def close(self) -> None:
-        """Lets nobody in any more; in a fork closes only the fork's copies."""
+        """Lets nobody in any more."""
         if self._is_closed:
             return
         self._is_closed = True
-        if os.getpid() != self._pid:
-            self._listener.close()
-            for asking in [*self._callers]:
-                asking.caller.close()
-            return
         if self._retry is not None:
             self._retry.cancel()
         if self._loop is not None and not self._loop.is_closed():
@@ -147,6 +143,7 @@ class Reception:
                 loop.remove_reader(self._listener.fileno())
                 self._retry = loop.call_later(_PAUSE, self._listen_again, loop)
                 return
+            close_in_forks(caller, socket.socket.close)
             is_ours = peer_uid(caller) in (None, os.geteuid())
             if not is_ours or len(self._callers) >= _MOST:
                 caller.close()

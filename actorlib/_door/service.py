@@ -22,6 +22,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._door.addresses import peer_uid
 from actorlib._door.answers import ANSWERS, Asked, version
 from actorlib._door.protocol import (
@@ -311,11 +312,6 @@ class Service:
                 visitor.close(self._visits)
             self._visitors.clear()
 
-    def close_in_fork(self) -> None:
-        """Closes a fork's copies of the connections."""
-        for visitor in self._visitors.values():
-            visitor.sock.close()
-
     def _wait(self, now: float) -> None:
         """Waits until something can be done, and does it."""
         poller = select.poll()
@@ -344,6 +340,7 @@ class Service:
 
     def _admit(self, sock: socket.socket) -> None:
         """Lets somebody in, or not."""
+        close_in_forks(sock, socket.socket.close)
         sock.setblocking(False)  # noqa: FBT003  # the socket API
         uid = peer_uid(sock)
         is_known = uid in (None, 0, os.geteuid())

@@ -123,11 +123,6 @@ class DeviceCgroups:
         """
         return self._do(partial(clear, self._host, {folder: devices}))
 
-    def close_in_fork(self) -> None:
-        """Forgets in a fork what is the parent's."""
-        if self._session is not None:
-            self._session.close_in_fork()
-
     def abandon(self) -> None:
         """Ends the session where the loop is closed."""
         if self._session is not None:

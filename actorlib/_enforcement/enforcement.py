@@ -417,13 +417,6 @@ class Enforcement:
         if self.gpus is not None:
             self.gpus.stop()
 
-    def close_in_fork(self) -> None:
-        """Forgets in a fork what is the parent's."""
-        if self.gpus is not None:
-            self.gpus.close_in_fork()
-        if self.cgroups is not None:
-            self.cgroups.close_in_fork()
-
     def abandon(self) -> Callable[[], None] | None:
         """Ends what runs beside the loop, where that is closed.
 

@@ -116,10 +116,6 @@ class GpuWatch:
         self.drains.close()
         self.memory.close()
 
-    def close_in_fork(self) -> None:
-        """Forgets the session in a fork: it is the parent's."""
-        self._session.close_in_fork()
-
     def abandon(self) -> None:
         """Ends the session where the loop is closed."""
         self._session.close()

@@ -292,13 +292,6 @@ class HostCgroups:
         """
         return self._exceeded.pop(number, 0)
 
-    def close_in_fork(self) -> None:
-        """Forgets in a fork what is the parent's."""
-        self._leaves.clear()
-        self._removing.clear()
-        if self._devices is not None:
-            self._devices.close_in_fork()
-
     def abandon(self) -> Callable[[], None]:
         """Has the leaves removed where the loop is closed.
 

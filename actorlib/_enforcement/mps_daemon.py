@@ -16,6 +16,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
+from actorlib._core.fork_copies import close_in_forks
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -101,6 +103,7 @@ class MpsDaemon:
                 raise
         self._sock.setblocking(False)  # noqa: FBT003  # the socket API
         loop.add_reader(self._sock.fileno(), self._read)
+        close_in_forks(self, MpsDaemon.close_in_fork)
 
     async def ask(self, verb: str, pid: int) -> None:
         """Asks the keeper something, and waits for its answer, but not for long.

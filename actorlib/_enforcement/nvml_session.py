@@ -18,6 +18,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.process_stat import parse_stat
 from actorlib._enforcement.gpu_processes import UNLISTED, Listed, merged
 
@@ -71,6 +72,7 @@ class NvmlSession:
         self._is_over = False
         self._is_running = False
         self._stopped: asyncio.Future[None] | None = None
+        close_in_forks(self, NvmlSession.close_in_fork)
 
     @property
     def is_over(self) -> bool:

@@ -23,6 +23,7 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._inline.worker import InlineWorker
 from actorlib._processes.fd_limit import FdLimit
 
@@ -54,6 +55,7 @@ class InlineLauncher:
         self._numbers = itertools.count(1)
         self._workers: set[InlineWorker] = set()
         self._fd_limit = FdLimit()
+        close_in_forks(self, InlineLauncher.abandon)
 
     async def start(self) -> None:
         """Does nothing: there is nothing to make ready; see Launcher."""
@@ -72,17 +74,16 @@ class InlineLauncher:
         worker.start()
         return worker
 
-    def close_in_fork(self) -> None:
-        """In a fork, which has none of the threads; see Launcher."""
-        for worker in self._workers:
-            worker.close_in_fork()
-
     def show_output(self) -> None:
         """Does nothing: it is the program's own; see Launcher."""
 
     def abandon(self) -> Callable[[], None]:
-        """Has every thread end by itself, as its pipe does; see Launcher."""
-        self.close_in_fork()
+        """Has every thread end by itself, as its pipe does; see Launcher.
+
+        In a fork, which has none of the threads: closes its copies of the pipes.
+        """
+        for worker in self._workers:
+            worker.close()
         return lambda: None
 
     async def aclose(self) -> None:

@@ -81,8 +81,8 @@ class InlineWorker:
                 self._worker_sock.shutdown(socket.SHUT_RDWR)
             self._grace_timer = self._loop.call_later(self._grace, self._abandon)
 
-    def close_in_fork(self) -> None:
-        """In a fork: closes its copies of the pipe, and leaves that to its parent."""
+    def close(self) -> None:
+        """Closes both ends of the pipe."""
         self._worker_sock.close()
         self.sock.close()
 

@@ -10,10 +10,12 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, NoReturn, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.snapshot import ClientInfo
 from actorlib._owner.teardown import Cleanup
 from actorlib._owner.worker_session import WorkerSession
 from actorlib._wire.actor_config import ActorConfig
+from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.messages import START
 from actorlib.exceptions import ProtocolError
 
@@ -153,6 +155,7 @@ class Clients:
         self._sessions[session] = ClientInfo(
             pid=pid, program=program, attached_at=time.time()
         )
+        close_in_forks(session.channel, AsyncChannel.close_in_fork)
         self._object_store.enter(session, sock)
         config = self._config(prefix, session)
         session.channel.send((START, vars(config), b"", None, b""))
@@ -195,11 +198,6 @@ class Clients:
             else:
                 session.channel.close()
             self._over(session)
-
-    def close_in_fork(self) -> None:
-        """In a fork: closes its copies of the connections."""
-        for session in self._sessions:
-            session.channel.close_in_fork()
 
     def _over(self, session: ClientSession) -> None:
         if self._sessions.pop(session, None) is not None:

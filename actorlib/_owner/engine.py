@@ -369,8 +369,8 @@ class LocalEngine(ABC):
         detach_loop(self.loop)
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
-        self.machine.close_in_fork()
-        self._close_others()
+        if self._observation is not None:
+            self._observation.close()
 
     async def aclose(self) -> None:
         """Ends every actor, the busy ones after a grace, and leaves no process."""
@@ -401,10 +401,10 @@ class LocalEngine(ABC):
         return self.machine.abandon()
 
     def at_end(self, close: Callable[[], None]) -> None:
-        """Has something closed that looks into this engine: at its end, or in a fork.
+        """Has something closed at the end of this engine, which it looks into.
 
         Args:
-            close: Closes it, in a fork only what the fork has of it.
+            close: Closes it.
         """
         self._closers.append(close)
 
@@ -421,21 +421,12 @@ class LocalEngine(ABC):
         if clients is None:
             lists = {"snapshot": self.snapshot, "calls": self._plain_calls}
             clients = table.open_clients(self.context, lists)
-            self.at_end(self._close_clients)
+            self.at_end(clients.close)
         clients.admit(sock, pid, program)
 
     def _plain_calls(self) -> list[CallInfo]:
         """The calls without what is the user's own in them."""
         return [replace(call, variables={}) for call in self.calls()]
-
-    def _close_clients(self) -> None:
-        clients = self.actor_table.clients
-        if clients is None:
-            return
-        if self._is_in_fork:
-            clients.close_in_fork()
-        else:
-            clients.close()
 
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True

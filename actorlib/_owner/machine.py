@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.kinds import GPU, KINDS, UNITS
 from actorlib._core.log import warn
 from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
@@ -128,6 +129,7 @@ class LocalNode:
         """
         host = Host()
         claims = DeviceClaims(host)
+        close_in_forks(claims, DeviceClaims.release)
         starting = asyncio.get_running_loop().create_task(launcher.start())
         try:
             found, enforcement = await asyncio.to_thread(
@@ -420,14 +422,6 @@ class LocalNode:
     def show_output(self) -> None:
         """Shows all that workers have printed by now; see Launcher."""
         self._launcher.show_output()
-
-    def close_in_fork(self) -> None:
-        """Forgets in a fork what was launched and claimed: it is the parent's."""
-        self._claims.release()
-        self.enforcement.close_in_fork()
-        self._launcher.close_in_fork()
-        if self._mps is not None:
-            self._mps.close_in_fork()
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""

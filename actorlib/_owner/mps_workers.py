@@ -87,12 +87,6 @@ class MpsWorkers:
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
-    def close_in_fork(self) -> None:
-        """In a fork: forgets the daemons, which are its parent's."""
-        for group in (*self._groups.values(), *self._over):
-            group.daemon.close_in_fork()
-        self._groups.clear()
-
     def abandon(self) -> None:
         """Has all daemons end, where the loop is closed."""
         for group in (*self._groups.values(), *self._over):

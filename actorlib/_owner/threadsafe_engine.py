@@ -276,11 +276,6 @@ class CrossingEngine(LocalEngine):
         """Tells a middleware of no further calls; see RuntimeEngine."""
         self._across(partial(super().remove_middleware, middleware))
 
-    def close_in_fork(self) -> None:
-        """Refuses everything from now on; see Engine."""
-        super().close_in_fork()
-        self._owner.close_in_fork()
-
     def _is_on_loop(self) -> bool:
         """Whether this code runs on the user's loop, which awaits futures as they are.
 

@@ -28,6 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.log import warn
 from actorlib._core.process_stat import read_stat
 from actorlib._processes.fd_limit import FdLimit, start_error_reason
@@ -160,6 +161,7 @@ class TemplateLauncher:
         self._stage = "started"
         self._preload_failed = False
         self._is_closed = False
+        close_in_forks(self, TemplateLauncher.close_in_fork)
 
     async def start(self) -> None:
         """Starts the template and waits until its preloads are imported.
@@ -293,7 +295,7 @@ class TemplateLauncher:
         self._silence = self._loop.call_later(again, self._look_at_silence)
 
     def close_in_fork(self) -> None:
-        """In a fork: the template is its parent's; see Launcher."""
+        """In a fork: the template is its parent's; see ``close_in_forks``."""
         if self._channel is not None:
             self._channel.close_in_fork()
         self._process = None

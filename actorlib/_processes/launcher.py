@@ -130,10 +130,6 @@ class Launcher(Protocol):
         """Shows all that workers have printed by now, also what was held back."""
         ...
 
-    def close_in_fork(self) -> None:
-        """In a fork of this process: closes its copies of what the parent launched."""
-        ...
-
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed.
 

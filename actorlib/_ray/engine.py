@@ -529,7 +529,7 @@ class RayEngine:
     def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine."""
         self._is_closed = True
-        self.process.close_in_fork()
+        self.process.leave()
 
     # What arrives.
 

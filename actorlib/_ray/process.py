@@ -146,12 +146,6 @@ class ProcessState:
         """Ends the crossing of threads: the runtime is over here."""
         self._is_left = True
 
-    def close_in_fork(self) -> None:
-        """The same, in a fork, where no loop runs."""
-        self.leave()
-        if self._owner is not None:
-            self._owner.close_in_fork()
-
     def after(self, wait: float, callback: Callable[[], object]) -> None:
         """Calls back in so many seconds; from any thread."""
         if self._thread is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 import socket
 import sys
@@ -17,6 +16,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.log import warn
 from actorlib._core.web_address import WebAddress
 
@@ -72,9 +72,9 @@ class PageServer:
     def __init__(self, address: WebAddress, who: str) -> None:
         check_installed(who)
         self._address = address
-        self._pid = os.getpid()
         self._token = secrets.token_urlsafe()
         self._socket = _listening(address, who)
+        close_in_forks(self._socket, socket.socket.close)
         host, port = self._socket.getsockname()[:2]
         if host in _EVERYWHERE:  # no browser goes there
             shown = WebAddress(socket.gethostname(), port)
@@ -112,10 +112,7 @@ class PageServer:
             )
 
     def close(self) -> None:
-        """Ends it; whoever watches is let go. In a fork only the fork's copies go."""
-        if os.getpid() != self._pid:
-            self._socket.close()
-            return
+        """Ends it; whoever watches is let go."""
         self._is_over = True
         if self._stop is not None:
             with suppress(RuntimeError):  # its loop has ended by itself

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NoReturn, final
 import pytest
 
 from actorlib._core.engine import use_own_engine
+from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.loop_thread import new_loop
 from actorlib._inline import launcher as inline
 from actorlib._inline.worker import serve
@@ -79,6 +80,8 @@ class MemoryWorker(WorkerProcess):
         self._pid = next(_pids)
         self._exited: asyncio.Future[ProcessExit] = loop.create_future()
         self._near, self._theirs = socket.socketpair()
+        for end in (self._near, self._theirs):
+            close_in_forks(end, socket.socket.close)
         self.start: Start | None = None
         self.environ = dict(os.environ)
         self._loop = loop
@@ -151,11 +154,6 @@ class MemoryWorker(WorkerProcess):
         """Closes its end of the pipe."""
         self._theirs.close()
 
-    def close_in_fork(self) -> None:
-        """In a fork: closes its copies of the pipe."""
-        self._theirs.close()
-        self.sock.close()
-
     def _over(self) -> None:
         if _living.pop(self.pid, None) is not None:
             _unwinding.append(self)
@@ -227,11 +225,6 @@ class MemoryLauncher(Launcher):
         worker = MemoryWorker(name, self._loop)
         self.workers.append(worker)
         return worker
-
-    def close_in_fork(self) -> None:
-        """In a fork, which has none of the threads; see Launcher."""
-        for worker in self.workers:
-            worker.close_in_fork()
 
     def show_output(self) -> None:
         """Does nothing: it is the program's own; see Launcher."""

@@ -229,9 +229,6 @@ class ScriptedLauncher(Launcher):
     def show_output(self) -> None:
         """Nothing: they have no output; see Launcher."""
 
-    def close_in_fork(self) -> None:
-        """Nothing: it is in no process of its own; see Launcher."""
-
     def abandon(self) -> Callable[[], None]:
         """Ends them all; see Launcher."""
         for worker in self.workers:
