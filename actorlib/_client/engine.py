@@ -347,7 +347,7 @@ class AttachedEngine(AsyncOwnerClient):
             pass  # it reads nothing: there is nobody to be told
         finally:
             self._detach()
-            if "outgoing_links" in self.made_parts:
+            if "outgoing_links" in vars(self):
                 self.outgoing_links.close()
             self.channel.close()
             self.finish()

@@ -15,7 +15,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.callee import BoundMethod
@@ -84,30 +84,23 @@ WAIT_REPORT_DELAY = 0.1
 """Seconds after which a wait is reported to the owner, as it may be for ever."""
 
 
+_making = threading.RLock()
+
 if TYPE_CHECKING:
     lazy = property
 else:
 
-    class lazy:  # noqa: N801  # a decorator
+    class lazy(cached_property):  # noqa: N801  # a decorator
         """Makes an attribute when something first asks for it.
 
         It is made once, whichever threads ask, which ``cached_property`` promises no
-        more from Python 3.12 on. Its object has a set, ``made_parts``, of the names of
-        those that are made: to look into its ``__dict__`` would make that dict.
+        more from Python 3.12 on. ``"name" in vars(client)`` says whether it is made.
         """
-
-        def __init__(self, make: Callable[[Any], Any]) -> None:
-            self._make = make
-            self._name = make.__name__
-            self._lock = threading.RLock()
 
         def __get__(self, instance: Any, owner: type) -> Any:
             """Gives the attribute; asked where the object has none of that name."""
-            with self._lock:
-                if self._name not in instance.made_parts:
-                    setattr(instance, self._name, self._make(instance))
-                    instance.made_parts.add(self._name)
-                return getattr(instance, self._name)
+            with _making:
+                return super().__get__(instance, owner)
 
 
 _OWNERS = (
@@ -133,7 +126,6 @@ class OwnerClient(ABC):
         pipe: The pipe to the owner.
         memory: The memory that large values are shared in.
         refcount: Counts the handles that it holds.
-        made_parts: The names of those that were made because something asked for them.
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
         is_call_quick: Whether the call that runs is known to take no time: what loading
@@ -151,7 +143,6 @@ class OwnerClient(ABC):
         reader: LinkReader,
     ) -> None:
         self.memory = pipe.memory
-        self.made_parts: set[str] = set()
         self._config = start.config
         self._new_context = start.context
         self._reader = reader
@@ -389,7 +380,7 @@ class OwnerClient(ABC):
             wait: Whether to wait for a thread that is counting, or sends a call.
                 Without, what was noted stays noted until the next time.
         """
-        if "outgoing_links" not in self.made_parts:
+        if "outgoing_links" not in vars(self):
             returned = self.refcount.take_returned(wait=wait)
         elif self.sender.lock.acquire(blocking=wait):
             # A thread that sends a call has this lock and then writes to the pipe: one
@@ -658,9 +649,9 @@ class OwnerClient(ABC):
         """
         self._is_in_fork = self.is_over = True
         self.pipe.close_in_fork()
-        if "outgoing_links" in self.made_parts:
+        if "outgoing_links" in vars(self):
             self.outgoing_links.close_in_fork()
-        if "incoming_links" in self.made_parts:
+        if "incoming_links" in vars(self):
             self.incoming_links.close_in_fork()
 
     # Answers.
@@ -684,7 +675,7 @@ class OwnerClient(ABC):
             if frame[1:]:
                 self.outgoing_links.report_answered()
                 return []
-            has_links = "outgoing_links" in self.made_parts
+            has_links = "outgoing_links" in vars(self)
             calls = self.outgoing_links.unanswered() if has_links else ()
             self.post((LINK_CALLS, calls, len(calls), 0))
             return []

@@ -160,7 +160,7 @@ class SerialOwnerClient(OwnerClient):
 
     def drain_links(self) -> bool:
         """Closes the links to this actor; True if calls were left on them."""
-        if "incoming_links" not in self.made_parts:
+        if "incoming_links" not in vars(self):
             return False
         frames = self.incoming_links.close_links()
         self.inbox.take(frames)
@@ -168,12 +168,12 @@ class SerialOwnerClient(OwnerClient):
 
     def finish(self) -> None:
         """Sends what was answered, and what was asked and waits for its arguments."""
-        if "incoming_links" in self.made_parts:
+        if "incoming_links" in vars(self):
             self.incoming_links.flush()
         if self.recorder is not None:
             self.recorder.tell(0)
         self.pipe.flush()
-        if "sender" in self.made_parts:
+        if "sender" in vars(self):
             sent: list[bool] = []
             self.sender.when_all_sent(lambda: sent.append(True))
             self.inbox.read(lambda: bool(sent))
