@@ -197,7 +197,7 @@ def test_container_when_it_has_limits_then_what_is_left_of_the_machine(
     fine, few = check_container(RecordedHost(files=files))
 
     assert fine == Finding(
-        "ok", "2 of 8 CPUs and 4.0 GiB of 16 GiB of memory may be used"
+        "ok", "2 of 8 CPUs and 4 GiB of 16 GiB of memory may be used"
     )
     assert few.state == "warning"
     assert few.advice == "Set OMP_NUM_THREADS=2 for the program itself"
