@@ -4,11 +4,11 @@ A handler of the root logger takes what the user's code logs, from whatever thre
 it is sent at once, as plain values: formatted text, and what ``extra=`` brought. So a
 record that was made before a crash is on its way by then. It never waits:
 
-* What the pipe does not take now waits here, up to a number. A thread, which is there
-  only then, sends it when there is room.
-* A worker has a budget (``LogBudget``): one that logs without end neither blocks nor
-  drowns the owner. What goes beyond is dropped, the less severe first, counted, and
-  told of in a record of its own.
+* What the pipe does not take now waits here. A thread, which is there only then, sends
+  it when there is room.
+* A worker has a budget (``LogBudget``), so that a flood neither blocks nor drowns the
+  owner. It is not refilled while records wait, so it bounds these, too. Other records
+  are dropped, the less severe first, and counted in a record of its own.
 
 What cannot be had: records of a process that a worker has forked or started, of the
 last moments of one that is killed while its pipe is full, and what an actor with an
@@ -50,8 +50,6 @@ BURST: Final = 2000.0
 """How many of them it may send at once."""
 _RESERVE = 500.0
 """What is left of these for warnings and errors."""
-MOST_WAITING: Final = 2000
-"""Records that wait for room in the pipe; the budget bounds their bytes."""
 LONGEST: Final = 32 * 1024
 """Characters of a message, and of a traceback."""
 _PAUSE = 0.05
@@ -91,16 +89,18 @@ class LogBudget:
         self._left = BURST
         self._at = now
 
-    def take(self, cost: float, now: float, *, is_severe: bool) -> bool:
+    def refill(self, now: float) -> None:
+        """Adds what the time since the last call allows."""
+        self._left = min(BURST, self._left + max(0.0, now - self._at) * RATE)
+        self._at = now
+
+    def take(self, cost: float, *, is_severe: bool) -> bool:
         """Takes what a record costs, if there is as much.
 
         Args:
             cost: 1 and what it has in KiB.
-            now: The time.
             is_severe: Whether it is a warning or worse, for which some is kept.
         """
-        self._left = min(BURST, self._left + max(0.0, now - self._at) * RATE)
-        self._at = now
         if self._left - cost < (0.0 if is_severe else _RESERVE):
             return False
         self._left -= cost
@@ -227,7 +227,9 @@ class RecordSender:
         cost = 1 + (len(frame[-1]) + len(frame[-2] or "")) / 1024
         is_severe = record.levelno >= logging.WARNING
         now = time.monotonic()
-        if not self._budget.take(cost, now, is_severe=is_severe):
+        if not self._waiting:
+            self._budget.refill(now)
+        if not self._budget.take(cost, is_severe=is_severe):
             self._drop(now)
             if now > self._dropped_since + _TOLD:  # the thread seldom gets the lock
                 self._send_rest(client)
@@ -238,10 +240,7 @@ class RecordSender:
             except (EOFError, OSError):  # nobody is there any more, or never again
                 _last_resort(record)
                 return
-            if len(self._waiting) < MOST_WAITING:
-                self._waiting.append(frame)
-            else:
-                self._drop(now)
+            self._waiting.append(frame)
         if not self._has_thread:
             # threading.Thread would wait here until it runs.
             with suppress(RuntimeError):  # there can be no more; the next one tries
