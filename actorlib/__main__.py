@@ -310,8 +310,8 @@ def _logs(add: Add) -> None:
         help="show what actors have printed and logged, and follow it",
         description="Shows the last lines that actors and functions have printed, and "
         "the records that they have logged, the oldest first. The runtime keeps the "
-        "last 1,000 of each actor in memory (1 MiB at the most, and 64 MiB in all), "
-        "also of dead ones while they are listed, and tells them while its event loop "
+        "last 256 KiB of each actor in memory, about 1,000 lines, also "
+        "of dead ones while they are listed, and tells them while its event loop "
         "is blocked, too. What would steer the terminal is shown by its escapes, but "
         "for colours. --json writes one document, with -f one for each line.",
         epilog="examples: actorlib logs m1 -f; actorlib logs --since 5m --level ERROR",

@@ -575,11 +575,11 @@ class Runtime:
     ) -> list[LogLine]:
         """Gives what actors have printed and logged lately, the oldest first.
 
-        The last 1,000 lines of each are kept, 1 MiB at the most, and 64 MiB in all,
-        also of those that are dead while they are listed. The lines of all functions
-        are kept as those of one. Where lines were dropped, the next line says how many
-        (``lost``). On the inline engine there are no lines, as all of it is the
-        program's own output.
+        The last 256 KiB of each are kept, which is about 1,000 lines, also of those
+        that are dead while they are listed. The lines of all functions are kept as
+        those of one. Where lines were dropped, the next line says how many (``lost``).
+        On the inline engine there are no lines, as all of it is the program's own
+        output.
 
         Args:
             actor: Whose; None for all of them, and functions. Default: None.

@@ -34,7 +34,7 @@ _PATIENCE = 2.0
 _PAUSE = 0.3
 """Seconds between two questions for what is new, if there was nothing new."""
 _MANY = 500
-"""New lines behind which there is no pause: of one actor 1,000 are kept."""
+"""New lines behind which there is no pause: of one actor about 1,000 are kept."""
 _SHORTEST = 4
 _STEERING = re.compile(
     r"\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f]"
@@ -357,6 +357,5 @@ def _of_lost(count: int) -> Iterator[str]:
     if count:
         lines = "line is" if count == 1 else "lines are"
         yield (
-            f"({count:,} {lines} lost here: the last 1,000 of each actor are kept, "
-            "1 MiB at the most)"
+            f"({count:,} {lines} lost here: the last 256 KiB of each actor are kept)"
         )

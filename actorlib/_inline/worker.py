@@ -98,10 +98,6 @@ class InlineWorker:
     def show(self, text: str) -> None:
         """Does nothing: nobody sends it what it has logged."""
 
-    def log_tail(self) -> str:
-        """Gives nothing: what it prints is this process's own output."""
-        return ""
-
     def _on_thread_ended(self) -> None:
         self._thread.join()  # it has nothing left to do
         if self._grace_timer is not None:

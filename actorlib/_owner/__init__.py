@@ -51,6 +51,7 @@ In reading order:
 * ``worker_requests``: serves what workers ask for: calls to other actors, creations,
   endings, references.
 * ``actor_logs``: keeps the last lines and log records of each actor.
+* ``log_tail``: cuts the last lines of standard error down to what helps a user.
 * ``worker_records``: gives the log records of workers to the program's loggers.
 * ``pending_creations``: actors that workers make: first what they are, then the
   constructor's arguments.

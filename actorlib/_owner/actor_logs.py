@@ -1,35 +1,33 @@
 """Keeps the last lines and log records of each actor in memory, for who asks.
 
 The owner's loop adds them, and any thread reads, as the door's does while the loop is
-blocked. What is kept of an actor is bounded in lines and in bytes, and so is all of it
-together: then those lose theirs that have said nothing for the longest.
+blocked. Each actor has a ring buffer with a budget in bytes. The reason of its end is
+read from there, too.
 
 The lines of all functions are kept as one: their workers come and go.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from bisect import bisect_right
-from collections import OrderedDict, deque
+from collections import defaultdict, deque
 from heapq import merge
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
 from actorlib._core.snapshot import LogLine, LogPage
+from actorlib._owner.log_tail import log_tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actorlib._core.ids import ActorId
 
-MOST_LINES: Final = 1000
-"""Lines that are kept of one actor."""
-MOST_BYTES: Final = 1024 * 1024
-"""Bytes that are kept of one actor."""
-MOST_IN_ALL: Final = 64 * 1024 * 1024
-"""Bytes that are kept in all."""
+BUDGET: Final = 256 * 1024
+"""Bytes that are kept of one actor: about 1,000 lines."""
 _LONGEST_PAGE = 8 * 1024 * 1024
 _OF_LINE = 200
 """Bytes that a line takes besides its text."""
@@ -77,36 +75,27 @@ _Owned = tuple["ActorId | None", Kept]
 
 
 @final
-class _Log:
-    """What is kept of one actor; ``count`` includes the lines that were dropped."""
+class RingBuffer:
+    """The last lines of one actor; ``count`` includes the lines that were dropped."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self) -> None:
         self.lines: deque[Kept] = deque()
         self.nbytes = 0
-        self.count = count
+        self.count = 0
 
-    def add(self, line: Kept) -> int:
-        """Adds a line; gives how many bytes there are more now, or fewer."""
+    def add(self, line: Kept) -> None:
+        """Adds a line, and drops the oldest ones that the budget has no room for."""
         self.lines.append(line)
-        more = line.nbytes
-        self.nbytes += more
-        while len(self.lines) > MOST_LINES or (
-            self.nbytes > MOST_BYTES and len(self.lines) > 1
-        ):
-            more -= self.drop()
-        return more
+        self.count += 1
+        self.nbytes += line.nbytes
+        while self.nbytes > BUDGET and len(self.lines) > 1:
+            self.nbytes -= self.lines.popleft().nbytes
 
     def copied(self, most: int) -> list[Kept]:
         """Copies the last lines, so many at the most."""
         if most >= len(self.lines):
             return list(self.lines)
         return [*islice(reversed(self.lines), most)][::-1]
-
-    def drop(self) -> int:
-        """Drops the oldest line; gives how many bytes that makes free."""
-        oldest = self.lines.popleft()
-        self.nbytes -= oldest.nbytes
-        return oldest.nbytes
 
 
 @final
@@ -119,10 +108,7 @@ class ActorLogs:
 
     def __init__(self) -> None:
         self.number = 0
-        self._logs: OrderedDict[ActorId | None, _Log] = OrderedDict()
-        # The counts of actors whose lines were all dropped for those of others.
-        self._counts: dict[ActorId | None, int] = {}
-        self._nbytes = 0
+        self._logs: defaultdict[ActorId | None, RingBuffer] = defaultdict(RingBuffer)
         self._lock = threading.Lock()
 
     def add_printed(
@@ -192,35 +178,37 @@ class ActorLogs:
 
     def _add(self, actor: ActorId | None, *values: Any) -> None:
         """Adds a line, whose values are those of ``Kept`` from ``time`` on."""
-        log = self._logs.get(actor)
-        if log is None:
-            log = self._logs[actor] = _Log(self._counts.pop(actor, 0))
-        else:
-            self._logs.move_to_end(actor)
+        log = self._logs[actor]
         self.number += 1
-        log.count += 1
-        self._nbytes += log.add(Kept(self.number, log.count, *values))
-        while self._nbytes > MOST_IN_ALL:
-            silent, oldest = next(iter(self._logs.items()))
-            self._nbytes -= oldest.drop()
-            if not oldest.lines:
-                del self._logs[silent]
-                self._counts[silent] = oldest.count
+        log.add(Kept(self.number, log.count + 1, *values))
 
     def forget(self, actor: ActorId) -> None:
         """Drops the lines of an actor that is listed no more."""
         with self._lock:
-            self._counts.pop(actor, None)
-            log = self._logs.pop(actor, None)
-            if log is not None:
-                self._nbytes -= log.nbytes
+            self._logs.pop(actor, None)
+
+    def tail(self, actor: ActorId | None, pid: int) -> str:
+        """Gives the last lines that a process has written to its standard error.
+
+        It is called on the owner's loop, as lines are added there.
+
+        Args:
+            actor: Whose worker it is; None for a function's.
+            pid: The process.
+        """
+        log = self._logs.get(actor)
+        lines = () if log is None else log.lines
+        found = [
+            _text(line) for line in lines if line.pid == pid and line.source == "stderr"
+        ]
+        return log_tail(found)
 
     def read(
         self,
         actor: ActorId | None = None,
         *,
         after: int = 0,
-        most: int = MOST_LINES,
+        most: int = 1000,
         since: float = 0.0,
         is_newest: bool = False,
     ) -> LogPage:
@@ -239,7 +227,7 @@ class ActorLogs:
         """
         place_of = _number if actor is None else _place
         # A time is looked for in all lines: a record may be older than its place.
-        copied = most + 1 if is_newest and not since else MOST_LINES
+        copied = most + 1 if is_newest and not since else sys.maxsize
         with self._lock:  # for no longer than it takes to copy references
             position = self.number if actor is None else self._count_of(actor)
             logs = [
@@ -273,7 +261,7 @@ class ActorLogs:
 
     def _count_of(self, actor: ActorId) -> int:
         log = self._logs.get(actor)
-        return self._counts.get(actor, 0) if log is None else log.count
+        return 0 if log is None else log.count
 
 
 def _first(
@@ -308,8 +296,12 @@ def _number_of(row: _Owned) -> int:
     return row[1].number
 
 
-def _shown(actor: ActorId | None, line: Kept, lost: int) -> LogLine:
+def _text(line: Kept) -> str:
     text = line.text
+    return text if isinstance(text, str) else text.decode(errors="replace")
+
+
+def _shown(actor: ActorId | None, line: Kept, lost: int) -> LogLine:
     return LogLine(
         number=line.number,
         time=line.time,
@@ -317,7 +309,7 @@ def _shown(actor: ActorId | None, line: Kept, lost: int) -> LogLine:
         actor_id="" if actor is None else actor.hex(),
         label=line.label,
         pid=line.pid,
-        text=text if isinstance(text, str) else text.decode(errors="replace"),
+        text=_text(line),
         level=line.level,
         logger=line.logger,
         method=line.method,

@@ -67,10 +67,6 @@ class ClientProcess:
     def show(self, text: str) -> None:
         """Shows nothing."""
 
-    def log_tail(self) -> str:
-        """Nothing."""
-        return ""
-
 
 @final
 class ClientSession(WorkerSession):

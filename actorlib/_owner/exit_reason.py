@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.resources import format_bytes
 from actorlib._core.value import dataclass
+from actorlib._owner.log_tail import FATAL
 from actorlib._owner.restart_policy import Fault
-from actorlib._processes.log_tail import FATAL
 from actorlib.exceptions import (
     ActorDiedError,
     ActorPlacementGroupRemoved,

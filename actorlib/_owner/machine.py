@@ -625,6 +625,10 @@ class WorkerStarter:
         if process is not None and lease is not None and not process.exited.done():
             self._node.enforcement.entered(process, record.label, lease, record.options)
 
+    def log_tail(self, record: ActorRecord, process: WorkerProcess) -> str:
+        """Gives the last lines of a worker's standard error, whole once it is gone."""
+        return self._logs.tail(record.id if record.is_actor else None, process.pid)
+
     def close_session(self, session: WorkerSession) -> None:
         """Has everything let go that was kept for a worker."""
         cgroups = self._node.enforcement.cgroups

@@ -299,9 +299,6 @@ class MpsWorker:
     def show(self, text: str) -> None:
         self._process.show(text)
 
-    def log_tail(self) -> str:
-        return self._process.log_tail()
-
     def kill(self) -> None:
         if self._killing is None and not self._process.exited.done():
             self._killing = self._loop.create_task(self._end())

@@ -574,7 +574,7 @@ class ActorSupervisor:
             traceback=session.constructor_traceback,
             protocol=str(session.protocol_error or ""),
             under_way=self.router.under_way(self.record),
-            log_tail=process.log_tail(),
+            log_tail=starter.log_tail(self.record, process),
             pid=process.pid,
             is_memory_short=is_memory_short,
             on_devices=self.placement.who_has_what(),

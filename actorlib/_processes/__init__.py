@@ -1,4 +1,4 @@
-"""Starts worker processes, reads what they print, sees how they end.
+"""Starts worker processes, shows what they print, sees how they end.
 
 In reading order:
 
@@ -7,8 +7,7 @@ In reading order:
   kill, reads its reports.
 * ``template_process``: starts the process of the template, before all else is imported.
 * ``fd_limit``: raises the limit of open files.
-* ``worker_output``: shows what workers print, and keeps the last of it.
-* ``log_tail``: cuts the last lines of standard error down to what helps a user.
+* ``worker_output``: shows what workers print.
 * ``signal_wakeup``: wakes the owner's loop for signals, so that no Ctrl-C waits for
   something else.
 """

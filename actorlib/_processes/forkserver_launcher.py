@@ -587,9 +587,6 @@ class TemplateWorker:
         if self._outputs:
             self._outputs[-1].show(text)
 
-    def log_tail(self) -> str:
-        return self._outputs[-1].tail if self._outputs else ""
-
     def open_output(self, printer: LogPrinter) -> None:
         """Makes the output pipes."""
         self._outputs.append(OutputPipe("stdout", printer, self._keep))

@@ -89,10 +89,6 @@ class WorkerProcess(Protocol):
         """Shows lines as if the process had written them to its standard error."""
         ...
 
-    def log_tail(self) -> str:
-        """The last lines of its standard error, whole once it is gone."""
-        ...
-
 
 class Launcher(Protocol):
     """Starts workers.

@@ -1,9 +1,9 @@
-"""Shows what workers print in the owner's own output, and keeps the last of it.
+"""Shows what workers print in the owner's own output.
 
 Each worker has a pipe for standard output and one for standard error, so what C code
-and child processes print is caught too. ``OutputPipe`` reads one, and remembers the
-tail that says why a worker died. ``LogPrinter`` shows the lines of all workers, each
-in one piece, behind the name and the process id of its actor (``LogStyle``).
+and child processes print is caught too. ``OutputPipe`` reads one. ``LogPrinter`` shows
+the lines of all workers, each in one piece, behind the name and the process id of its
+actor (``LogStyle``).
 
 ``LogDeduplicator`` shows equal lines of several workers once, then counts them. Digits
 are ignored, so ``step 7`` of one actor and ``step 9`` of another are equal. What one
@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from contextvars import Context
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 from actorlib._core.value import dataclass
-from actorlib._processes.log_tail import FATAL, log_tail
 
 if TYPE_CHECKING:
     import asyncio
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 
 _READ = 64 * 1024
 _LONGEST_LINE = 64 * 1024
-_TAIL_LINES = 60
-_REPORT_LINES = 1000
-_FATAL = FATAL.encode()
 _MOST_READS = 64
 
 
@@ -64,9 +60,6 @@ class OutputPipe:
         self._stream = stream
         self._printer = printer
         self._partial = b""
-        # The very bytes that ``keep`` gets: no line is there twice.
-        self._tail: deque[bytes] = deque(maxlen=_TAIL_LINES)
-        self._fatal_report: list[bytes] = []  # its beginning tells most
         self.label = ""
         self._pid = 0
         self._read_end, self.write_end = os.pipe()
@@ -90,11 +83,6 @@ class OutputPipe:
         """Shows lines that did not come through the pipe."""
         lines = text.encode(errors="backslashreplace").split(b"\n")
         self._printer.show(self._stream, self.label, self._pid, lines)
-
-    @property
-    def tail(self) -> str:
-        """The last lines, to say why the worker is gone."""
-        return log_tail([*map(_text, self._tail), *map(_text, self._fatal_report)])
 
     def close_write_end(self) -> None:
         """Closes what the worker has by now a copy of."""
@@ -147,27 +135,9 @@ class OutputPipe:
         return True
 
     def _show(self, lines: list[bytes]) -> None:
-        if self._stream == "stderr":
-            self._remember(lines)
         if self.keep is not None:
             self.keep(self._stream, self.label, self._pid, lines)
         self._printer.show(self._stream, self.label, self._pid, lines)
-
-    def _remember(self, lines: list[bytes]) -> None:
-        if len(self._fatal_report) >= _REPORT_LINES:  # and it lives on
-            self._tail.extend(self._fatal_report)
-            self._fatal_report = []
-        if not self._fatal_report:
-            begins = [n for n, line in enumerate(lines) if line.startswith(_FATAL)]
-            begin = begins[0] if begins else len(lines)
-            self._tail.extend(lines[:begin][-_TAIL_LINES:])
-            lines = lines[begin:]
-        room = _REPORT_LINES - len(self._fatal_report)
-        self._fatal_report.extend(lines[:room])
-
-
-def _text(line: bytes) -> str:
-    return line.decode(errors="replace")
 
 
 def _character_boundary(data: bytes) -> int:

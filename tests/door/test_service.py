@@ -42,6 +42,7 @@ from actorlib._door.protocol import (
     read_answer,
 )
 from actorlib._door.service import MOST_VISITORS, LoopVisits
+from actorlib._owner import actor_logs
 from actorlib._owner.actor_logs import ActorLogs
 from actorlib.exceptions import RuntimeUnreachableError
 
@@ -318,6 +319,7 @@ def test_logs_when_followed_and_lines_are_dropped_then_every_line_is_counted(
     *,
     as_json: bool,
 ) -> None:
+    monkeypatch.setattr(actor_logs, "BUDGET", 1000 * 204)
     kept = household.engine.actor_table.logs
     m1 = ActorId(bytes.fromhex(lines[0]))
     bursts = [[b"line"] * 1500, [b"one more"], [b"none", b"last line"]]

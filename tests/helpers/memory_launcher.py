@@ -130,10 +130,6 @@ class MemoryWorker(WorkerProcess):
         """Prints it, as what it prints is printed."""
         sys.stderr.write(f"{text}\n")
 
-    def log_tail(self) -> str:
-        """Nothing: what it prints is printed by this process."""
-        return ""
-
     # For the test, and for what plays the kernel.
 
     def end(self, how: ProcessExit) -> None:

@@ -153,10 +153,6 @@ class ScriptedWorker(WorkerProcess):
         """Keeps what is shown of it."""
         self.shown.append(text)
 
-    def log_tail(self) -> str:
-        """Nothing: it prints nothing."""
-        return ""
-
     def _first(self) -> None:
         try:
             data = self.sharing.read_first(self._theirs, 64 * 1024)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._owner import actor_logs
-from actorlib._owner.actor_logs import MOST_LINES, ActorLogs
+from actorlib._owner.actor_logs import ActorLogs
 
 if TYPE_CHECKING:
     from actorlib._core.snapshot import LogPage
@@ -73,11 +73,12 @@ def lost(page: LogPage) -> list[int]:
     return [*(line.lost for line in page.lines), page.lost]
 
 
-def test_read_when_lines_are_lost_then_they_count_if_they_may_be_recent_enough() -> (
-    None
-):
+def test_read_when_lines_are_lost_then_they_count_if_they_may_be_recent_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actor_logs, "BUDGET", 10 * 204)
     logs = ActorLogs()
-    for number in range(MOST_LINES + 2):
+    for number in range(12):
         record(logs, A, "line", float(number))
 
     assert sum(lost(logs.read(since=0.5))) == 2
@@ -87,7 +88,7 @@ def test_read_when_lines_are_lost_then_they_count_if_they_may_be_recent_enough()
 def test_read_when_lines_are_lost_then_each_says_how_many_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(actor_logs, "MOST_LINES", 2)
+    monkeypatch.setattr(actor_logs, "BUDGET", 2 * 201)
     logs = ActorLogs()
     prints(logs, A, b"1", b"2", b"3")
     prints(logs, B, b"4")
@@ -118,22 +119,6 @@ def test_read_when_an_actor_is_forgotten_then_its_unread_lines_are_lost() -> Non
     assert logs.read(A, after=2).number == 2
 
 
-def test_read_when_others_take_all_the_room_then_the_lost_lines_still_count(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(actor_logs, "MOST_IN_ALL", 1000)
-    logs = ActorLogs()
-    prints(logs, A, b"1", b"2")
-    prints(logs, B, bytes(700))
-
-    gone = logs.read(A, after=1)
-    prints(logs, A, b"3")
-    back = logs.read(A, after=1)
-
-    assert (lost(gone), gone.number) == ([1], 2)
-    assert (lost(back), back.number) == ([1, 0], 3)
-
-
 def test_page_when_lines_are_long_then_it_is_short_and_the_next_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,6 +133,29 @@ def test_page_when_lines_are_long_then_it_is_short_and_the_next_goes_on(
     assert [line.number for line in first.lines] == [1, 2]
     assert [line.number for line in second.lines] == [3, 4]
     assert [line.number for line in last.lines] == [4, 5]
+
+
+def test_line_when_it_is_longer_than_the_budget_then_it_is_kept_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(actor_logs, "BUDGET", 1000)
+    logs = ActorLogs()
+    prints(logs, A, b"before", bytes(2000))
+
+    (line,) = logs.read(A).lines
+
+    assert (len(line.text), line.lost) == (2000, 1)
+
+
+def test_tail_when_a_process_has_ended_then_its_last_lines_of_standard_error() -> None:
+    logs = ActorLogs()
+    for pid, lines in ((6, [b"earlier"]), (7, [b"one", b"\xff"])):
+        logs.add_printed(A, "stderr", "Model", pid, lines)
+    prints(logs, A, b"printed")
+    record(logs, A, "logged")
+
+    assert logs.tail(A, 7) == "one\n\ufffd"
+    assert logs.tail(B, 7) == ""
 
 
 def test_forget_when_an_actor_is_listed_no_more_then_its_lines_are_gone() -> None:
@@ -171,9 +179,7 @@ def test_bounds_when_anything_is_added_then_they_hold(
     said: list[tuple[ActorId | None, int, bool]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(actor_logs, "MOST_LINES", 8)
-        patch.setattr(actor_logs, "MOST_BYTES", 3000)
-        patch.setattr(actor_logs, "MOST_IN_ALL", 6000)
+        patch.setattr(actor_logs, "BUDGET", 3000)
         logs = ActorLogs()
         position = count = 0
         for actor, size, is_forgotten in said:
@@ -186,10 +192,7 @@ def test_bounds_when_anything_is_added_then_they_hold(
             if is_forgotten and actor is not None:
                 logs.forget(actor)
 
-            kept = [each for log in logs._logs.values() for each in log.lines]
-            assert logs._nbytes == sum(each.nbytes for each in kept) <= 6000
             for log in logs._logs.values():
-                assert len(log.lines) <= 8
-                assert log.nbytes <= 3000
+                assert log.nbytes == sum(each.nbytes for each in log.lines) <= 3000
             if not is_forgotten:
                 assert logs.read().lines[-1].number == logs.number

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from actorlib._processes.log_tail import log_tail
+from actorlib._owner.log_tail import log_tail
 
 FAULT = """\
 terminate called
