@@ -153,7 +153,7 @@ async def test_cell_when_it_awaits_and_is_interrupted_then_the_method_is_too(
         seen = await kernel.run("await plain.get_seen.remote()")
         assert seen == Cell("", f"['{word}']", "")
 
-    # Equal lines of two actors would be held back for seconds, into a later cell.
+    # What an actor has printed by the end of a cell appears in it.
     assert (await kernel.run("other = await Plain.remote()")).error == ""
     for number in range(5):
         cell = await kernel.run(

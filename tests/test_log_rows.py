@@ -51,10 +51,11 @@ def printed(folder: Path, text: str = HEAD, **environ: str) -> tuple[list[str], 
 
 
 @pytest.mark.process
-def test_equal_lines_of_several_actors_appear_once_and_are_counted(
-    tmp_path: Path,
+@pytest.mark.parametrize("variable", ["ACTORLIB_DEDUP_LOGS", "RAY_DEDUP_LOGS"])
+def test_equal_lines_when_asked_for_then_appear_once_and_are_counted(
+    variable: str, tmp_path: Path
 ) -> None:
-    out, _ = printed(tmp_path)
+    out, _ = printed(tmp_path, **{variable: "1"})
 
     assert out == [
         "(Talker pid=PID) ready 0",
@@ -65,9 +66,10 @@ def test_equal_lines_of_several_actors_appear_once_and_are_counted(
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("variable", ["ACTORLIB_DEDUP_LOGS", "RAY_DEDUP_LOGS"])
-def test_switched_off_every_line_appears(variable: str, tmp_path: Path) -> None:
-    out, _ = printed(tmp_path, **{variable: "0"})
+def test_equal_lines_when_nothing_is_asked_for_then_every_one_appears(
+    tmp_path: Path,
+) -> None:
+    out, _ = printed(tmp_path)
 
     assert [line.partition(") ")[2] for line in out] == [
         *(f"ready {number}" for number in range(4)),

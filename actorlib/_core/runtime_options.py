@@ -122,13 +122,12 @@ class RuntimeOptions:
         start_method: How workers start: ``"template"`` forks each from a small warm
             process; ``"spawn"`` starts an interpreter for each. Default: None, which is
             template on Linux, else spawn.
-        log_to_driver: If True, what actors print and log appears in your program. Lines
-            that several actors print within 5 s, and that differ in digits alone,
-            appear once, with how often. Variables change this:
-            ``ACTORLIB_LOG_TO_DRIVER=0`` shows nothing that is printed,
-            ``ACTORLIB_DEDUP_LOGS=0`` shows every line, ``ACTORLIB_LOG_PREFIX=0`` leaves
-            out whose a line is, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a
-            colour. Default: True.
+        log_to_driver: If True, what actors print and log appears in your program.
+            Variables change this: ``ACTORLIB_LOG_TO_DRIVER=0`` shows nothing that is
+            printed, ``ACTORLIB_DEDUP_LOGS=1`` shows once, with a count, what several
+            actors print alike within 5 s, ``ACTORLIB_LOG_PREFIX=0`` leaves out whose a
+            line is, ``ACTORLIB_COLOR_PREFIX=1`` gives each process a colour. Default:
+            True.
         log_level: The lowest level of log records that actors and functions make, such
             as ``"INFO"``, or a number of ``logging``. The records go to the loggers of
             your program, which have levels, too. Inline, those alone count; on Ray it

@@ -334,7 +334,7 @@ class TemplateLauncher:
         self._queue.clear()
         for worker in list(self._workers.values()):
             self._finish(worker, ProcessExit(signal=9, error=self._error))
-        self._printer.close()
+        self._printer.flush()
         self._fd_limit.restore()
 
     async def _end(self) -> None:

@@ -123,7 +123,7 @@ class Launcher(Protocol):
         ...
 
     def show_output(self) -> None:
-        """Shows all that workers have printed by now, also what was held back."""
+        """Shows all that workers have printed by now, also what was only counted."""
         ...
 
     def abandon(self) -> Callable[[], None]:

@@ -126,8 +126,7 @@ def test_program_when_run_then_it_prints_what_the_document_prints(name: str) -> 
     case = CASES[name]
     program = str(PROGRAMS / f"{name}.py")
     command = [str(HELPER), case.machine, program] if case.machine else [program]
-    # What actors print alike is shown once, here as there; the documents show it all.
-    settings = {"PYTHONPATH": str(ROOT), "ACTORLIB_DEDUP_LOGS": "0"}
+    settings = {"PYTHONPATH": str(ROOT)}
 
     done = subprocess.run(
         [sys.executable, *command],

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from actorlib._processes import worker_output
 from actorlib._processes.worker_output import LogPrinter, LogStyle, OutputPipe
 
 pytestmark = pytest.mark.usefixtures("on_both_loops")
@@ -46,7 +47,7 @@ async def test_line_when_it_is_read_then_in_no_context(
 ) -> None:
     screen = in_cell(monkeypatch)
     loop = asyncio.get_running_loop()
-    printer = LogPrinter(loop, LogStyle(merges=False))
+    printer = LogPrinter(loop, LogStyle())
     pipe = OutputPipe("stdout", printer)
     pipe.start(loop, "A", 7)
 
@@ -58,18 +59,107 @@ async def test_line_when_it_is_read_then_in_no_context(
     assert screen.shown == [("(A pid=7) one\n", None), ("(A pid=7) two\n", None)]
 
 
-async def test_line_when_it_was_held_back_then_shown_in_no_context(
+async def test_lines_when_printed_in_one_go_then_shown_in_one_piece(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     screen = in_cell(monkeypatch)
-    printer = LogPrinter(asyncio.get_running_loop(), LogStyle())
-    printer.show("stdout", "A", 7, [b"same"])
-    printer.show("stdout", "A", 8, [b"same"])
-    printer.show("stdout", "A", 9, [b"same"])
+    loop = asyncio.get_running_loop()
+    printer = LogPrinter(loop, LogStyle())
+    pipes = [OutputPipe("stdout", printer) for _ in range(2)]
 
-    printer.close()
+    for number, pipe in enumerate(pipes):
+        pipe.start(loop, "A", number)
+        os.write(pipe.write_end, b"one\ntwo\n")
+    for pipe in pipes:
+        pipe.close()
+
+    assert [text for text, _ in screen.shown] == [
+        "(A pid=0) one\n(A pid=0) two\n",
+        "(A pid=1) one\n(A pid=1) two\n",
+    ]
+
+
+# With ACTORLIB_DEDUP_LOGS=1.
+
+
+async def test_output_when_another_process_printed_the_same_then_it_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = in_cell(monkeypatch)
+    printer = LogPrinter(asyncio.get_running_loop(), LogStyle(merges=True))
+    for pid in (7, 8, 9):
+        printer.show("stdout", "A", pid, [b"loaded", f"in {pid} s".encode()])
+
+    printer.flush()
+    printer.flush()
 
     assert screen.shown == [
-        ("(A pid=7) same\n", None),
-        ("(A pid=9) same [repeated 2x across actors]\n", None),
+        ("(A pid=7) loaded\n(A pid=7) in 7 s\n", None),
+        (
+            "(A pid=9) loaded\n(A pid=9) in 9 s [repeated 2x across actors]\n",
+            None,
+        ),
+    ]
+
+
+async def test_output_when_the_window_is_over_then_the_count_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_output, "WINDOW", 0.0)
+    screen = in_cell(monkeypatch)
+    printer = LogPrinter(asyncio.get_running_loop(), LogStyle(merges=True))
+    printer.show("stdout", "A", 7, [b"same"])
+    printer.show("stdout", "A", 8, [b"same"])
+    screen.is_there.clear()
+
+    await screen.is_there.wait()
+    printer.show("stdout", "A", 8, [b"same"])
+
+    assert [text for text, _ in screen.shown] == [
+        "(A pid=7) same\n",
+        "(A pid=8) same\n",
+        "(A pid=8) same\n",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stream", "pid", "line"),
+    [
+        ("stdout", 7, b"same"),
+        ("stderr", 8, b"same"),
+        ("stdout", 8, b"other"),
+        ("stdout", 8, b""),
+        ("stdout", 8, b"12"),
+        ("stdout", 8, b"x" * 2000),
+    ],
+)
+async def test_output_when_it_is_not_what_another_printed_then_it_is_shown(
+    monkeypatch: pytest.MonkeyPatch, stream: str, pid: int, line: bytes
+) -> None:
+    screen = in_cell(monkeypatch)
+    monkeypatch.setattr(sys, "stderr", screen)
+    printer = LogPrinter(asyncio.get_running_loop(), LogStyle(merges=True))
+    for each in (b"same", b"", b"12", b"x" * 2000):
+        printer.show("stdout", "A", 7, [each])
+    screen.shown.clear()
+
+    printer.show(stream, "A", pid, [line])
+
+    assert screen.shown == [(f"(A pid={pid}) {line.decode()}\n", None)]
+
+
+async def test_output_when_too_much_differs_then_it_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_output, "_MOST", 1)
+    screen = in_cell(monkeypatch)
+    printer = LogPrinter(asyncio.get_running_loop(), LogStyle(merges=True))
+    for pid in (7, 8):
+        printer.show("stdout", "A", pid, [b"one"])
+        printer.show("stdout", "A", pid, [b"two"])
+
+    assert [text for text, _ in screen.shown] == [
+        "(A pid=7) one\n",
+        "(A pid=7) two\n",
+        "(A pid=8) two\n",
     ]

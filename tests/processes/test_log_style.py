@@ -2,24 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._processes.worker_output import LogStyle, OutputLine, style_of
+from actorlib._processes.worker_output import LogStyle, style_of
 
-LINE = OutputLine("stdout", "A", 7, "grüße".encode())
+LINES = ["grüße".encode(), b"x\xff"]
 
 
-def test_style_when_nothing_is_set_then_merged_and_prefixed_without_colours() -> None:
+def test_style_when_nothing_is_set_then_prefixed_without_colours() -> None:
     assert style_of({}, is_shown=True) == LogStyle()
 
 
 @pytest.mark.parametrize(
     ("environ", "style"),
     [
-        ({"ACTORLIB_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
-        ({"RAY_DEDUP_LOGS": "0"}, LogStyle(merges=False)),
-        (
-            {"RAY_DEDUP_LOGS": "0", "ACTORLIB_DEDUP_LOGS": "1"},
-            LogStyle(merges=True),
-        ),
+        ({"ACTORLIB_DEDUP_LOGS": "1"}, LogStyle(merges=True)),
+        ({"RAY_DEDUP_LOGS": "1"}, LogStyle(merges=True)),
+        ({"RAY_DEDUP_LOGS": "1", "ACTORLIB_DEDUP_LOGS": "0"}, LogStyle()),
         ({"RAY_LOG_TO_DRIVER": "0"}, LogStyle(is_shown=False)),
         ({"ACTORLIB_LOG_TO_DRIVER": "false"}, LogStyle(is_shown=False)),
         ({"RAY_COLOR_PREFIX": "1"}, LogStyle(is_coloured=True)),
@@ -41,23 +38,20 @@ def test_a_variable_does_not_show_what_the_program_silences() -> None:
     assert not style_of({"RAY_LOG_TO_DRIVER": "1"}, is_shown=False).is_shown
 
 
-def test_line_when_formatted_then_with_its_prefix_and_how_often() -> None:
-    assert LogStyle().format(LINE) == "(A pid=7) grüße\n"
-    assert LogStyle().format(LINE, 1) == "(A pid=7) grüße\n"
-    assert LogStyle().format(LINE, 3) == (
-        "(A pid=7) grüße [repeated 3x across actors]\n"
-    )
+def test_line_when_formatted_then_each_with_its_prefix() -> None:
+    shown = LogStyle().format("A", 7, LINES)
+
+    assert shown == "(A pid=7) grüße\n(A pid=7) x\ufffd\n"
 
 
 def test_without_a_prefix_the_line_alone() -> None:
-    assert LogStyle(is_prefixed=False).format(LINE) == "grüße\n"
+    assert LogStyle(is_prefixed=False).format("A", 7, LINES) == "grüße\nx\ufffd\n"
 
 
 def test_each_process_has_a_colour() -> None:
     style = LogStyle(is_coloured=True)
-    other = LINE._replace(pid=8)
 
-    first, second = style.format(LINE), style.format(other)
+    first, second = (style.format("A", pid, LINES[:1]) for pid in (7, 8))
 
     assert first.startswith("\033[")
     assert first.endswith("m(A pid=7)\033[0m grüße\n")
