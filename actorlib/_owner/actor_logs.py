@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 BUDGET: Final = 256 * 1024
 """Bytes that are kept of one actor: about 1,000 lines."""
+BUDGET_OF_FORGOTTEN: Final = 16 * 1024
+"""Bytes that are kept of a dead actor without handles. By default 1,000 are listed."""
 _LONGEST_PAGE = 8 * 1024 * 1024
 _OF_LINE = 200
 """Bytes that a line takes besides its text."""
@@ -82,13 +84,19 @@ class RingBuffer:
         self.lines: deque[Kept] = deque()
         self.nbytes = 0
         self.count = 0
+        self._budget = BUDGET
 
     def add(self, line: Kept) -> None:
         """Adds a line, and drops the oldest ones that the budget has no room for."""
         self.lines.append(line)
         self.count += 1
         self.nbytes += line.nbytes
-        while self.nbytes > BUDGET and len(self.lines) > 1:
+        self.limit(self._budget)
+
+    def limit(self, budget: int) -> None:
+        """Drops the oldest lines that a budget has no room for, now and later."""
+        self._budget = budget
+        while self.nbytes > budget and len(self.lines) > 1:
             self.nbytes -= self.lines.popleft().nbytes
 
     def copied(self, most: int) -> list[Kept]:
@@ -181,6 +189,12 @@ class ActorLogs:
         log = self._logs[actor]
         self.number += 1
         log.add(Kept(self.number, log.count + 1, *values))
+
+    def shorten(self, actor: ActorId) -> None:
+        """Keeps the last lines of an actor that is dead and has no handle."""
+        with self._lock:
+            if actor in self._logs:
+                self._logs[actor].limit(BUDGET_OF_FORGOTTEN)
 
     def forget(self, actor: ActorId) -> None:
         """Drops the lines of an actor that is listed no more."""

@@ -114,6 +114,7 @@ class Inspector:
         if len(self._history) == self._history.maxlen:  # the oldest makes room
             self._logs.forget(ActorId(bytes.fromhex(self._history[0].actor_id)))
         self._history.append(self._info(supervisor))
+        self._logs.shorten(record.id)
 
     def calls(
         self, most: int | None = None, actor: ActorId | None = None

@@ -158,6 +158,18 @@ def test_tail_when_a_process_has_ended_then_its_last_lines_of_standard_error() -
     assert logs.tail(B, 7) == ""
 
 
+def test_shorten_when_an_actor_is_dead_then_its_last_lines_stay() -> None:
+    logs = ActorLogs()
+    prints(logs, A, *(b"%d" % number for number in range(1000)))
+
+    logs.shorten(A)
+    logs.shorten(B)
+
+    page = logs.read(A)
+    assert 70 < len(page.lines) < 90
+    assert [page.lines[0].lost, page.lines[-1].text] == [1000 - len(page.lines), "999"]
+
+
 def test_forget_when_an_actor_is_listed_no_more_then_its_lines_are_gone() -> None:
     logs = ActorLogs()
     prints(logs, A, b"mine")
