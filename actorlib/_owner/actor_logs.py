@@ -84,18 +84,16 @@ class RingBuffer:
         self.lines: deque[Kept] = deque()
         self.nbytes = 0
         self.count = 0
-        self._budget = BUDGET
 
     def add(self, line: Kept) -> None:
         """Adds a line, and drops the oldest ones that the budget has no room for."""
         self.lines.append(line)
         self.count += 1
         self.nbytes += line.nbytes
-        self.limit(self._budget)
+        self.limit(BUDGET)
 
     def limit(self, budget: int) -> None:
-        """Drops the oldest lines that a budget has no room for, now and later."""
-        self._budget = budget
+        """Drops the oldest lines that a budget has no room for."""
         while self.nbytes > budget and len(self.lines) > 1:
             self.nbytes -= self.lines.popleft().nbytes
 

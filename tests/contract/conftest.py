@@ -67,11 +67,8 @@ _CELLS: list[tuple[Cell, tuple[pytest.MarkDecorator, ...]]] = [
     (Cell("local", "await", ("plain", "async"), ("function", "threaded", "group")), ()),
     # All kinds, as its calls need no processes, and most tests take milliseconds.
     (Cell("memory", "await"), ()),
-    # The workers of both are threads: what differs is how they are made.
-    (
-        Cell("inline", "await", ("plain",), ("function", "threaded", "async", "group")),
-        (),
-    ),
+    # Its workers are threads, too: what differs is how they are made.
+    (Cell("inline", "await", (), KINDS), ()),
     (Cell("local", "blocking", ("plain",), ("function", "async")), ()),
     (Cell("inline", "blocking", ("plain",)), _THOROUGH),
     (Cell("attached", "await"), _THOROUGH),
