@@ -146,6 +146,7 @@ def leave_after(gate: Any) -> Any:
     raise SystemExit(3)
 
 
+@pytest.mark.usefixtures("own_engines")
 @PLAIN
 async def test_calls_when_they_wait_behind_a_death_then_they_fail(
     api: Api, callee: Callee
@@ -315,8 +316,9 @@ async def test_constructor_when_it_raises_the_first_time_then_it_runs_once(
     assert await api.get(log.seen.remote()) == ["first"]
 
 
+@pytest.mark.usefixtures("own_engines")
 async def test_constructor_when_it_raises_in_restarts_then_it_runs_for_each(
-    api: Api, at_once: dict[str, Any], *, is_on_ray: bool
+    api: Api, at_once: dict[str, Any]
 ) -> None:
     log = actorlib.remote(Log).remote()
     options: dict[str, Any] = {"max_restarts": 3, **at_once}
@@ -330,7 +332,7 @@ async def test_constructor_when_it_raises_in_restarts_then_it_runs_for_each(
     assert isinstance(error, ActorDiedError)
     assert error.exit.cause == "failed to start"
     assert isinstance(error.__cause__, ValueError)
-    assert await api.get(log.seen.remote()) == ["later"] * (2 if is_on_ray else 4)
+    assert await api.get(log.seen.remote()) == ["later"] * 4
 
 
 class LeavingOnce:

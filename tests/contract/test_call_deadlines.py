@@ -376,13 +376,14 @@ async def test_deadline_when_a_worker_holds_the_call_back_then_it_fails_in_time(
 # Deaths.
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
 async def test_deadline_when_the_caller_is_killed_then_what_it_called_stops_in_time(
-    api: Api, callee: Callee, stop: Stop, *, is_on_ray: bool
+    api: Api, callee: Callee, stop: Stop
 ) -> None:
     gate = Gate.remote()
     await ready(api, callee)
-    timed = callee.method("run", timeout=2.0 if is_on_ray else 0.25)
+    timed = callee.method("run", timeout=0.25)
     ref = timed.remote(ask, gate, stop.place)
     await api.get(gate.reached.remote("asked"))
 

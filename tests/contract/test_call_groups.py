@@ -289,6 +289,7 @@ async def test_groups_when_options_change_them_then_those_hold(
 # Groups with coroutines.
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize(
     ("method", "group"),
     [("block", None), ("stop", None), ("block", "two"), ("stop", "two")],
@@ -296,8 +297,6 @@ async def test_groups_when_options_change_them_then_those_hold(
 async def test_group_when_another_is_blocked_then_its_coroutines_go_on(
     api: Api, method: str, group: str | None, stop: Stop, engine: str
 ) -> None:
-    if engine in ("ray", "client") and (method, group) != ("stop", "two"):
-        pytest.xfail("on Ray, a blocked loop of an actor holds up its other loops")
     actor, echo = new(Looped), Echo.remote()
     blocked = getattr(actor, method)
     if group is not None:
@@ -309,9 +308,8 @@ async def test_group_when_another_is_blocked_then_its_coroutines_go_on(
     assert await api.get(actor.check.remote()) == (False, False)
     assert await api.get(actor.ask_plainly.remote(get, echo)) == [0, 1, 2]
     assert await api.get(actor.ask.remote(echo)) == [0, 1, 2, 3, 0]
-    if engine != "client":  # it has no streams
-        items = actor.items.options(**pausing(engine)).remote(20)
-        assert await all_items(api, items) == [*range(20)]
+    items = actor.items.options(**pausing(engine)).remote(20)
+    assert await all_items(api, items) == [*range(20)]
     assert not ref.done()
     stop.release()
     await api.get(ref)
@@ -354,6 +352,7 @@ async def test_group_when_a_call_brings_its_first_coroutine_then_threads_end_fir
     assert await api.get([plain.remote() for _ in range(3)]) == [thread] * 3
 
 
+@pytest.mark.usefixtures("own_engines")
 async def test_group_when_its_plain_method_blocks_then_its_coroutines_wait(
     api: Api, stop: Stop
 ) -> None:
@@ -370,6 +369,7 @@ async def test_group_when_its_plain_method_blocks_then_its_coroutines_wait(
     assert await api.get([blocked, behind]) == ["on", (False, False)]
 
 
+@pytest.mark.usefixtures("own_engines")
 async def test_group_when_a_plain_method_sets_a_variable_then_later_calls_see_it(
     api: Api,
 ) -> None:
@@ -400,6 +400,7 @@ async def test_group_when_its_coroutine_exits_then_the_actor_ends(api: Api) -> N
     assert error.exit.code == 3
 
 
+@pytest.mark.usefixtures("own_engines")
 @CLASSES
 async def test_end_when_groups_have_calls_then_it_comes_behind_all(
     api: Api, cls: type, stop: Stop

@@ -267,6 +267,7 @@ async def test_cancel_when_a_plain_method_runs_then_it_goes_on(
     assert await api.get(log.seen.remote()) == ["ran", "behind"]
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize(
     "callee", ["plain", "threaded", "async", "group"], indirect=True
 )

@@ -175,6 +175,7 @@ async def test_call_when_a_function_says_nothing_then_three_retries(
     assert noted(path) == ["call"] * 4
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize("restarts", [0, 1])
 @pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
 async def test_call_when_the_actor_has_no_restart_left_then_retries_end_with_it(
@@ -184,10 +185,8 @@ async def test_call_when_the_actor_has_no_restart_left_then_retries_end_with_it(
     restarts: int,
     *,
     is_killed: bool,
-    is_on_ray: bool,
 ) -> None:
-    backoff: dict[str, Any] = {} if is_on_ray else {"restart_backoff": 0}
-    mortal = callee.new(max_restarts=restarts, **backoff)
+    mortal = callee.new(max_restarts=restarts, restart_backoff=0)
     dies = method(mortal, 5).remote(die_until, path, 9, is_killed=is_killed)
     behind = method(mortal, 5).remote(note, path, "behind")
 
@@ -209,6 +208,7 @@ async def test_call_when_retries_are_minus_one_then_for_ever(
     assert await api.get(ref) == last
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize("callee", ["plain", "group"], indirect=True)
 async def test_calls_when_made_again_then_in_order_and_none_that_had_returned(
     api: Api, callee: Callee, path: str, *, is_killed: bool, is_on_ray: bool
@@ -223,6 +223,7 @@ async def test_calls_when_made_again_then_in_order_and_none_that_had_returned(
     assert noted(path) == ["a", "b", "b", "c", "d", "e", "f"]
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize("callee", ["function", "plain"], indirect=True)
 async def test_call_when_another_kills_the_process_then_one_not_begun_does_not_pay(
     api: Api,
