@@ -293,6 +293,7 @@ async def wait_until_ready(actor: Any) -> None:
     await actor
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize("callee", ["plain", "async"], indirect=True)
 async def test_call_when_it_waits_for_its_arguments_then_a_restart_costs_it_nothing(
     api: Api, engine: str, callee: Callee, *, is_on_ray: bool

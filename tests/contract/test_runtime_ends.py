@@ -99,6 +99,7 @@ def pass_gate(gate: Any) -> None:
     actorlib.get(gate.wait.remote("the place"))
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.slow
 async def test_shutdown_when_actors_are_busy_then_their_calls_fail(
     api: Api, engine: str, begin: Callable[[], Any]
