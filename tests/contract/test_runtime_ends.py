@@ -20,7 +20,6 @@ from helpers.actors import (
 )
 from helpers.attached import named_owner, new_name
 from helpers.callers import error_of
-from helpers.on_ray import PATIENCE
 
 import actorlib
 import actorlib.blocking
@@ -49,11 +48,7 @@ def begin(
 ) -> Callable[[], AbstractAsyncContextManager[Any]]:
     """What starts a runtime of the test's own in its cell."""
     options: dict[str, Any] = {"num_cpus": 4, "num_gpus": 2, "grace": 0.1}
-    if engine in ("ray", "client"):
-        name = "ray_cluster" if engine == "ray" else "ray_client"
-        options = {"address": request.getfixturevalue(name), "engine": "ray"}
-        options["log_to_driver"] = False
-    elif engine == "inline":
+    if engine == "inline":
         options["engine"] = "inline"
 
     @asynccontextmanager
@@ -71,10 +66,6 @@ def begin(
         elif api.is_blocking:
             async with _script(options) as runtime:
                 yield runtime
-        elif engine in ("ray", "client"):
-            with limited(PATIENCE):
-                async with actorlib.init(**options) as runtime:
-                    yield runtime
         else:
             before, IN_MEMORY[0] = IN_MEMORY[0], engine == "memory"
             try:
@@ -132,11 +123,11 @@ async def test_shutdown_when_actors_are_busy_then_their_calls_fail(
     if runtime is not None:
         with pytest.raises(RuntimeError, match="not running"):
             runtime.snapshot()
-    if engine not in ("ray", "client"):
-        left = {thread.name for thread in set(threading.enumerate()) - threads}
-        assert not {name for name in left if "asyncio_" not in name}
+    left = {thread.name for thread in set(threading.enumerate()) - threads}
+    assert not {name for name in left if "asyncio_" not in name}
 
 
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.slow
 async def test_shutdown_when_another_runtime_follows_then_earlier_handles_are_refused(
     api: Api, engine: str, begin: Callable[[], Any]
