@@ -186,7 +186,7 @@ def work(place: Place, words: Place) -> None:
     "callee", ["function", "plain", "threaded", "group", "mixed"], indirect=True
 )
 async def test_cancel_when_plain_code_runs_then_it_sees_it_and_its_result_is_dropped(
-    api: Api, engine: str, callee: Callee, stop: Stop, *, is_on_ray: bool
+    api: Api, engine: str, callee: Callee, stop: Stop
 ) -> None:
     with Stop() as words:
         ref = callee.run(work, stop.place, words.place)
@@ -199,7 +199,7 @@ async def test_cancel_when_plain_code_runs_then_it_sees_it_and_its_result_is_dro
         word = await words.told()
     if callee.is_actor or engine in ("memory", "inline"):  # nothing interrupts threads
         assert word == "is_canceled() was False"
-    elif not is_on_ray:  # there it may be either
+    elif engine == "local":  # elsewhere it may be either: the news takes longer
         assert word == "interrupted"
     assert await api.get(callee.run(tell_and_look, stop.place, "next")) is False
 
