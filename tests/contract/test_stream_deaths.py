@@ -184,9 +184,10 @@ async def test_stream_when_its_reader_is_over_then_it_ends_unless_detached(
     assert await api.get(source.run(len, "ab")) == 2
 
 
+@pytest.mark.usefixtures("own_engines")
 @ACTORS
 async def test_actor_when_only_a_stream_needs_it_then_it_lives_until_the_end(
-    api: Api, callee: Callee, engine: str
+    api: Api, callee: Callee
 ) -> None:
     source = callee.new()
     stream = source.items(numbers, 300)
@@ -195,8 +196,6 @@ async def test_actor_when_only_a_stream_needs_it_then_it_lives_until_the_end(
     del source
 
     assert await all_items(api, stream) == list(range(1, 300))
-    if engine == "ray":
-        del stream  # which holds the actor there
     await end
 
 

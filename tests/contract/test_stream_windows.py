@@ -58,7 +58,8 @@ async def test_window_when_of_one_item_then_the_producer_waits_for_its_reader(
 
     for number in range(4):
         await api.wait([stream])
-        assert len(path.read_text()) <= number + 1
+        ahead = 2 if engine == "ray" else 1  # Ray notes an item before it is read
+        assert len(path.read_text()) <= number + ahead
         assert await api.get(await api.next_item(stream)) == number
     assert await all_items(api, stream) == []
     assert await api.get(stream.completed()) == 4
