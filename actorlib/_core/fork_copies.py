@@ -8,6 +8,7 @@ have open, or close it by themselves.
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,8 +30,10 @@ def close_in_forks(resource: R, close: Callable[[R], object]) -> None:
 
 
 def _close_copies() -> None:
-    for resource, close in list(_closers.items()):
-        close(resource)
+    """Closes all of them, whatever the others raise; Python reports what was raised."""
+    with ExitStack() as closing:
+        for resource, close in _closers.items():
+            closing.callback(close, resource)
     _closers.clear()
 
 

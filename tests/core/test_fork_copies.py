@@ -59,3 +59,20 @@ def test_resource_when_nobody_holds_it_then_it_is_not_closed_in_a_fork() -> None
     os.close(writing)
     assert os.read(reading, 6) == b""
     os.close(reading)
+
+
+def test_resources_when_closing_one_raises_then_the_others_are_closed_too() -> None:
+    class Resource:
+        def close(self) -> None:
+            os.write(writing, b"closed ")
+            raise OSError("cannot be closed")
+
+    reading, writing = os.pipe()
+    resources = [Resource() for _ in range(2)]
+    for resource in resources:
+        close_in_forks(resource, Resource.close)
+
+    assert in_a_fork(lambda: True)
+    os.close(writing)
+    assert os.read(reading, 20) == b"closed closed "
+    os.close(reading)
