@@ -23,6 +23,7 @@ from helpers.actors import (
     Target,
     end_of,
 )
+from helpers.rare_cases import rarely
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
@@ -329,7 +330,7 @@ async def test_get_when_it_blocks_a_loop_then_links_are_read_in_its_place() -> N
 
 
 @TALKERS
-@pytest.mark.parametrize("meets", [True, False])
+@pytest.mark.parametrize("meets", [True, *rarely((False,))])
 async def test_end_when_it_is_killed_in_a_call_then_it_is_said_as_ever(
     stop: Stop, talker: Any, *, meets: bool
 ) -> None:

@@ -823,7 +823,7 @@ signal.signal(signal.SIGUSR1, hang)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_killed", [True, False])
+@pytest.mark.parametrize("is_killed", [True, *rarely((False,))])
 async def test_shutdown_when_the_template_hangs_ends_what_it_has_started(
     module: Callable[[str, str], None],
     monkeypatch: pytest.MonkeyPatch,

@@ -140,9 +140,31 @@ def _is_in_its_cell(item: pytest.Item) -> bool:
         if name in cast("Any", item).fixturenames and is_left_out(cell, kind):
             return False
     kind = "async" if kind in ("mixed", "looped") else kind
-    if kind in cell.rare:
+    module = item.path.stem.removeprefix("test_")
+    if kind in cell.rare or (cell.api == "blocking" and module not in _OF_WAITING):
         item.add_marker(pytest.mark.thorough)
     return kind is None or kind in (*cell.kinds, *cell.rare)
+
+
+_OF_WAITING = {
+    "actor_ends",
+    "actor_names",
+    "call_cancelling",
+    "call_deadlines",
+    "call_results",
+    "call_streams",
+    "given_up_waits",
+    "maps_and_queues",
+    "program_threads",
+    "put_and_changed_values",
+    "runtime_ends",
+    "stream_ends",
+    "waits_for_refs",
+}
+"""The files whose subject depends on how a program waits.
+
+The blocking API is tested there by default, and in the others with ``--thorough``.
+"""
 
 
 # Fixtures that leave a test out in some cells.

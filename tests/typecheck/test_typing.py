@@ -136,11 +136,13 @@ def test_pyright_when_it_checks_methods_then_it_rejects_what_is_wrong(
 @needs_mypy
 @pytest.mark.parametrize(
     ("name", "plugins"),
-    [
+    rarely(
         ("methods", []),
-        *rarely(("functions", []), ("spawned", [])),
-        *rarely(("arguments", []), ("arguments", ["actorlib.mypy"])),
-    ],
+        ("functions", []),
+        ("spawned", []),
+        ("arguments", []),
+        ("arguments", ["actorlib.mypy"]),
+    ),
 )
 def test_mypy_when_it_checks_methods_then_it_rejects_what_is_wrong(
     name: str, plugins: list[str], tmp_path: Path
