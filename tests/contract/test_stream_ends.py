@@ -90,7 +90,7 @@ async def test_stream_when_cancelled_or_closed_then_its_generator_ends_where_it_
     for ref in (*refs, stream.completed()):
         assert isinstance(await error_of(api, ref), TaskCancelledError)
     await ended(stop)
-    if window:
+    if window and engine != "ray":  # which opens the window when it closes a stream
         assert int((tmp_path / "made").read_text()) < 10
     assert await api.get(callee.run(len, "ab")) == 2
 
