@@ -642,6 +642,7 @@ def test_exit_handler_when_the_owner_is_killed_runs(tmp_path: Path) -> None:
 # The owner lives on.
 
 
+@pytest.mark.thorough
 async def test_runtime_when_started_five_times_leaves_no_descriptor(
     on_both_loops: None,
 ) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from helpers.actors import AsyncCaller, Caller, Echo, Keeper, end_of
 from helpers.memory import descriptors, in_blocks, numbers, settled, stores
+from helpers.rare_cases import rarely
 
 import actorlib
 from actorlib._core.engine import find_engine
@@ -138,6 +139,7 @@ def first_of(value: Any) -> int:
     return int((actorlib.get(value[0]) if isinstance(value, list) else value)[0])
 
 
+@pytest.mark.thorough
 async def test_what_is_changed_is_seen_by_others_as_it_was_and_leaves_nothing() -> None:
     echo, caller, other = Echo.remote(), Caller.remote(), Caller.remote()
     await settled(echo, caller, other)
@@ -458,7 +460,7 @@ def end_of_sweep() -> None:
 
 
 @LINUX
-@pytest.mark.parametrize("kind", [Caller, AsyncCaller])
+@pytest.mark.parametrize("kind", [Caller, *rarely(AsyncCaller)])
 async def test_memory_of_a_result_when_it_is_not_used_then_its_worker_gives_it_back(
     kind: Any,
 ) -> None:

@@ -370,6 +370,7 @@ async def test_get_or_create_and_drop_again_and_again_never_fails() -> None:
     assert os.getpid() not in pids
 
 
+@pytest.mark.thorough
 @pytest.mark.process
 async def test_a_thousand_times_without_processes() -> None:
     async with running(engine="inline"):

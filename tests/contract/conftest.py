@@ -51,12 +51,14 @@ class Cell(NamedTuple):
         kinds: The kinds of callees that are tested there.
         rare: Other kinds that are tested there with ``--thorough``: their calls take
             the way of another kind between the processes.
+        rare_elsewhere: Kinds that are rare in files whose subject is the same for all.
     """
 
     engine: str
     api: str
     kinds: tuple[str, ...] = KINDS
     rare: tuple[str, ...] = ()
+    rare_elsewhere: tuple[str, ...] = ()
 
 
 _RAY = (pytest.mark.ray, NEEDS_RAY)
@@ -64,9 +66,18 @@ _CLIENT = (pytest.mark.ray, NEEDS_CLIENT)
 _THOROUGH = (pytest.mark.thorough,)
 
 _CELLS: list[tuple[Cell, tuple[pytest.MarkDecorator, ...]]] = [
-    (Cell("local", "await", ("plain", "async"), ("function", "threaded", "group")), ()),
+    (
+        Cell(
+            "local",
+            "await",
+            ("plain", "async"),
+            ("function", "threaded", "group"),
+            ("async",),
+        ),
+        (),
+    ),
     # All kinds, as its calls need no processes, and most tests take milliseconds.
-    (Cell("memory", "await"), ()),
+    (Cell("memory", "await", rare_elsewhere=("threaded", "group")), ()),
     # Its workers are threads, too: what differs is how they are made.
     (Cell("inline", "await", (), KINDS), ()),
     (Cell("local", "blocking", ("plain",), ("function", "async")), ()),
@@ -141,10 +152,33 @@ def _is_in_its_cell(item: pytest.Item) -> bool:
             return False
     kind = "async" if kind in ("mixed", "looped") else kind
     module = item.path.stem.removeprefix("test_")
-    if kind in cell.rare or (cell.api == "blocking" and module not in _OF_WAITING):
+    rare = cell.rare if module in _OF_KINDS else (*cell.rare, *cell.rare_elsewhere)
+    if kind in rare or (cell.api == "blocking" and module not in _OF_WAITING):
         item.add_marker(pytest.mark.thorough)
     return kind is None or kind in (*cell.kinds, *cell.rare)
 
+
+_OF_KINDS = {
+    "actor_ends",
+    "actor_restarts",
+    "async_constructors",
+    "call_cancelling",
+    "call_contexts",
+    "call_deadlines",
+    "call_groups",
+    "call_order",
+    "call_results",
+    "call_streams",
+    "executors",
+    "given_up_waits",
+    "method_threads",
+    "nested_calls",
+    "recursive_cancelling",
+    "retried_calls",
+    "stream_ends",
+    "stream_windows",
+}
+"""The files whose subject depends on how a callee runs its calls."""
 
 _OF_WAITING = {
     "actor_ends",

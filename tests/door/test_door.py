@@ -125,8 +125,7 @@ loop.close()
     ("options", "environ"),
     [
         (", control=False", {}),
-        ("", {"ACTORLIB_CONTROL": "0"}),
-        (", engine='inline'", {}),
+        *rarely(("", {"ACTORLIB_CONTROL": "0"}), (", engine='inline'", {})),
     ],
 )
 def test_program_when_it_wants_no_door_then_it_has_none(
