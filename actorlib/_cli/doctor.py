@@ -6,7 +6,6 @@ Each check has a thread of its own: one that raises or hangs costs itself.
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections import Counter
 from concurrent.futures import Future, wait
@@ -18,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import actorlib
+from actorlib._cli.documents import write_document
 from actorlib._cli.machine_checks import CHECKS, Finding
 from actorlib._cli.pages import console
 from actorlib.accelerators import Host
@@ -56,16 +56,16 @@ def show(*, as_json: bool) -> int:
     # What a vendor's module prints while it is imported belongs to no document.
     with contextlib.redirect_stdout(sys.stderr):
         findings = examine(CHECKS, Host())
-    state, out = worst(findings), console()
+    state = worst(findings)
     if as_json:
         document = {
             "version": actorlib.__version__,
             "state": state,
             "findings": [finding._asdict() for finding in findings],
         }
-        out.out(json.dumps(document, indent=2))
+        write_document(document)
     else:
-        out.print(draw(findings), crop=False)
+        console().print(draw(findings), crop=False)
     return int(state == "problem")
 
 

@@ -276,9 +276,7 @@ class TemplateLauncher:
     def _look_at_silence(self) -> None:
         """Logs what waits for the template, if it has not answered for too long."""
         self._silence = None
-        starting = [worker for worker in self._workers.values() if worker.is_starting]
-        ending = [worker for worker in self._workers.values() if worker.is_killed]
-        if self._process is None or not (starting or ending):
+        if self._process is None:
             return
         seconds = self._loop.time() - self._last_answer
         if seconds < _ANSWER_LIMIT:
@@ -287,11 +285,14 @@ class TemplateLauncher:
             again = _ANSWER_LIMIT
             template = self._process.pid
             reason = silence_reason(template, read_stat(template))
-            for worker in starting:
-                worker.report_delay(f"it waits for its process: {reason}")
-            for worker in ending:
-                stat = read_stat(worker.child_pid)
-                worker.report_delay(end_reason(worker.child_pid, stat, reason))
+            for number in self._unanswered:
+                worker = self._workers[number]
+                pid = worker.child_pid
+                worker.report_delay(
+                    end_reason(pid, read_stat(pid), reason)
+                    if pid
+                    else f"it waits for its process: {reason}"
+                )
         self._silence = self._loop.call_later(again, self._look_at_silence)
 
     def close_in_fork(self) -> None:
@@ -539,7 +540,6 @@ class TemplateWorker:
         child_pid: Its process id as the template reported it. Signals go there alone:
             a worker may say any number.
         delay: Why its start or its end takes long; see WorkerProcess.
-        is_killed: Whether it was told to end.
     """
 
     def __init__(
@@ -559,19 +559,12 @@ class TemplateWorker:
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._child_sock = socket.socketpair()
         self.delay = ""
-        self.is_killed = False
 
     def identify(self, pid: int) -> None:
         self.pid = self.child_pid or pid
 
     def kill(self) -> None:
-        self.is_killed = True
         self._kill(self)
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether a process was asked for and not reported yet."""
-        return bool(self._outputs) and not self.child_pid
 
     def rename(self, name: str) -> None:
         self._name = name
