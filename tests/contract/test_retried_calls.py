@@ -409,6 +409,14 @@ async def test_retries_when_a_call_raises_and_dies_then_both_use_them(
     assert isinstance(error, (ActorUnavailableError, WorkerCrashedError))
 
 
+async def arrival(api: Api, callee: Callee) -> None:
+    """Returns when the actor was sent all that the test has said before.
+
+    A client's words come to the runtime in order, but later than the test goes on.
+    """
+    await api.get(callee.new().run(len, ()))
+
+
 @pytest.mark.parametrize("callee", ["plain"], indirect=True)
 async def test_retry_after_an_exception_when_others_were_sent_then_it_runs_behind_them(
     api: Api, callee: Callee, path: str, stop: Stop
@@ -418,6 +426,7 @@ async def test_retry_after_an_exception_when_others_were_sent_then_it_runs_behin
     await stop.reached()
     refs = [patient.remote(fail_until, path, 2, Refusal(), "a")]
     refs += [callee.run(note, path, word) for word in "bc"]
+    await arrival(api, callee)
     stop.release()
 
     await api.get([held, *refs])
@@ -435,11 +444,13 @@ async def test_retry_after_an_exception_when_cancelled_before_then_it_never_runs
     await stop.reached()
     fails = patient.remote(fail_until, path, 99, Refusal())
     second = callee.run(note_and_stop, others, stop.place)
+    await arrival(api, callee)
     stop.release()
     await stop.reached()  # the call has failed, and waits behind the second one
     await api.get(first)
 
     api.cancel(fails)
+    await arrival(api, callee)
     stop.release()
 
     assert isinstance(await error_of(api, fails), TaskCancelledError)
