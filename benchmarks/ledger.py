@@ -411,10 +411,7 @@ def measure_actorlib(**told: Any) -> Figures:
     empty machine that is filled anew.
     """
     load = Load(**told)
-    machine = _Machine(load)
-    figures = dict(_MACHINES[load.machine](machine))
-    machine.ledger.check()
-    return figures
+    return dict(_MACHINES[load.machine](_Machine(load)))
 
 
 _MACHINES: Final = {each.__name__: each for each in (plain, whole, typed, linked)}

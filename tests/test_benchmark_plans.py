@@ -31,6 +31,7 @@ from benchmarks._machine import this_machine
 from benchmarks._peers import COLUMNS_OF, asked, peers_of
 from benchmarks._run import Outcome
 from benchmarks._subject import at_once
+from benchmarks.ledger import measure_actorlib as measure_ledger
 
 FOLDER = Path(benchmarks.__file__).parent
 QUESTIONS = sorted(
@@ -186,3 +187,13 @@ def test_plan_when_nothing_of_it_is_drawn_then_there_is_no_plot(
     folder.draw(Outcome(plan=plan, samples=Samples()))
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("machine", ["plain", "whole", "typed", "linked"])
+def test_ledger_when_measured_on_a_small_machine_then_each_decision_has_a_figure(
+    machine: str,
+) -> None:
+    figures = measure_ledger(devices=8, seconds=0.01, machine=machine)
+
+    assert figures
+    assert all(figures.values())
