@@ -138,7 +138,9 @@ async def test_methods_when_no_threads_are_asked_for_then_they_run_on_one(
 
     places = await api.get([method.remote() for method in methods for _ in range(3)])
     assert set(places) == {(True, is_main)}
-    assert await api.get([actor.count.remote() for _ in range(3)]) == [1, 2, 3]
+    counts = await api.get([actor.count.remote() for _ in range(3)])
+    # Ray starts the calls of an actor with coroutines in any order.
+    assert (sorted(counts) if is_on_ray and cls is not Plain else counts) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("cls", [Looped, LoopedLater])
