@@ -19,12 +19,11 @@ file here, and none of them decides who gets what:
 * ``cuda_checkpoint``: the program that asks the driver to.
 * ``resident``: judges whether a worker has more of the host's memory than it asked for.
 * ``resident_watch``: looks every few seconds at the host's memory that workers have.
-* ``gpu_watch``: sees to the workers on NVIDIA's devices: what they have there, and what
-  is left when they have ended.
+* ``gpu_watch``: polls for the memory that workers have on NVIDIA's devices, while they
+  live and when they have ended.
 * ``gpu_processes``: tells whose the processes are that a driver lists on a device.
 * ``nvml_session``: asks NVML what is on devices, in a thread of its own.
 * ``drains``: holds shares back until the driver has taken apart what was on them.
 * ``draining``: decides whether memory is back that a process had which has ended.
-* ``memory_watch``: looks once a second at the memory of workers that share devices.
 * ``watchdog``: judges whether a worker takes more memory than it was granted.
 """

@@ -1,8 +1,9 @@
 """Holds shares of devices back until the driver has taken apart what was on them.
 
 A worker has ended, its callers know, and its lease is still in the ledger: it drains.
-NVML is asked again and again, all that drain together, until nothing of the worker is
-listed any more. ``draining`` decides what that is, and how long it may take.
+``gpu_watch`` asks NVML again and again, for all that drain together, until nothing of
+the worker is listed any more. ``draining`` decides what that is, and how long it may
+take.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actorlib._enforcement.gpu_processes import Occupant, Occupants
-    from actorlib._enforcement.nvml_session import Look, NvmlSession
+    from actorlib._enforcement.nvml_session import Look
     from actorlib.accelerators.base import Lease
 
 _log = logging.getLogger("actorlib")
@@ -120,23 +121,13 @@ class Drains:
 
     Args:
         loop: The owner's loop.
-        session: Asks NVML.
-        occupants: Who is on devices; told of every look.
+        occupants: Who is on devices; those whose share has drained leave it.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        session: NvmlSession,
-        occupants: Occupants,
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, occupants: Occupants) -> None:
         self._loop = loop
-        self._session = session
         self._occupants = occupants
         self._draining: dict[Drain, None] = {}
-        self._timer: asyncio.Handle | None = None
-        self._question = 0
-        self._is_closed = False
 
     def __iter__(self) -> Iterator[Drain]:
         return iter(self._draining)
@@ -145,77 +136,55 @@ class Drains:
         """Finds what holds back the share of a worker that has ended, if it drains."""
         return next((drain for drain in self._draining if drain.key is key), None)
 
-    def entered(self, key: object, occupant: Occupant) -> None:
-        """Takes note of a worker that has a share of devices from now on.
+    def devices(self) -> set[str]:
+        """Lists the devices of these shares, by UUID."""
+        return {device for drain in self for device in drain.occupant.devices}
+
+    def begin(self, key: object, occupant: Occupant, question: int) -> None:
+        """Begins to drain the share of a worker that has ended.
 
         Args:
             key: What it is known by.
             occupant: The worker.
+            question: The number of the last question that NVML was asked.
         """
-        if self._is_closed or self._session.is_over or not occupant.devices:
-            return
-        self._occupants.enter(key, occupant)
-        # What is there already cannot be its own, whatever can be seen of that later.
-        self._session.look(list(occupant.devices), self._note)
-
-    def left(self, key: object) -> Drain | None:
-        """Begins to drain the share of a worker that has ended, unless it has begun.
-
-        Returns:
-            None if there is nothing to wait for: NVML cannot be asked about any of it.
-        """
-        occupant = self._occupants.find(key)
-        if occupant is None or occupant.has_ended:
-            return self.of(key)
-        if self._is_closed or self._session.is_over:
-            self._occupants.leave(key)
-            return None
         occupant.has_ended = True
-        drain = Drain(key, occupant, self._question, self._loop)
+        drain = Drain(key, occupant, question, self._loop)
         self._draining[drain] = None
         drain.limit = self._loop.call_at(
             drain.began + LIMIT, partial(self._give_up, drain)
         )
-        # An answer to an earlier question may be from before the end. All that end in
-        # this turn of the loop are asked about together.
-        self._look_after(0.0)
-        return drain
+
+    def seen(self, question: int, look: Look) -> None:
+        """Takes an answer: shares are over of which nothing is listed.
+
+        Args:
+            question: The number of the question that was answered.
+            look: What is listed on each device, by UUID.
+        """
+        for drain in list(self._draining):
+            if question <= drain.question:
+                continue
+            drain.left = holders(drain.occupant, self._occupants, look, drain.began)
+            if not drain.left:
+                self._finish(drain)
+
+    def pause(self, question: int) -> float | None:
+        """Decides how many seconds there are until the next question; None: no need.
+
+        Args:
+            question: The number of the question that was answered last.
+        """
+        if not self._draining:
+            return None
+        if any(drain.question >= question for drain in self):
+            return 0.0  # it ended when that question was on its way
+        return pause(self._loop.time() - max(drain.began for drain in self))
 
     def close(self) -> None:
         """Waits for nothing any more, as the runtime ends, or NVML has failed."""
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
         for drain in list(self._draining):
             self._finish(drain)
-
-    def _look_after(self, seconds: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(seconds, self._look)
-
-    def _look(self) -> None:
-        self._timer = None
-        devices = {device for drain in self for device in drain.occupant.devices}
-        if devices:
-            self._question += 1
-            self._session.look(sorted(devices), partial(self._seen, self._question))
-
-    def _note(self, look: Look) -> None:
-        self._occupants.note(look, self._loop.time())
-
-    def _seen(self, question: int, look: Look) -> None:
-        self._note(look)
-        for drain in list(self._draining):
-            occupant = drain.occupant
-            if question <= drain.question:
-                continue
-            drain.left = holders(occupant, self._occupants, look, drain.began)
-            if not drain.left:
-                self._finish(drain)
-        if self._draining and self._timer is None:
-            latest = max(drain.began for drain in self)
-            self._look_after(pause(self._loop.time() - latest))
 
     def _give_up(self, drain: Drain) -> None:
         with suppress(Exception):  # a handler of the user's may raise

@@ -8,6 +8,7 @@ decided anew for each lease, as an actor may ask for something else than its run
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._core.kinds import GPU, UNITS
@@ -171,8 +172,9 @@ class Enforcement:
         if self.facts.workers or self.facts.processes or not self._devices:
             return
         from actorlib._enforcement.gpu_watch import GpuWatch  # noqa: PLC0415  # few machines need it
+        from actorlib._enforcement.nvml_session import NvmlSession  # noqa: PLC0415  # likewise
 
-        self.gpus = GpuWatch(loop, host, self._lower)
+        self.gpus = GpuWatch(loop, partial(NvmlSession, host, loop), self._lower)
 
     def _lower(self, reason: str) -> None:
         """Takes note that memory is not judged any more, or not of all."""

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
     from actorlib._enforcement.checkpoints import Checkpoints
-    from actorlib._enforcement.memory_watch import MemoryWatch
+    from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._enforcement.resident_watch import ResidentWatch
     from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import ActorRecord, Registry
@@ -572,7 +572,7 @@ class WorkerStarter:
         self._refcount.enter(number, record.id)
         settle, gpus = router.settle, self._node.enforcement.gpus
         if gpus is not None and gpus.occupants.find(process) is not None:
-            settle = partial(_settle_with_users, gpus.memory, process, settle)
+            settle = partial(_settle_with_users, gpus, process, settle)
         session = WorkerSession(
             self.loop,
             record.id,
@@ -739,14 +739,14 @@ class WorkerStarter:
 
 
 def _settle_with_users(
-    memory: MemoryWatch,
+    gpus: GpuWatch,
     process: WorkerProcess,
     settle: Callable[[Frame], None],
     frame: Frame,
 ) -> None:
     """Passes an answer on; of one that a device is full, also who had what there."""
     if frame[0] == FAILURE and is_out_of_memory(frame[3]):
-        users = memory.who_has_what(process)
+        users = gpus.who_has_what(process)
         text = f"{frame[4]}\n(at the last look at its devices: {users})"
         frame = (*frame[:4], text, *frame[5:])
     settle(frame)

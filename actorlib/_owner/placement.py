@@ -116,7 +116,7 @@ class ActorPlacement:
     def who_has_what(self) -> str:
         """Says who had how much of the devices at the last look; may be empty."""
         gpus = self._placer.gpus
-        return "" if gpus is None else gpus.memory.who_has_what(self.record.process)
+        return "" if gpus is None else gpus.who_has_what(self.record.process)
 
     async def granted(self) -> Lease:
         """Waits for the lease until its turn has come; gives the one that was kept.

@@ -9,20 +9,20 @@ import pytest
 from helpers.fake_nvml import Processes
 from helpers.host import RecordedHost
 from helpers.nvml import Card, FakeNvml
-from helpers.occupants import GIB, UUID, half, occupant
-from helpers.turns import in_time
+from helpers.occupants import GIB, UUID, Worker, half
+from helpers.turns import in_time, next_turn
 
 from actorlib._core.kinds import UNITS
 from actorlib._enforcement.draining import LIMIT
-from actorlib._enforcement.drains import Drains
-from actorlib._enforcement.gpu_processes import Occupants
+from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._enforcement.nvml_session import NvmlSession
+from actorlib.accelerators import Lease
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from actorlib._enforcement.drains import Drain
-    from actorlib.accelerators import Lease, Share
+    from actorlib.accelerators import Share
 
 pytestmark = pytest.mark.memory
 
@@ -35,21 +35,24 @@ class Room:
         self.processes = Processes()
         self.faults: list[str] = []
         nvml = FakeNvml(Card(uuid=UUID), processes=self.processes)
-        host = RecordedHost(sdks={"pynvml": nvml})
-        self.session = NvmlSession(host, loop, self._fail)
-        self.occupants = Occupants()
-        self.drains = Drains(loop, self.session, self.occupants)
+        self.host = RecordedHost(sdks={"pynvml": nvml})
+        self.gpus = GpuWatch(loop, self._open_session, self.faults.append)
+        self.drains = self.gpus.drains
 
-    def _fail(self, reason: str) -> None:
-        self.faults.append(reason)
-        self.drains.close()
+    def _open_session(self, on_fault: Callable[[str], None]) -> NvmlSession:
+        self.session = NvmlSession(self.host, self.loop, on_fault)
+        return self.session
 
-    def enter(self, pid: int, *shares: Share) -> int:
-        self.drains.entered(pid, occupant(pid, *shares))
-        return pid
+    def enter(self, pid: int, *shares: Share) -> Worker:
+        worker, held = Worker(pid), shares or (half(),)
+        units = sum(share.units for share in held)
+        lease = Lease(amounts={"GPU": units}, shares=held)
+        self.gpus.enter(worker, "Model", lease, is_watched=False)
+        return worker
 
-    def leave(self, pid: int) -> Drain:
-        drain = self.drains.left(pid)
+    def leave(self, worker: Worker) -> Drain:
+        self.gpus.left(worker)
+        drain = self.drains.of(worker)
         assert drain is not None
         return drain
 
@@ -67,8 +70,7 @@ async def room() -> AsyncIterator[Room]:
     room = Room()
     yield room
     room.processes.going_on.set()
-    room.drains.close()
-    await room.session.aclose()
+    await room.gpus.aclose()
 
 
 async def over(drain: Drain) -> float:
@@ -82,18 +84,19 @@ async def over(drain: Drain) -> float:
 async def test_left_when_nothing_is_listed_then_it_is_over_at_the_first_look(
     room: Room,
 ) -> None:
-    room.enter(812)
+    worker = room.enter(812)
 
-    assert await over(room.leave(812)) < 1
+    assert await over(room.leave(worker)) < 1
     assert list(room.drains) == []
-    assert len(room.occupants) == 0
+    assert len(room.gpus.occupants) == 0
 
 
 async def test_left_when_the_worker_is_listed_then_not_before_it_is_gone(
     room: Room,
 ) -> None:
-    room.processes.put(UUID, room.enter(812), 3 * GIB)
-    drain = room.leave(812)
+    worker = room.enter(812)
+    room.processes.put(UUID, worker.pid, 3 * GIB)
+    drain = room.leave(worker)
     released: list[Lease] = []
     lease = drain.occupant.lease
     drain.hold(lease, released.append)
@@ -112,9 +115,10 @@ async def test_left_when_the_worker_is_listed_then_not_before_it_is_gone(
 async def test_left_when_it_takes_too_long_then_given_back_with_a_warning(
     room: Room, caplog: pytest.LogCaptureFixture
 ) -> None:
-    room.processes.put(UUID, room.enter(812), 3 * GIB)
+    worker = room.enter(812)
+    room.processes.put(UUID, worker.pid, 3 * GIB)
 
-    passed = await over(room.leave(812))
+    passed = await over(room.leave(worker))
 
     assert LIMIT <= passed < LIMIT + 1
     [line] = caplog.messages
@@ -125,11 +129,11 @@ async def test_left_when_it_takes_too_long_then_given_back_with_a_warning(
 async def test_left_when_nvml_hangs_then_the_limit_holds(
     room: Room, caplog: pytest.LogCaptureFixture
 ) -> None:
-    room.enter(812)
+    worker = room.enter(812)
     await room.looked()
     room.processes.going_on.clear()
 
-    passed = await over(room.leave(812))
+    passed = await over(room.leave(worker))
 
     assert LIMIT <= passed < LIMIT + 1
     assert "NVML has not said" in caplog.text
@@ -138,10 +142,10 @@ async def test_left_when_nvml_hangs_then_the_limit_holds(
 async def test_left_when_an_answer_is_older_than_the_end_then_it_does_not_count(
     room: Room,
 ) -> None:
-    room.enter(812)
-    room.processes.script(UUID, {}, {}, {812: GIB})
-    room.session.look((UUID,), lambda _: None)  # on its way, and sees nothing yet
-    drain = room.leave(812)
+    worker = room.enter(812)
+    room.processes.script(UUID, {}, {812: GIB})
+    await next_turn()  # a question is on its way, and sees nothing yet
+    drain = room.leave(worker)
 
     await room.looked(3)
 
@@ -155,9 +159,10 @@ async def test_left_when_several_drain_then_each_is_over_with_its_own(
     room: Room,
 ) -> None:
     quarter = half(units=UNITS // 4)
-    for pid in (1, 2):
-        room.processes.put(UUID, room.enter(pid, quarter), GIB)
-    first, second = room.leave(1), room.leave(2)
+    workers = [room.enter(pid, quarter) for pid in (1, 2)]
+    for worker in workers:
+        room.processes.put(UUID, worker.pid, GIB)
+    first, second = map(room.leave, workers)
     room.processes.drop(2)
     await over(second)
 
@@ -169,43 +174,48 @@ async def test_left_when_several_drain_then_each_is_over_with_its_own(
 async def test_left_when_the_card_is_lost_then_nothing_is_waited_for(
     room: Room,
 ) -> None:
-    room.processes.put(UUID, room.enter(812), GIB)
-    drain = room.leave(812)
+    worker = room.enter(812)
+    room.processes.put(UUID, worker.pid, GIB)
+    drain = room.leave(worker)
     room.processes.lose()
 
     assert await over(drain) < LIMIT
-    assert room.faults == ["GPU is lost"]
-    assert room.drains.left(812) is None
+    assert room.faults == ["NVML has failed: GPU is lost"]
+    room.gpus.left(worker)
+    assert room.drains.of(worker) is None
 
 
 async def test_left_when_it_was_not_on_a_device_then_nothing_drains(
     room: Room,
 ) -> None:
-    room.enter(812, half(source="declared", uuid=None))
+    worker = room.enter(812, half(source="declared", uuid=None))
 
-    assert room.drains.left(812) is None
+    room.gpus.left(worker)
+    await next_turn()
+
+    assert list(room.drains) == []
     assert room.processes.looks == {}
 
 
 async def test_close_when_shares_drain_then_they_are_back_at_once(
     room: Room, caplog: pytest.LogCaptureFixture
 ) -> None:
-    room.processes.put(UUID, room.enter(812), GIB)
-    drain = room.leave(812)
+    worker, other = room.enter(812), room.enter(813)
+    room.processes.put(UUID, worker.pid, GIB)
+    drain = room.leave(worker)
     waiting = drain.ended()
-    room.enter(813)
 
-    room.drains.close()
+    room.gpus.stop()
 
     assert drain.is_over
     await waiting
-    assert room.drains.left(813) is None
+    room.gpus.left(other)
+    assert room.drains.of(other) is None
     assert caplog.records == []
 
 
 async def test_hold_when_it_is_over_then_given_back_at_once(room: Room) -> None:
-    room.enter(812)
-    drain = room.leave(812)
+    drain = room.leave(room.enter(812))
     await over(drain)
     released: list[Lease] = []
 
@@ -220,11 +230,12 @@ async def test_finish_when_giving_back_fails_then_who_waits_is_told_all_the_same
     def fail(_: Lease) -> None:
         raise LookupError("it is broken")
 
-    room.processes.put(UUID, room.enter(812), GIB)
-    drain = room.leave(812)
+    worker = room.enter(812)
+    room.processes.put(UUID, worker.pid, GIB)
+    drain = room.leave(worker)
     drain.hold(drain.occupant.lease, fail)
     waiting = drain.ended()
-    room.drains.close()
+    room.gpus.stop()
 
     await waiting
     assert "it is broken" in caplog.text
@@ -233,10 +244,10 @@ async def test_finish_when_giving_back_fails_then_who_waits_is_told_all_the_same
 async def test_left_when_nobody_is_listed_then_until_the_memory_is_back(
     room: Room,
 ) -> None:
-    room.enter(812, half(units=UNITS))
+    worker = room.enter(812, half(units=UNITS))
     await room.looked()
     room.processes.used[UUID] = 30 * GIB
-    drain = room.leave(812)
+    drain = room.leave(worker)
     await asyncio.sleep(LIMIT / 2)
     assert "somebody that NVML does not list still holds 30 GiB" in str(drain)
 
@@ -249,7 +260,8 @@ async def test_left_when_unlisted_memory_was_there_before_then_it_is_not_waited_
     room: Room,
 ) -> None:
     room.processes.used[UUID] = 30 * GIB
-    room.enter(812, half(units=UNITS))
+    worker = room.enter(812, half(units=UNITS))
+    await next_turn()
     await room.looked()
 
-    assert await over(room.leave(812)) < 1
+    assert await over(room.leave(worker)) < 1

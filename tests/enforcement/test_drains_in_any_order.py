@@ -22,8 +22,8 @@ from actorlib._core.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_o
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources
 from actorlib._enforcement.draining import LIMIT
-from actorlib._enforcement.drains import Drains
-from actorlib._enforcement.gpu_processes import Listed, Occupant, Occupants
+from actorlib._enforcement.gpu_processes import Listed
+from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._scheduler.request import LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.accelerators import Device
@@ -64,8 +64,6 @@ class SteppedLoop(asyncio.SelectorEventLoop):
 
 class ScriptedSession:
     """Answers when it is told to, with what was so when it was asked, or is now."""
-
-    is_over = False
 
     def __init__(self, see: Callable[[Sequence[str]], Look]) -> None:
         self._see = see
@@ -126,9 +124,9 @@ class DrainMachine(RuleBasedStateMachine):
         self.scheduler = Scheduler(
             capacity, {"GPU": devices}, {"GPU": KINDS["GPU"]}, (), self.loop
         )
-        session: Any = ScriptedSession(self._see)
-        self.session: ScriptedSession = session
-        self.drains = Drains(self.loop, session, Occupants())
+        self.session = ScriptedSession(self._see)
+        session: Any = self.session
+        self.gpus = GpuWatch(self.loop, lambda _: session, print)
         self.waiting: list[Wish] = []
         self.lives: list[Life] = []
         self.restarting: list[tuple[Lease, Drain, Wish]] = []
@@ -245,7 +243,7 @@ class DrainMachine(RuleBasedStateMachine):
         if wish.is_quick:
             life.on = {share.device.uuid or "" for share in lease.shares}
         self.lives.append(life)
-        self.drains.entered(life, Occupant("A", life.worker, lease))
+        self.gpus.enter(life.worker, "A", lease, is_watched=False)
 
     @rule(data=st.data())
     @precondition(lambda self: any(life.is_alive for life in self.lives))
@@ -266,7 +264,8 @@ class DrainMachine(RuleBasedStateMachine):
     def end(self, life: Life, *, restarts: bool) -> None:
         life.is_alive = False
         life.over_at = self.loop.now + LIMIT
-        lease, drain = life.lease, self.drains.left(life)
+        self.gpus.left(life.worker)
+        lease, drain = life.lease, self.gpus.drains.of(life.worker)
         if drain is None:
             assert self.is_closed
             life.over_at = self.loop.now
@@ -302,7 +301,7 @@ class DrainMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.lives) > 4)
     def shut_down(self) -> None:
         self.is_closed = True
-        self.drains.close()
+        self.gpus.stop()
 
     # What always holds.
 
@@ -367,7 +366,7 @@ class DrainMachine(RuleBasedStateMachine):
                 self.removed.append((group, gone))
         self.loop.now += LIMIT
         self.loop.turn()
-        assert list(self.drains) == []
+        assert list(self.gpus.drains) == []
         assert all(gone.done() for _, gone in self.removed)
         assert list(self.scheduler.groups) == []
         assert self.scheduler.ledger.available() == self.scheduler.ledger.total()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from actorlib._core.resources import Resources
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.frameworks import Packages
 from actorlib._enforcement.gpu_watch import GpuWatch
+from actorlib._enforcement.nvml_session import NvmlSession
 from actorlib._enforcement.tiers import Facts
 from actorlib._owner.actor_record import ActorRecord, ActorState
 from actorlib._owner.placement import ActorPlacement, ActorPlacer
@@ -343,7 +345,9 @@ async def test_share_when_nobody_was_told_of_the_end_yet_then_it_drains() -> Non
         Resources.of({"GPU": UNITS}), {"GPU": (device,)}, KINDS, (), loop
     )
     machine.placer = ActorPlacer(machine.scheduler)
-    gpus = machine.placer.gpus = GpuWatch(loop, host, [].append)
+    gpus = machine.placer.gpus = GpuWatch(
+        loop, partial(NvmlSession, host, loop), [].append
+    )
     placement = machine.asks(num_gpus=0.5)
     placement.begin()
     worker: Any = Ending(812)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,8 @@ from helpers.nvml import Card, FakeNvml
 from helpers.occupants import GIB, UUID, Worker, half
 
 from actorlib._core.kinds import UNITS
-from actorlib._enforcement.gpu_watch import GpuWatch, processes_fault
-from actorlib._enforcement.memory_watch import PERIOD
+from actorlib._enforcement.gpu_watch import PERIOD, GpuWatch, processes_fault
+from actorlib._enforcement.nvml_session import NvmlSession
 from actorlib.accelerators import Lease
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ class Room:
         stat = f"78 (other) S 1 78 78 {' '.join('0' * 15)} 5 0 9"
         host = RecordedHost(files={"/proc/78/stat": stat}, sdks={"pynvml": nvml})
         loop = asyncio.get_running_loop()
-        self.gpus = GpuWatch(loop, host, self.lowered.append)
+        self.gpus = GpuWatch(
+            loop, partial(NvmlSession, host, loop), self.lowered.append
+        )
         self.gpus.exceeded = lambda key, overuse: self.told.append((key, overuse))
 
     def enter(self, pid: int, share: Share | None = None) -> Worker:
@@ -176,11 +179,11 @@ async def test_who_when_asked_then_what_the_last_look_found(room: Room) -> None:
     room.processes.put(UUID, 78, GIB)
     await pass_periods(1.5)
 
-    assert room.gpus.memory.who_has_what(worker) == (
+    assert room.gpus.who_has_what(worker) == (
         "GPU 0: Model (pid 812) 30 GiB, pid 78 (other), none of this program's "
         "workers, 1 GiB"
     )
-    assert room.gpus.memory.who_has_what("nobody") == ""
+    assert room.gpus.who_has_what("nobody") == ""
 
 
 def test_fault_when_nvml_found_nothing_then_said() -> None:
