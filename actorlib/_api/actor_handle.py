@@ -170,30 +170,8 @@ class ActorMethod(Generic[P, R]):
         """The same method with some options replaced: for one call, or for several.
 
         Args:
-            **options: How the call is made, by name:
-            backpressure: For generators: how many items it may be ahead of its reader,
-                1 or more; -1 for any number. Default: None, which is 256 items or 8
-                MiB, whichever comes first.
-            concurrency_group: The concurrency group that the call counts in. If the
-                actor has none of that name, ValueError is raised. Default: None, for
-                the methods that name no group.
-            detach: For generators: if True, it runs to its end also if nobody reads it
-                any more, and its items are thrown away. Default: None, which is False:
-                it is cancelled.
-            max_task_retries: How often a call is sent again if the actor dies; -1 for
-                always. Default: None, which is what the actor's options say.
-            name: What ``get_task_name`` says where the call runs. Default: None, which
-                is the class and the method.
-            num_returns: How many refs a call gives. 2 is for a method that returns a
-                tuple of two or yields two values, 0 is for none, ``"streaming"`` is for
-                generators. Default: None, which is streaming for generators, else 1.
-            retry_exceptions: Which exceptions of the method make its call be sent
-                again: True for all, or a list of classes. Default: None, which is what
-                the actor's options say.
-            timeout: How many seconds the call may take, above 0. Then it fails with
-                DeadlineExceededError and is cancelled, with everything that it called.
-                Time counts while the call waits for its arguments, waits for the actor,
-                waits in the queue, and runs. Default: None, for any time.
+            **options: How the call is made, by name.
+                ``help(actorlib.CallOptions)`` describes each option.
 
         Returns:
             Another method of the same actor; this one does not change. None for an

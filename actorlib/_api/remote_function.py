@@ -247,83 +247,9 @@ class RemoteFunction(Generic[P, R]):
         """The same function with some options replaced: for one call, or for several.
 
         Args:
-            **options: What each call asks for, by name:
-            num_cpus: How many CPUs a call holds while it runs, 0 or more. Fractions are
-                exact to 1/10 000. Default: None, which is 0 if it asks for an
-                accelerator, else 1.
-            num_gpus: How many GPUs a call holds while it runs, 0 or more. A number
-                below 1 is a share of one device; above 1 it has to be whole. Default:
-                None, which is 0.
-            gpu_memory: How much memory of one GPU a call holds while it runs: bytes, 1
-                or more, or a size such as ``"10GiB"``. Its share is that part of the
-                card it is placed on. If ``num_gpus`` is given, too, it is 1 at the
-                most, and the larger of the two counts. Default: None, for as much
-                memory as goes with ``num_gpus``.
-            memory: How much memory of the machine a call is counted with: bytes, 0 or
-                more, or a size such as ``"2GiB"``. Default: None, which is 0.
-            resources: Amounts of other devices, such as ``{"TPU": 4}``, and of
-                resources of your own, by name. Default: None, for none.
-            accelerator_type: The model that its devices have to be: a constant of
-                ``actorlib.accelerators.types``, or a name that ``actorlib devices``
-                shows. Default: None, for any.
-            placement: Which device a share is taken from: ``"pack"`` takes the fullest
-                one that has room, ``"spread"`` the emptiest. Default: None, which is
-                pack.
-            device: The device that it has to be on, by id, UUID or PCI address; a list
-                names as many as it asks for. Default: None, for any.
-            placement_group: The placement group that a call runs in; None for no group.
-                Default: ``"default"``, which is the group of the code that makes the
-                call, if that code captures.
-            placement_group_bundle_index: Which bundle of the group, counted from 0; -1
-                is any that has room. Default: -1.
-            placement_group_capture_child_tasks: If True, what a call makes and calls
-                goes into its group, unless that names another. Default: None, which is
-                what the code has that makes the call.
-            scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same
-                as the three options above, or ``"DEFAULT"``. Default: None.
-            accelerators: What it sees of accelerators that it did not ask for: nothing
-                with ``"hide"``, what your program sees with ``"inherit"``. Default:
-                None, which is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.
-            enforcement: Who keeps a call to its share, if that is less than a whole
-                device; see ``init``. The call fails with TaskUnschedulableError if no
-                device can have what is named. Default: None, which is what the runtime
-                has.
-            mps_thread_percentage: With ``enforcement="mps"``, the percentage of the
-                GPU's multiprocessors that each process of a call may use at once, 1 to
-                100. This is a ceiling and reserves nothing: others may use the same
-                ones. Default: None, which is all of them, whatever the share is.
-            device_memory_overuse: What happens if its processes take more of a GPU's
-                memory than its share: ``"warn"``, ``"kill"``, or a function of your
-                program, which code in a worker cannot give; see ``init``. Default:
-                None, which is what the runtime has.
-            torch: If True, ``group.map`` calls the function on ranks that find in their
-                environment what ``torch.distributed`` reads: ``RANK``, ``WORLD_SIZE``,
-                ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and
-                ``MASTER_PORT``. Nothing else can call it. Default: False.
-            name: The name that messages call it by. Default: None, which is the
-                function's name.
-            runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: environment
-                variables and the directory of the process that runs it, as for an
-                actor. Calls with different ones never share a process. Default: None,
-                which is the runtime's.
-            max_retries: How often a call is made again if its process dies; -1 for
-                always. Default: 3.
-            retry_exceptions: Which exceptions of the function make a call be made
-                again, as often as ``max_retries`` says: True for all, or a list of
-                classes. Default: False.
-            num_returns: How many refs a call gives. 2 is for a function that returns a
-                tuple of two or yields two values, 0 is for none, ``"streaming"`` is for
-                generators. Default: None, which is streaming for generators, else 1.
-            backpressure: For generators: how many items it may be ahead of its reader,
-                1 or more; -1 for any number. Default: None, which is 256 items or 8
-                MiB, whichever comes first.
-            detach: For generators: if True, it runs to its end also if nobody reads it
-                any more, and its items are thrown away. Default: None, which is False:
-                it is cancelled.
-            timeout: How many seconds the call may take, above 0. Then it fails with
-                DeadlineExceededError and is cancelled, with everything that it called.
-                Time counts while the call waits for its arguments, waits in line, and
-                runs. Default: None, for any time.
+            **options: What each call asks for, by name.
+                ``help(actorlib.FunctionOptions)`` describes each option; ``max_calls``
+                is for ``@remote`` alone.
 
         Returns:
             Another remote function; this one does not change.

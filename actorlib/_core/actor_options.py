@@ -147,17 +147,17 @@ class ActorOptions:
             nothing with ``"hide"``, what your program sees with ``"inherit"``. Default:
             None, which is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.
         enforcement: Who keeps the actor to its share, if that is less than a whole
-            device; see ``init``. The actor is placed on a device that can have what is
-            named, and fails with ActorUnschedulableError if none can. Default: None,
-            which is what the runtime has.
+            device; see ``RuntimeOptions``. The actor is placed on a device that can
+            have what is named, and fails with ActorUnschedulableError if none can.
+            Default: None, which is what the runtime has.
         mps_thread_percentage: With ``enforcement="mps"``, the percentage of the GPU's
             multiprocessors that each process of the actor may use at once, 1 to 100.
             This is a ceiling and reserves nothing: others may use the same ones.
             Default: None, which is all of them, whatever the share is.
         device_memory_overuse: What happens if its processes take more of a GPU's memory
             than its share: ``"warn"``, ``"kill"``, or a function of your program, which
-            code in a worker cannot give; see ``init``. Default: None, which is what the
-            runtime has.
+            code in a worker cannot give; see ``RuntimeOptions``. Default: None, which
+            is what the runtime has.
         torch: If True, the actor is a rank of its placement group, with the number of
             its bundle. It finds in its environment what ``torch.distributed`` reads:
             ``RANK``, ``WORLD_SIZE``, ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``,

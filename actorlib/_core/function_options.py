@@ -115,16 +115,16 @@ class FunctionOptions:
             ``"hide"``, what your program sees with ``"inherit"``. Default: None, which
             is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.
         enforcement: Who keeps a call to its share, if that is less than a whole device;
-            see ``init``. The call fails with TaskUnschedulableError if no device can
-            have what is named. Default: None, which is what the runtime has.
+            see ``RuntimeOptions``. The call fails with TaskUnschedulableError if no
+            device can have what is named. Default: None, which is what the runtime has.
         mps_thread_percentage: With ``enforcement="mps"``, the percentage of the GPU's
             multiprocessors that each process of a call may use at once, 1 to 100. This
             is a ceiling and reserves nothing: others may use the same ones. Default:
             None, which is all of them, whatever the share is.
         device_memory_overuse: What happens if its processes take more of a GPU's memory
             than its share: ``"warn"``, ``"kill"``, or a function of your program, which
-            code in a worker cannot give; see ``init``. Default: None, which is what the
-            runtime has.
+            code in a worker cannot give; see ``RuntimeOptions``. Default: None, which
+            is what the runtime has.
         torch: If True, ``group.map`` calls the function on ranks that find in their
             environment what ``torch.distributed`` reads: ``RANK``, ``WORLD_SIZE``,
             ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
