@@ -37,9 +37,9 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.waiting import Waiting, wait
     from actorlib._core.actor_options import ActorKeywords, ActorOptions
     from actorlib._core.call_options import CallKeywords, CallOptions, MethodKeywords
+    from actorlib._core.common_options import CommonKeywords
     from actorlib._core.function_options import (
         CallingKeywords,
-        CommonKeywords,
         FunctionKeywords,
         FunctionOptions,
     )
@@ -105,7 +105,7 @@ _LATE = {
     "CallState": "_core.snapshot",
     "CallingKeywords": "_core.function_options",
     "ClientInfo": "_core.snapshot",
-    "CommonKeywords": "_core.function_options",
+    "CommonKeywords": "_core.common_options",
     "DemandInfo": "_core.snapshot",
     "DeviceInfo": "_core.snapshot",
     "DeviceShare": "_core.shares",

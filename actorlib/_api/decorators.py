@@ -25,7 +25,6 @@ from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, dec
 from actorlib._core.actor_options import RAYS_NAMES, ActorKeywords, ActorOptions
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
 from actorlib._core.function_options import (
-    CommonKeywords,
     FunctionKeywords,
     FunctionOptions,
     checked_actor,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from actorlib._api.remote_function import UntypedFunction
+    from actorlib._core.common_options import CommonKeywords
     from actorlib._core.engine import Engine
 
 P = ParamSpec("P")

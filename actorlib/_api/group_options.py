@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from actorlib._core.engine import current_engine
 from actorlib._core.group_spec import (
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.function_options import FunctionOptions
+
+Options = TypeVar("Options", "ActorOptions", "FunctionOptions")
 
 
 @public("actorlib")
@@ -76,11 +79,11 @@ def with_group_spec(given: Mapping[str, object]) -> dict[str, object]:
     return options
 
 
-def with_current_group(label: str, options: ActorOptions) -> ActorOptions:
+def with_current_group(label: str, options: Options) -> Options:
     """The options with the group that is meant where none is said.
 
     Args:
-        label: The name of the actor's class.
+        label: The name of the actor's class, or of the function.
         options: What it asks for.
 
     Raises:
@@ -101,7 +104,7 @@ def with_current_group(label: str, options: ActorOptions) -> ActorOptions:
                 "placement_group_capture_child_tasks": captures,
             }
             options = options.updated(changes)
-    if options.torch:
+    if options.needs_rank:
         check_rank(label, options.group, index)
     if options.group is not None:
         check_fit(label, options.request, options.group, index)

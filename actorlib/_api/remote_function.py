@@ -322,16 +322,7 @@ class RemoteFunction(Generic[P, R]):
         if env != options.runtime_env:
             options = options.updated({"runtime_env": env})
         label = options.name or self._method.name
-        worker = with_current_group(label, options.worker)
-        if worker is not options.worker:
-            captures = worker.placement_group_capture_child_tasks
-            options = options.updated(
-                {
-                    "placement_group": worker.group,
-                    "placement_group_capture_child_tasks": captures,
-                }
-            )
-        return label, options
+        return label, with_current_group(label, options)
 
     if not TYPE_CHECKING:  # type checkers refuse it by themselves
 

@@ -8,9 +8,9 @@ and values are made in less time than by a compiled constructor: that looks up
 decorator of the library itself.
 
 What is made is a dataclass in every respect: ``fields``, ``replace``, ``asdict``,
-``match``, pickles, classes that derive from it. It derives itself from no frozen one,
-is not ordered, and a field that its constructor does not take has no default: what
-needs those uses the decorator of the library.
+``match``, pickles, classes that derive from it. It is not ordered, and a field that its
+constructor does not take has no default: what needs those uses the decorator of the
+library.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ def _dataclass(
     """Decorates a class, as ``dataclasses.dataclass`` does with these arguments."""
 
     def decorate(cls: type[T]) -> type[T]:
+        written = set(vars(cls))
         made = dataclasses.dataclass(
             init=False,
             repr=False,
             eq=False,
+            frozen=_has_frozen_base(cls),  # what it compiles is replaced below
             kw_only=kw_only,
             slots=slots,
             weakref_slot=weakref_slot,
@@ -54,7 +56,7 @@ def _dataclass(
             if slots:
                 methods |= {"__getstate__": _state, "__setstate__": _set_state}
         for name, method in methods.items():
-            if name not in vars(made):
+            if name not in written:
                 setattr(made, name, method)
         parameters = cast("Any", made).__dataclass_params__  # as classes below ask
         parameters.init = parameters.repr = True
@@ -62,6 +64,11 @@ def _dataclass(
         return made
 
     return decorate
+
+
+def _has_frozen_base(cls: type) -> bool:
+    parameters = (getattr(base, "__dataclass_params__", None) for base in cls.__bases__)
+    return any(found is not None and found.frozen for found in parameters)
 
 
 def _constructor(made: type) -> object:

@@ -215,20 +215,19 @@ class FunctionTable:
             return group
         scheduler, key = self._scheduler, options.worker_key
         options = self.settled(options)
-        demand = scheduler.catalogue.demand(label, options.worker)
         enforcement, worker = self._machine.enforcement, options.worker
+        demand = scheduler.catalogue.demand(label, worker)
         if (
             worker.enforcement or enforcement.default
         ) not in NEVER_REFUSED or worker.mps_thread_percentage is not None:
             demand = fitted(enforcement, label, worker, demand)
         slots: Slots
-        if options.worker.group is not None:
+        if options.group is not None:
             demand = Demand(
                 scheduler.catalogue.untyped(demand.resources), demand.constraints
             )
             index = options.placement_group_bundle_index
-            spec = options.worker.group
-            slots = GroupSlots(scheduler.groups, spec, label, demand, index)
+            slots = GroupSlots(scheduler.groups, options.group, label, demand, index)
         elif self._may_wait or scheduler.ledger.feasible(*demand):
             slots = MachineSlots(scheduler, demand)
         else:
@@ -242,7 +241,7 @@ class FunctionTable:
             self._workers,
             slots,
             demand,
-            options.worker if is_on_device else options.slotless_worker,
+            worker if is_on_device else options.slotless_worker,
             is_on_device=is_on_device,
         )
         return group

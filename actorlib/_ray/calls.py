@@ -352,7 +352,7 @@ class FunctionCalls:
         """Why a function can run nowhere, if that is so."""
         if self._runtime().waits:
             return None
-        why = self._nodes.fault(spec.name, spec.options.worker)
+        why = self._nodes.fault(spec.name, spec.options)
         return None if why is None else TaskUnschedulableError(str(why))
 
     def _called(
@@ -385,12 +385,11 @@ def _made(spec: FunctionSpec, label: str) -> Any:
     if options.max_calls is not None:
         decorate = ray.remote(max_calls=options.max_calls)
     keywords = function_options(label, options, is_stream=spec.is_stream)
-    worker = options.worker
-    if worker.group is not None:
+    if options.group is not None:
         keywords["scheduling_strategy"] = bundle_strategy(
-            worker.group.id,
-            worker.placement_group_bundle_index,
-            captures=bool(worker.placement_group_capture_child_tasks),
+            options.group.id,
+            options.placement_group_bundle_index,
+            captures=bool(options.placement_group_capture_child_tasks),
         )
     made = decorate(yield_function if spec.is_stream else run_function)
     return made.options(name=label, retry_exceptions=[RetryableFailure], **keywords)

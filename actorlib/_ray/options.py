@@ -26,6 +26,7 @@ from actorlib.exceptions import UnsupportedOptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from actorlib._core.common_options import CommonOptions
     from actorlib._core.function_options import FunctionOptions
     from actorlib._core.interface import Method
     from actorlib._core.runtime_env import RuntimeEnv
@@ -91,7 +92,7 @@ def refuse_hooks(label: str, cls: type) -> None:
             )
 
 
-def amounts(options: ActorOptions | FunctionOptions) -> dict[str, Any]:
+def amounts(options: CommonOptions) -> dict[str, Any]:
     """What an actor or a call holds; nothing that was not asked for.
 
     Ray would have an actor that asks for nothing hold a CPU while it is placed, and

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.common_options import CommonOptions
     from actorlib._core.interface import Interface
     from actorlib._core.snapshot import CallState
     from actorlib._ray.actors import Actor, ActorTraits
@@ -106,12 +107,12 @@ class ClusterNodes:
         self._found: list[dict[str, float]] = []
 
     def fault(
-        self, label: str, options: ActorOptions
+        self, label: str, options: CommonOptions
     ) -> ActorUnschedulableError | None:
-        """Why no machine could ever hold an actor; None if one could.
+        """Why no machine could ever hold an actor or a call; None if one could.
 
         Args:
-            label: The name of its class.
+            label: The name of its class or function.
             options: What it asks for.
         """
         asked = dict(wanted(options.request, options.accelerator_type))

@@ -38,11 +38,26 @@ async def engine() -> typing.AsyncIterator[FakeEngine]:
     set_engine(None)
 
 
-def test_keywords_when_compared_with_the_options_then_the_names_are_equal() -> None:
-    names = {option.name for option in fields(FunctionOptions) if option.init}
+def test_keywords_when_compared_with_the_options_then_names_and_types_are_equal() -> (
+    None
+):
+    hints = typing.get_type_hints(FunctionOptions)
+    options = {o.name: hints[o.name] for o in fields(FunctionOptions) if o.init}
 
-    assert typing.get_type_hints(FunctionKeywords).keys() == names
-    assert typing.get_type_hints(CallingKeywords).keys() == names - {"max_calls"}
+    assert typing.get_type_hints(FunctionKeywords) == options
+    del options["max_calls"]
+    assert typing.get_type_hints(CallingKeywords) == options
+
+
+def test_worker_when_a_function_asks_then_it_asks_for_the_same() -> None:
+    options = FunctionOptions(
+        num_gpus=0.5, device=1, name="f", torch=True, retry_exceptions=True
+    )
+    worker = options.worker
+
+    assert (worker.request, worker.devices) == (options.request, ("1",))
+    assert (worker.name, worker.torch, worker.retry_exceptions) == (None, False, False)
+    assert str(FunctionOptions().worker.request) == "CPU=1"
 
 
 def test_options_when_documented_then_every_one_is_in_the_docstring() -> None:

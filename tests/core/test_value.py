@@ -192,6 +192,33 @@ def test_dataclass_of_the_library_when_below_then_it_is_frozen_too() -> None:
         dataclasses.dataclass(type("Loose", (Pair,), {}))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Below(Ours):
+    """A value of a class below another."""
+
+    extra: int = 1
+
+
+def test_value_when_its_class_is_below_another_then_it_has_the_fields_of_both() -> None:
+    value: Any = Below(name="n", extra=2)
+
+    assert [o.name for o in dataclasses.fields(value)][-2:] == ["total", "extra"]
+    assert (value.size, value.total, value.extra) == (3, 3, 2)
+    assert pickle.loads(pickle.dumps(value)) == value
+    assert dataclasses.replace(value, size=4) != value
+    assert not hasattr(value, "__dict__")
+
+
+@pytest.mark.parametrize("name", ["size", "extra", "other"])
+def test_value_when_its_class_is_below_another_then_it_is_frozen(name: str) -> None:
+    value: Any = Below(name="n")
+
+    with pytest.raises(AttributeError):
+        setattr(value, name, 5)
+    with pytest.raises(AttributeError):
+        delattr(value, name)
+
+
 def test_value_when_copied_or_pickled_then_it_is_equal() -> None:
     values = [Ours(name="n", parts=[1]), Pair(1), Changing(number=1), WithDict()]
 
