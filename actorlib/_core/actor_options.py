@@ -25,6 +25,7 @@ from actorlib._core.validation import (
     checked_counts,
     checked_options,
     given_options,
+    option,
 )
 from actorlib._core.value import dataclass
 
@@ -53,6 +54,16 @@ class ActorKeywords(CommonKeywords, total=False):
     restart_window: float | None
     restart_backoff: float
     max_task_retries: int
+
+
+def _checked_actors(name: str, value: object) -> tuple[bytes, ...]:
+    """Returns the ids that ``_api`` has put in the place of handles."""
+    ids = cast("tuple[object, ...]", value)
+    if isinstance(value, tuple) and all(isinstance(actor, bytes) for actor in ids):
+        return cast("tuple[bytes, ...]", ids)
+    raise TypeError(
+        f"{name} takes the handle of an actor, not {ids!r} ({type(ids).__name__})"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,48 +129,35 @@ class ActorOptions(CommonOptions):
             actor died; -1 for always. A method or a call may say otherwise. Default: 0.
     """
 
-    near: object = None
-    apart_from: object = None
-    max_concurrency: int | None = None
-    concurrency_groups: Mapping[str, int] | None = None
-    max_pending_calls: int | None = None
-    max_unread_items: int | None = None
-    allow_out_of_order_execution: bool | None = None
-    namespace: str | None = None
-    lifetime: Literal["detached", "non_detached"] | None = None
-    get_if_exists: bool = False
-    max_restarts: int = 0
-    restart_window: float | None = None
-    restart_backoff: float = 0.5
-    max_task_retries: int = 0
+    name: str | None = option(check_text, "'counter'", default=None)
+    near: object = option(_checked_actors, default=None)
+    apart_from: object = option(_checked_actors, default=None)
+    max_concurrency: int | None = option(check_count, 0, default=None)
+    concurrency_groups: Mapping[str, int] | None = option(
+        checked_counts, "{'io': 2}", default=None
+    )
+    max_pending_calls: int | None = option(check_count, -1, default=None)
+    max_unread_items: int | None = option(check_limit, default=None)
+    allow_out_of_order_execution: bool | None = option(check_bool, default=None)
+    namespace: str | None = option(check_text, "'training'", default=None)
+    lifetime: Literal["detached", "non_detached"] | None = option(
+        check_one_of, LIFETIMES, default=None
+    )
+    get_if_exists: bool = option(check_bool, default=False)
+    max_restarts: int = option(check_times, default=0)
+    restart_window: float | None = option(check_seconds, default=None)
+    restart_backoff: float = option(check_seconds, default=0.5)
+    max_task_retries: int = option(check_times, default=0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "near", _actors("near", self.near))
-        object.__setattr__(self, "apart_from", _actors("apart_from", self.apart_from))
         CommonOptions.__post_init__(self)
         if set(self.near_to) & set(self.apart):
             raise ValueError("near and apart_from name the same actor")
-        if self.max_concurrency is not None:
-            check_count("max_concurrency", self.max_concurrency, 0)
-        if self.concurrency_groups is not None:
-            groups = checked_counts(
-                "concurrency_groups", self.concurrency_groups, "{'io': 2}"
+        if self.get_if_exists and self.name is None:
+            raise ValueError(
+                "get_if_exists=True looks for an actor by its name: give it one, for "
+                "example name='counter'"
             )
-            object.__setattr__(self, "concurrency_groups", groups)
-        if self.max_pending_calls is not None:
-            check_count("max_pending_calls", self.max_pending_calls, -1)
-        if self.max_unread_items is not None:
-            check_limit("max_unread_items", self.max_unread_items)
-        if self.allow_out_of_order_execution is not None:
-            check_bool(
-                "allow_out_of_order_execution", self.allow_out_of_order_execution
-            )
-        _check_name(self)
-        check_times("max_restarts", self.max_restarts)
-        check_times("max_task_retries", self.max_task_retries)
-        if self.restart_window is not None:
-            check_seconds("restart_window", self.restart_window)
-        check_seconds("restart_backoff", self.restart_backoff)
 
     @property
     def is_detached(self) -> bool:
@@ -187,12 +185,12 @@ class ActorOptions(CommonOptions):
     @property
     def near_to(self) -> tuple[bytes, ...]:
         """The actor that it has to be near to, by id; empty for none."""
-        return cast("tuple[bytes, ...]", self.near)
+        return cast("tuple[bytes, ...]", self.near or ())
 
     @property
     def apart(self) -> tuple[bytes, ...]:
         """The actors that it has to be apart from, by id."""
-        return cast("tuple[bytes, ...]", self.apart_from)
+        return cast("tuple[bytes, ...]", self.apart_from or ())
 
     def limits(self, *, is_async: bool) -> dict[str, int]:
         """How many calls run at once, by group; that of no name has all other methods.
@@ -221,31 +219,4 @@ class ActorOptions(CommonOptions):
         """
         return checked_options(
             ActorOptions, "an actor", {**given_options(self), **given}
-        )
-
-
-def _actors(name: str, value: object) -> tuple[bytes, ...]:
-    """The ids that ``_api`` has put in the place of handles."""
-    if value is None:
-        return ()
-    ids = cast("tuple[object, ...]", value)
-    if isinstance(value, tuple) and all(isinstance(actor, bytes) for actor in ids):
-        return cast("tuple[bytes, ...]", ids)
-    raise TypeError(
-        f"{name} takes the handle of an actor, not {ids!r} ({type(ids).__name__})"
-    )
-
-
-def _check_name(options: ActorOptions) -> None:
-    if options.name is not None:
-        check_text("name", options.name, "'counter'")
-    if options.namespace is not None:
-        check_text("namespace", options.namespace, "'training'")
-    if options.lifetime is not None:
-        check_one_of("lifetime", options.lifetime, LIFETIMES)
-    check_bool("get_if_exists", options.get_if_exists)
-    if options.get_if_exists and options.name is None:
-        raise ValueError(
-            "get_if_exists=True looks for an actor by its name: give it one, for "
-            "example name='counter'"
         )

@@ -12,6 +12,7 @@ from actorlib._core.public import public
 from actorlib._core.validation import (
     check_bool,
     check_count,
+    check_fields,
     check_limit,
     check_one_of,
     check_text,
@@ -20,6 +21,7 @@ from actorlib._core.validation import (
     checked_exceptions,
     checked_options,
     given_options,
+    option,
 )
 from actorlib._core.value import dataclass
 
@@ -45,6 +47,22 @@ class CallKeywords(MethodKeywords, total=False):
     """The keywords of ``handle.ping.options(...)``."""
 
     name: str | None
+
+
+def _checked_count_of_refs(name: str, value: object) -> object:
+    """Returns a whole number or ``"streaming"``."""
+    if not isinstance(value, str):
+        check_count(name, value, 0)
+        return value
+    check_one_of(name, value, ("streaming", "dynamic"))
+    if value == "dynamic":
+        warnings.warn(
+            f'{name}="dynamic" is deprecated: a generator streams its items '
+            'without it, as with "streaming"',
+            DeprecationWarning,
+            stacklevel=8,
+        )
+    return "streaming"
 
 
 @public("actorlib")
@@ -78,46 +96,21 @@ class CallOptions:
             the queue, and runs. Default: None, for any time.
     """
 
-    backpressure: int | None = None
-    concurrency_group: str | None = None
-    detach: bool | None = None
-    max_task_retries: int | None = None
-    name: str | None = None
-    num_returns: int | Literal["streaming", "dynamic"] | None = None
-    retry_exceptions: bool | Sequence[type[Exception]] | None = None
-    timeout: float | None = None
+    backpressure: int | None = option(check_limit, default=None)
+    concurrency_group: str | None = option(check_text, "'io'", default=None)
+    detach: bool | None = option(check_bool, default=None)
+    max_task_retries: int | None = option(check_times, default=None)
+    name: str | None = option(check_text, "'nightly'", default=None)
+    num_returns: int | Literal["streaming", "dynamic"] | None = option(
+        _checked_count_of_refs, default=None
+    )
+    retry_exceptions: bool | Sequence[type[Exception]] | None = option(
+        checked_exceptions, default=None
+    )
+    timeout: float | None = option(checked_duration, default=None)
 
     def __post_init__(self) -> None:
-        if self.concurrency_group is not None:
-            check_text("concurrency_group", self.concurrency_group, "'io'")
-        if self.detach is not None:
-            check_bool("detach", self.detach)
-        if self.max_task_retries is not None:
-            check_times("max_task_retries", self.max_task_retries)
-        if self.name is not None:
-            check_text("name", self.name, "'nightly'")
-        if self.retry_exceptions is not None:
-            listed = checked_exceptions("retry_exceptions", self.retry_exceptions)
-            object.__setattr__(self, "retry_exceptions", listed)
-        if self.timeout is not None:
-            object.__setattr__(
-                self, "timeout", checked_duration("timeout", self.timeout)
-            )
-
-        if self.backpressure is not None:
-            check_limit("backpressure", self.backpressure)
-        if isinstance(self.num_returns, str):
-            check_one_of("num_returns", self.num_returns, ("streaming", "dynamic"))
-        elif self.num_returns is not None:
-            check_count("num_returns", self.num_returns, 0)
-        if self.num_returns == "dynamic":
-            warnings.warn(
-                'num_returns="dynamic" is deprecated: a generator streams its items '
-                'without it, as with "streaming"',
-                DeprecationWarning,
-                stacklevel=6,
-            )
-            object.__setattr__(self, "num_returns", "streaming")
+        check_fields(self)
 
     @property
     def is_counted(self) -> bool:

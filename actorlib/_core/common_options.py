@@ -18,10 +18,12 @@ from actorlib._core.shares import (
 from actorlib._core.validation import (
     check_bool,
     check_count,
+    check_fields,
     check_gang_name,
     check_one_of,
     check_text,
     checked_exceptions,
+    option,
 )
 from actorlib._core.value import dataclass
 
@@ -55,6 +57,59 @@ class CommonKeywords(TypedDict, total=False):
     name: str | None
     runtime_env: RuntimeEnv | None
     retry_exceptions: bool | Sequence[type[Exception]]
+
+
+def _check_percentage(name: str, value: object) -> None:
+    check_count(name, value, 1)
+    if cast("int", value) > 100:
+        raise ValueError(
+            f"{name} takes a percentage of the multiprocessors of a GPU, 1 to 100, not "
+            f"{value!r}"
+        )
+
+
+def _checked_devices(name: str, value: object) -> tuple[str, ...]:
+    is_list = isinstance(value, list | tuple)
+    several = cast("Sequence[object]", value) if is_list else (value,)
+    devices: list[str] = []
+    for device in several:
+        is_number = isinstance(device, int) and not isinstance(device, bool)
+        named = str(device) if is_number else device
+        check_text(name, named, "'0' or 'GPU-8d2b...'")
+        devices.append(cast("str", named))
+    if len(set(devices)) < len(devices):
+        raise ValueError(f"{name} names one device twice: {devices!r}")
+    return tuple(devices)
+
+
+def _check_group(name: str, value: object) -> None:
+    if value is not None and value != DEFAULT and not isinstance(value, GroupSpec):
+        raise TypeError(
+            f"{name} takes what placement_group() gave, None for no group, or "
+            f"'default', not {value!r} ({type(value).__name__})"
+        )
+
+
+def _check_index(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(
+            f"{name} takes a whole number, or -1 for any bundle, "
+            f"not {value!r} ({type(value).__name__})"
+        )
+    if value < ANY_BUNDLE:
+        raise ValueError(
+            f"placement group bundle index {value} is invalid: bundles are counted "
+            "from 0, and -1 is any of them"
+        )
+
+
+def _check_strategy(name: str, value: object) -> None:
+    if value != "DEFAULT":
+        raise ValueError(
+            f"{name} takes a PlacementGroupSchedulingStrategy or "
+            f"'DEFAULT', not {value!r}; placement='spread' "
+            "spreads over devices"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,41 +193,44 @@ class CommonOptions:
     gpu_memory: float | str | None = None
     memory: float | str | None = None
     resources: Mapping[str, float] | None = None
-    accelerator_type: str | None = None
-    placement: Literal["pack", "spread"] | None = None
-    device: str | int | Sequence[str | int] | None = None
-    placement_group: object = DEFAULT
-    placement_group_bundle_index: int = ANY_BUNDLE
-    placement_group_capture_child_tasks: bool | None = None
-    scheduling_strategy: object = None
-    accelerators: Literal["hide", "inherit"] | None = None
-    enforcement: EnforcementWord | None = None
-    mps_thread_percentage: int | None = None
-    device_memory_overuse: OveruseAction | None = None
-    torch: bool | str = False
+    accelerator_type: str | None = option(check_text, "'H100'", default=None)
+    placement: Literal["pack", "spread"] | None = option(
+        check_one_of, PLACEMENTS, default=None
+    )
+    device: str | int | Sequence[str | int] | None = option(
+        _checked_devices, default=None
+    )
+    placement_group: object = option(_check_group, default=DEFAULT)
+    placement_group_bundle_index: int = option(_check_index, default=ANY_BUNDLE)
+    placement_group_capture_child_tasks: bool | None = option(check_bool, default=None)
+    scheduling_strategy: object = option(_check_strategy, default=None)
+    accelerators: Literal["hide", "inherit"] | None = option(
+        check_one_of, ACCELERATORS, default=None
+    )
+    enforcement: EnforcementWord | None = option(
+        check_one_of, ENFORCEMENTS, default=None
+    )
+    mps_thread_percentage: int | None = option(_check_percentage, default=None)
+    device_memory_overuse: OveruseAction | None = option(
+        check_overuse_action, default=None
+    )
+    torch: bool | str = option(check_gang_name, default=False)
     name: str | None = None
     runtime_env: RuntimeEnv | None = None
-    retry_exceptions: bool | Sequence[type[Exception]] = False
+    retry_exceptions: bool | Sequence[type[Exception]] = option(
+        checked_exceptions, default=False
+    )
     request: Resources = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "request", self.amounts(self.num_cpus))
+        check_fields(self)
         if self.resources is not None:  # theirs may change
             object.__setattr__(self, "resources", dict(self.resources))
-        if self.accelerators is not None:
-            check_one_of("accelerators", self.accelerators, ACCELERATORS)
-        _check_shares(self)
-        check_gang_name(self.torch)
-        if self.placement is not None:
-            check_one_of("placement", self.placement, PLACEMENTS)
-        if self.accelerator_type is not None:
-            check_text("accelerator_type", self.accelerator_type, "'H100'")
-        object.__setattr__(self, "device", _devices(self.device))
-        _check_wishes(self)
-        _check_group(self)
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
-        listed = checked_exceptions("retry_exceptions", self.retry_exceptions)
-        object.__setattr__(self, "retry_exceptions", listed)
+        _check_part(self)
+        _check_wishes(self)
+        _check_bundle(self)
 
     def amounts(self, num_cpus: float | None) -> Resources:
         """All amounts together, exact.
@@ -234,25 +292,11 @@ def with_common_texts(kind: type[T]) -> type[T]:
     return kind
 
 
-def _check_shares(options: CommonOptions) -> None:
-    """Makes sure that what is said of how shares hold can be meant."""
-    if options.enforcement is not None:
-        check_one_of("enforcement", options.enforcement, ENFORCEMENTS)
-    if options.mps_thread_percentage is not None:
-        _check_percentage(options)
-    if options.device_memory_overuse is not None:
-        check_overuse_action(options.device_memory_overuse)
-
-
-def _check_percentage(options: CommonOptions) -> None:
-    """Makes sure that a part of a GPU is asked for, under MPS."""
+def _check_part(options: CommonOptions) -> None:
+    """Makes sure that a part of a GPU is asked for where MPS is to limit its use."""
     percentage, name = options.mps_thread_percentage, "mps_thread_percentage"
-    check_count(name, percentage, 1)
-    if percentage is not None and percentage > 100:
-        raise ValueError(
-            f"{name} takes a percentage of the multiprocessors of a GPU, 1 to 100, not "
-            f"{percentage!r}"
-        )
+    if percentage is None:
+        return
     if options.enforcement not in (None, "mps"):
         raise ValueError(
             f"{name}={percentage} is a limit of MPS, and enforcement="
@@ -268,54 +312,12 @@ def _check_percentage(options: CommonOptions) -> None:
         )
 
 
-def _devices(value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    is_list = isinstance(value, list | tuple)
-    several = cast("Sequence[object]", value) if is_list else (value,)
-    devices: list[str] = []
-    for device in several:
-        is_number = isinstance(device, int) and not isinstance(device, bool)
-        named = str(device) if is_number else device
-        check_text("device", named, "'0' or 'GPU-8d2b...'")
-        devices.append(cast("str", named))
-    if len(set(devices)) < len(devices):
-        raise ValueError(f"device names one device twice: {devices!r}")
-    return tuple(devices)
-
-
-def _check_group(options: CommonOptions) -> None:
-    group, index = options.placement_group, options.placement_group_bundle_index
-    if group is not None and group != DEFAULT and not isinstance(group, GroupSpec):
-        raise TypeError(
-            "placement_group takes what placement_group() gave, None for no group, or "
-            f"'default', not {group!r} ({type(group).__name__})"
-        )
-    if isinstance(index, bool) or not isinstance(index, int):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user wrote it
-        raise TypeError(
-            "placement_group_bundle_index takes a whole number, or -1 for any bundle, "
-            f"not {index!r} ({type(index).__name__})"
-        )
-    if index < ANY_BUNDLE:
-        raise ValueError(
-            f"placement group bundle index {index} is invalid: bundles are counted "
-            "from 0, and -1 is any of them"
-        )
-    if group is None and index != ANY_BUNDLE:
+def _check_bundle(options: CommonOptions) -> None:
+    index = options.placement_group_bundle_index
+    if options.placement_group is None and index != ANY_BUNDLE:
         raise ValueError(
             f"placement_group_bundle_index={index} is about a group, and "
             "placement_group=None says that there is none"
-        )
-    if options.placement_group_capture_child_tasks is not None:
-        check_bool(
-            "placement_group_capture_child_tasks",
-            options.placement_group_capture_child_tasks,
-        )
-    if options.scheduling_strategy not in (None, "DEFAULT"):
-        raise ValueError(
-            "scheduling_strategy takes a PlacementGroupSchedulingStrategy or "
-            f"'DEFAULT', not {options.scheduling_strategy!r}; placement='spread' "
-            "spreads over devices"
         )
 
 

@@ -25,6 +25,7 @@ from actorlib._core.validation import (
     check_times,
     checked_options,
     given_options,
+    option,
 )
 from actorlib._core.value import dataclass
 
@@ -81,8 +82,9 @@ class FunctionOptions(CommonOptions):
         calling: How it is called, as of a method.
     """
 
-    max_calls: int | None = None
-    max_retries: int = 3
+    name: str | None = option(check_text, "'resize'", default=None)
+    max_calls: int | None = option(check_count, 0, default=None)
+    max_retries: int = option(check_times, default=3)
     num_returns: int | Literal["streaming", "dynamic"] | None = None
     backpressure: int | None = None
     detach: bool | None = None
@@ -90,11 +92,6 @@ class FunctionOptions(CommonOptions):
     calling: CallOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.max_calls is not None:
-            check_count("max_calls", self.max_calls, 0)
-        check_times("max_retries", self.max_retries)
-        if self.name is not None:
-            check_text("name", self.name, "'resize'")
         CommonOptions.__post_init__(self)
         devices = {*KINDS, GPU_MEMORY}
         if self.num_cpus is None and devices.isdisjoint(self.request.amounts):

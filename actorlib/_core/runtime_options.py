@@ -17,10 +17,12 @@ from actorlib._core.shares import (
 from actorlib._core.validation import (
     check_bool,
     check_count,
+    check_fields,
     check_one_of,
     check_seconds,
     check_text,
     checked_modules,
+    option,
 )
 from actorlib._core.value import dataclass
 
@@ -63,6 +65,41 @@ class RuntimeKeywords(TypedDict, total=False):
     middleware: Sequence[Middleware]
     dashboard: str | None
     name: str | None
+
+
+def _checked_device_memory(_: str, value: object) -> object:
+    device_memory_of(value)
+    return dict(cast("Mapping[str, object]", value))  # theirs may change
+
+
+def _checked_log_level(_: str, value: object) -> object:
+    from actorlib._core.log import checked_level  # noqa: PLC0415  # it loads logging
+
+    return checked_level(value)
+
+
+def _check_bytes(name: str, value: object) -> None:
+    bytes_of(name, value)
+
+
+def _checked_middlewares(name: str, value: object) -> tuple[Middleware, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise TypeError(
+            f"{name} takes a list of middlewares, for example [Slow()], not {value!r}"
+        )
+    return tuple(map(checked_middleware, cast("Sequence[object]", value)))
+
+
+def _check_page(name: str, value: object) -> None:
+    from actorlib._core.web_address import web_address  # noqa: PLC0415  # few have a page
+
+    web_address(name, value)
+
+
+def _check_name(name: str, value: object) -> None:
+    from actorlib._core.runtime_name import check_runtime_name  # noqa: PLC0415  # few have a name
+
+    check_runtime_name(name, value)
 
 
 @public("actorlib")
@@ -184,33 +221,45 @@ class RuntimeOptions:
             out.
     """
 
-    engine: Literal["local", "inline", "ray"] | None = None
-    address: str | None = None
+    engine: Literal["local", "inline", "ray"] | None = option(
+        check_one_of, ENGINES, default=None
+    )
+    address: str | None = option(check_text, "'auto'", default=None)
     num_cpus: int | None = None
     num_gpus: int | None = None
-    device_memory: Mapping[str, float | str] | None = None
+    device_memory: Mapping[str, float | str] | None = option(
+        _checked_device_memory, default=None
+    )
     memory: float | str | None = None
     resources: Mapping[str, int] | None = None
-    devices: Literal["all", "free"] = "all"
-    enforcement: EnforcementWord = "auto"
-    preload: Sequence[str] | None = None
-    start_method: Literal["template", "spawn"] | None = None
-    log_to_driver: bool = True
-    log_level: int | str | None = None
-    grace: float = 1.0
-    infeasible: Literal["fail", "wait"] = "fail"
-    mask_form: Literal["index", "uuid"] | None = None
-    namespace: str = "default"
-    object_store_memory: float | str | None = None
-    object_store_full: Literal["spill", "fail"] = "spill"
-    share_above: int = 256 * 1024
-    actor_history: int = 1000
-    device_memory_overuse: OveruseAction = "warn"
+    devices: Literal["all", "free"] = option(check_one_of, DEVICES, default="all")
+    enforcement: EnforcementWord = option(check_one_of, ENFORCEMENTS, default="auto")
+    preload: Sequence[str] | None = option(checked_modules, default=None)
+    start_method: Literal["template", "spawn"] | None = option(
+        check_one_of, START_METHODS, default=None
+    )
+    log_to_driver: bool = option(check_bool, default=True)
+    log_level: int | str | None = option(_checked_log_level, default=None)
+    grace: float = option(check_seconds, default=1.0)
+    infeasible: Literal["fail", "wait"] = option(
+        check_one_of, INFEASIBLE, default="fail"
+    )
+    mask_form: Literal["index", "uuid"] | None = option(
+        check_one_of, MASK_FORMS, default=None
+    )
+    namespace: str = option(check_text, "'training'", default="default")
+    object_store_memory: float | str | None = option(_check_bytes, default=None)
+    object_store_full: Literal["spill", "fail"] = option(
+        check_one_of, WHEN_FULL, default="spill"
+    )
+    share_above: int = option(check_count, 1, default=256 * 1024)
+    actor_history: int = option(check_count, 0, default=1000)
+    device_memory_overuse: OveruseAction = option(check_overuse_action, default="warn")
     runtime_env: RuntimeEnv | None = None
-    control: bool = True
-    middleware: Sequence[Middleware] = ()
-    dashboard: str | None = None
-    name: str | None = None
+    control: bool = option(check_bool, default=True)
+    middleware: Sequence[Middleware] = option(_checked_middlewares, default=())
+    dashboard: str | None = option(_check_page, default=None)
+    name: str | None = option(_check_name, default=None)
     capacity: Resources = field(init=False)
 
     def __post_init__(self) -> None:
@@ -221,67 +270,15 @@ class RuntimeOptions:
             resources=self.resources,
         )
         object.__setattr__(self, "capacity", declared)
-        device_memory_of(self.device_memory)
-        if self.device_memory is not None:  # theirs may change
-            object.__setattr__(self, "device_memory", dict(self.device_memory))
+        check_fields(self)
         object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
-        if self.preload is not None:
-            object.__setattr__(self, "preload", checked_modules(self.preload))
-        if self.engine is not None:
-            check_one_of("engine", self.engine, ENGINES)
-        check_one_of("devices", self.devices, DEVICES)
-        check_one_of("enforcement", self.enforcement, ENFORCEMENTS)
-        if self.address is not None:
-            check_text("address", self.address, "'auto'")
-        if self.start_method is not None:
-            check_one_of("start_method", self.start_method, START_METHODS)
-        check_one_of("infeasible", self.infeasible, INFEASIBLE)
-        if self.mask_form is not None:
-            check_one_of("mask_form", self.mask_form, MASK_FORMS)
         if self.preload and self.start_method == "spawn":
             raise ValueError(
                 f"preload={list(self.preload)!r} and start_method='spawn' exclude each "
                 "other: a fresh interpreter imports everything anew"
-            )
-        if self.log_level is not None:
-            from actorlib._core.log import checked_level  # noqa: PLC0415  # it loads logging
-
-            object.__setattr__(self, "log_level", checked_level(self.log_level))
-        check_seconds("grace", self.grace)
-        check_text("namespace", self.namespace, "'training'")
-        if self.object_store_memory is not None:
-            bytes_of("object_store_memory", self.object_store_memory)
-        check_one_of("object_store_full", self.object_store_full, WHEN_FULL)
-        check_count("share_above", self.share_above, 1)
-        check_count("actor_history", self.actor_history, 0)
-        check_overuse_action(self.device_memory_overuse)
-        check_bool("control", self.control)
-        object.__setattr__(self, "middleware", _checked_middlewares(self.middleware))
-        if self.dashboard is not None:
-            from actorlib._core.web_address import web_address  # noqa: PLC0415  # few have a page
-
-            web_address("dashboard", self.dashboard)
-        if self.name is not None:
-            from actorlib._core.runtime_name import check_runtime_name  # noqa: PLC0415  # few have a name
-
-            check_runtime_name("name", self.name)
-        if not isinstance(cast("object", self.log_to_driver), bool):
-            raise TypeError(
-                f"log_to_driver takes True or False, not {self.log_to_driver!r}"
             )
 
     @property
     def memory_of_devices(self) -> Mapping[str, int]:
         """Bytes of a device whose own memory is unknown, by kind."""
         return device_memory_of(self.device_memory)
-
-
-def _checked_middlewares(given: object) -> tuple[Middleware, ...]:
-    if given == ():
-        return ()
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise TypeError(
-            "middleware takes a list of middlewares, for example [Slow()], not "
-            f"{given!r}"
-        )
-    return tuple(map(checked_middleware, cast("Sequence[object]", given)))

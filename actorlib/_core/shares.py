@@ -26,13 +26,13 @@ OveruseAction: TypeAlias = (
 """What is done when an actor has more of a device than it was granted."""
 
 
-def check_overuse_action(value: object) -> None:
+def check_overuse_action(name: str, value: object) -> None:
     """Makes sure that a value is one of the words, or a plain function."""
     if not callable(value):
-        check_one_of("device_memory_overuse", value, OVERUSE_ACTIONS)
+        check_one_of(name, value, OVERUSE_ACTIONS)
     elif iscoroutinefunction(value):
         raise TypeError(
-            "device_memory_overuse takes a plain function: it is called on the event "
+            f"{name} takes a plain function: it is called on the event "
             "loop, and may create a task there; not an async def"
         )
 

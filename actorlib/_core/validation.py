@@ -1,15 +1,21 @@
-"""Checks the values of options: each raises TypeError or ValueError and names it."""
+"""Checks the values of options: each raises TypeError or ValueError and names it.
+
+A field of a dataclass of options names its check:
+``grace: float = option(check_seconds, default=1.0)``. ``check_fields`` runs the checks
+of the options that are given.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import field, fields
+from functools import cache
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from _typeshed import DataclassInstance
 
@@ -29,6 +35,44 @@ def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
 
 
 K = TypeVar("K")
+T = TypeVar("T")
+
+
+def option(check: Callable[..., object], *args: object, default: T) -> T:
+    """Makes a field of a dataclass of options that is checked when it is given.
+
+    Args:
+        check: Is called with the name of the option, the value and ``args``. It raises
+            an error, or returns the value to keep; None keeps the value that was given.
+        *args: Further arguments of the check.
+        default: The default, which is not checked.
+    """
+    made: Any = field(default=default, metadata={"check": (check, args)})
+    return made
+
+
+def check_fields(options: DataclassInstance) -> None:
+    """Checks each option that is given, and keeps what its check returns.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A value is out of range.
+    """
+    for name, default, check, args in _checks(type(options)):
+        value = getattr(options, name)
+        if value is not default:
+            kept = check(name, value, *args)
+            if kept is not None:
+                object.__setattr__(options, name, kept)
+
+
+@cache
+def _checks(kind: type[DataclassInstance]) -> list[tuple[str, object, Any, Any]]:
+    return [
+        (made.name, made.default, *made.metadata["check"])
+        for made in fields(kind)
+        if "check" in made.metadata
+    ]
 
 
 def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -109,12 +153,12 @@ def check_bool(name: str, value: object) -> None:
         )
 
 
-def check_gang_name(value: object) -> None:
-    """Makes sure that ``torch`` says whether, or by which name, something is a rank."""
+def check_gang_name(name: str, value: object) -> None:
+    """Makes sure that a value says whether, or by which name, something is a rank."""
     if isinstance(value, bool) or (isinstance(value, str) and value):
         return
     raise TypeError(
-        "torch takes True, False, or the name of a gang where several are in one "
+        f"{name} takes True, False, or the name of a gang where several are in one "
         f"placement group, for example 'trainers', not {value!r} "
         f"({type(value).__name__})"
     )
@@ -161,23 +205,22 @@ def checked_exceptions(name: str, value: object) -> bool | tuple[type[Exception]
     )
 
 
-def checked_modules(preload: object) -> tuple[str, ...]:
+def checked_modules(name: str, value: object) -> tuple[str, ...]:
     """Returns the names of modules to import."""
-    if isinstance(preload, str) or not isinstance(preload, Sequence):
+    if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(
-            f"preload takes a list of module names, for example ['torch'], not "
-            f"{preload!r}"
+            f"{name} takes a list of module names, for example ['torch'], not {value!r}"
         )
-    modules = cast("Sequence[object]", preload)
+    modules = cast("Sequence[object]", value)
     for module in modules:
         if not isinstance(module, str):
             raise TypeError(
-                "preload takes a list of module names, for example ['torch'], and "
+                f"{name} takes a list of module names, for example ['torch'], and "
                 f"has {module!r} ({type(module).__name__}) in it"
             )
         if not all(part.isidentifier() for part in module.split(".")):
             raise ValueError(
-                f"preload has {module!r} in it, which is no name of a module: write it "
+                f"{name} has {module!r} in it, which is no name of a module: write it "
                 "as import does, for example 'torch.nn'"
             )
     return tuple(cast("Sequence[str]", modules))
