@@ -197,7 +197,8 @@ class CallCounter(Protocol):
             callee: What is called.
 
         Returns:
-            What counts it; or None, to be told of this call as of any.
+            What counts it, and as many further calls of the callee as its ``left``
+            says; or None, to be told of this call as of any.
         """
         ...
 

@@ -279,8 +279,11 @@ class ObjectRef(_Future[R]):
         except asyncio.InvalidStateError:
             del self._payload
             raise
-        if self._first_waiter is not None:
-            end_wait(self._first_waiter)
+        waiter = self._first_waiter
+        if type(waiter) is Tally:
+            waiter.ok += 1
+        elif waiter is not None:
+            end_wait(waiter)
 
     def set_exception(self, exception: type | BaseException, /) -> None:
         """Fails the ref; see asyncio.Future."""
@@ -775,16 +778,6 @@ def as_filled(ref: ObjectRef[Any], then: Callable[[], object]) -> None:
     filled = _Filled(then)
     if not _is_woken_beside(ref, filled):
         ref._first_waiter = filled  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def count_when_filled(ref: ObjectRef[Any], tally: Tally) -> None:
-    """Counts the call of a ref when that is done; on the thread of the ref's loop.
-
-    Args:
-        ref: A ref which is not done, and which nobody waits for.
-        tally: Counts its call.
-    """
-    ref._first_waiter = tally  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def _is_woken_beside(ref: ObjectRef[Any], waiter: Waiter) -> bool:

@@ -33,11 +33,14 @@ class Tally:
     Attributes:
         ok: How many have a value.
         others: How many ended otherwise, by how.
+        left: How many calls it counts before its counter is asked again; see
+            CallCounter.
     """
 
-    __slots__ = ("ok", "others")
+    __slots__ = ("left", "ok", "others")
 
     def __init__(self) -> None:
+        self.left = 0
         self.ok = 0
         self.others: dict[Status, int] = {"error": 0, "cancelled": 0, "lost": 0}
 

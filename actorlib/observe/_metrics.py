@@ -45,8 +45,6 @@ _BETWEEN: Final = 0.01
 """Seconds between two calls of a method whose times are taken, if there are many."""
 _LONGEST_STRIDE: Final = 1 << 14
 _MOST_METHODS: Final = 500
-_MOST_AT_HAND: Final = 10_000
-"""Methods of actors that are found at once; actors come and go."""
 _NOTHING: Final = Snapshot(
     total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
 )
@@ -58,31 +56,32 @@ _OTHER: Final = ("(other)", "(other)")
 class Stride:
     """Chooses every call where they are few, and every so many where they are many.
 
-    It takes about a hundred a second at the most. The clock is read for those alone:
+    It chooses about a hundred a second at the most. The clock is read for those alone:
     so when a burst is over, it takes long until the next one, or until a new beginning.
-
-    Attributes:
-        left: How many calls there are until the next one that is taken.
     """
 
-    __slots__ = ("_last", "_stride", "left")
+    __slots__ = ("_last", "_stride")
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Begins anew: the next call is taken."""
+        """Begins again, as if there had been no call."""
         self._last = -_BETWEEN
-        self._stride = self.left = 1
+        self._stride = 1
 
-    def take(self, now: float) -> None:
-        """Takes a call that is made now."""
+    def take(self, now: float) -> int:
+        """Takes a call that is made now.
+
+        Returns:
+            How many calls are passed over until the next one that is taken.
+        """
         since, self._last = now - self._last, now
         if since < _BETWEEN:
             self._stride = min(2 * self._stride, _LONGEST_STRIDE)
         elif since > 2 * _BETWEEN:
             self._stride = max(1, int(self._stride * _BETWEEN / since))
-        self.left = self._stride
+        return self._stride - 1
 
 
 class MethodFigures:
@@ -159,8 +158,6 @@ class Metrics(Collector):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._methods: dict[tuple[str, str], MethodFigures] = {}
-        # By whom a call goes to and what is called, which takes less time to make.
-        self._at_hand: dict[tuple[bytes, str], tuple[Stride, Tally]] = {}
         self._lives = Lives()
         self._queue = Histogram(
             "actorlib_call_queue_seconds",
@@ -186,24 +183,13 @@ class Metrics(Collector):
 
     def tally_of(self, callee: Callee) -> Tally | None:
         """Counts a call, unless its times are to be taken; see CallCounter."""
-        known = self._at_hand.get((callee.actor, callee.name))
-        if known is None:
-            known = self._keep_at_hand(callee)
-        stride, tally = known
-        stride.left -= 1
-        if stride.left:
-            return tally
-        stride.take(time.monotonic())
-        return None
-
-    def _keep_at_hand(self, callee: Callee) -> tuple[Stride, Tally]:
         class_name = callee.class_name if isinstance(callee, BoundMethod) else ""
         figures = self._of(class_name, callee.name)
-        if len(self._at_hand) >= _MOST_AT_HAND:
-            self._at_hand.clear()
-        known = figures.stride, figures.tally
-        self._at_hand[callee.actor, callee.name] = known
-        return known
+        tally = figures.tally
+        if tally.left:
+            return tally
+        tally.left = figures.stride.take(time.monotonic())
+        return None
 
     def before(self, call: ObservedCall) -> None:
         """Takes no note of a call that begins; see Middleware."""
@@ -297,7 +283,9 @@ class Metrics(Collector):
             labels=[*_LABELS, "outcome"],
         )
         for key, figures in sorted(self._methods.copy().items()):
-            figures.stride.begin()  # whoever looks now and then sees all times
+            # Whoever scrapes now and then gets the times of all calls.
+            figures.stride.begin()
+            figures.tally.left = 0
             for outcome, count in figures.tally.outcomes().items():
                 if count:
                     calls.add_metric([*key, outcome], count)

@@ -220,10 +220,12 @@ def test_times_when_counted_then_they_are_in_their_buckets() -> None:
 def taken_of(stride: Stride, times: Iterable[float]) -> list[int]:
     """The numbers of the calls that are taken, of some that are made at these times."""
     taken: list[int] = []
+    left = 0
     for number, now in enumerate(times):
-        stride.left -= 1
-        if not stride.left:
-            stride.take(now)
+        if left:
+            left -= 1
+        else:
+            left = stride.take(now)
             taken.append(number)
     return taken
 
