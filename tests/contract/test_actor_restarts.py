@@ -164,11 +164,10 @@ async def test_calls_when_they_wait_behind_a_death_then_they_fail(
 
 @PLAIN
 async def test_calls_when_they_wait_with_a_retry_then_they_run_after_the_restart(
-    api: Api, callee: Callee, request: pytest.FixtureRequest, *, is_on_ray: bool
+    api: Api, callee: Callee, *, is_on_ray: bool
 ) -> None:
     if is_on_ray:
-        reason = "Ray gives the calls an error that it cannot load"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+        pytest.skip("Ray gives some of the calls an error that it cannot load")
     gate, target = Gate.remote(), callee.new(max_restarts=1)
     lost = target.run(leave_after, gate)
     again = target.method("run", max_task_retries=1)
