@@ -35,9 +35,8 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.tracing import Trace
     from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
     from actorlib._api.waiting import Waiting, wait
-    from actorlib._core.actor_options import ActorKeywords, ActorOptions
+    from actorlib._core.actor_options import ActorKeywords, ActorOptions, CommonKeywords
     from actorlib._core.call_options import CallKeywords, CallOptions, MethodKeywords
-    from actorlib._core.common_options import CommonKeywords
     from actorlib._core.function_options import (
         CallingKeywords,
         FunctionKeywords,
@@ -105,7 +104,7 @@ _LATE = {
     "CallState": "_core.snapshot",
     "CallingKeywords": "_core.function_options",
     "ClientInfo": "_core.snapshot",
-    "CommonKeywords": "_core.common_options",
+    "CommonKeywords": "_core.actor_options",
     "DemandInfo": "_core.snapshot",
     "DeviceInfo": "_core.snapshot",
     "DeviceShare": "_core.shares",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from actorlib._api.remote_function import UntypedFunction
-    from actorlib._core.common_options import CommonKeywords
+    from actorlib._core.actor_options import CommonKeywords
     from actorlib._core.engine import Engine
 
 P = ParamSpec("P")

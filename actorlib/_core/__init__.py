@@ -11,7 +11,6 @@ In reading order:
 * ``runtime_env``: what an actor's process is like: its variables and its working
   directory.
 * ``shares``: shares of devices: how they are to hold, and what is told of them.
-* ``common_options``: what may be said about actors and functions alike.
 * ``actor_options``: what may be said about an actor: checked once, then frozen.
 * ``call_options``: what may be said about a call: checked once, then frozen.
 * ``function_options``: what may be said about a remote function: checked once, then

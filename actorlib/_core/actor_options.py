@@ -1,39 +1,370 @@
-"""The options of an actor: checked once, then frozen.
+"""The options of actors, and those that functions share: checked once, then frozen.
 
-They are written down twice: as a ``TypedDict``, by which type checkers check the
-keywords that users write, and as a dataclass, which the engines read. A test keeps the
-two equal.
+They are written twice: as a ``TypedDict``, by which type checkers check the keywords
+that users write, and as a dataclass, which the engines read. A test keeps the two
+equal.
 """
 
-from collections.abc import Mapping  # a type that is asked for
-from typing import Literal, cast
+from collections.abc import Mapping, Sequence  # types that are asked for
+from dataclasses import field
+from typing import Literal, TypedDict, TypeVar, cast
 
-from actorlib._core.common_options import (
-    CommonKeywords,
-    CommonOptions,
-    with_common_texts,
-)
+from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec
+from actorlib._core.kinds import GPU, KINDS, UNITS
 from actorlib._core.public import public
+from actorlib._core.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
+from actorlib._core.runtime_env import RuntimeEnv, checked_env
+from actorlib._core.shares import (
+    ENFORCEMENTS,
+    EnforcementWord,
+    OveruseAction,
+    check_overuse_action,
+)
 from actorlib._core.validation import (
     check_bool,
     check_count,
+    check_fields,
+    check_gang_name,
     check_limit,
     check_one_of,
     check_seconds,
     check_text,
     check_times,
     checked_counts,
+    checked_exceptions,
     checked_options,
     given_options,
     option,
 )
 from actorlib._core.value import dataclass
 
+T = TypeVar("T")
+
+ACCELERATORS = ("hide", "inherit")
+PLACEMENTS = ("pack", "spread")
 LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
 LIFETIMES = ("detached", "non_detached")
 RAYS_NAMES = {"_actor_generator_backpressure_num_objects": "max_unread_items"}
 """The options that have another name in Ray."""
+
+
+# What actors and functions share.
+
+
+@public("actorlib")
+class CommonKeywords(TypedDict, total=False):
+    """The keywords that ``@remote(...)`` takes for functions and for classes alike."""
+
+    num_cpus: float | None
+    num_gpus: float | None
+    gpu_memory: float | str | None
+    memory: float | str | None
+    resources: Mapping[str, float] | None
+    accelerator_type: str | None
+    placement: Literal["pack", "spread"] | None
+    device: str | int | Sequence[str | int] | None
+    placement_group: object
+    placement_group_bundle_index: int
+    placement_group_capture_child_tasks: bool | None
+    scheduling_strategy: object
+    accelerators: Literal["hide", "inherit"] | None
+    enforcement: EnforcementWord | None
+    mps_thread_percentage: int | None
+    device_memory_overuse: OveruseAction | None
+    torch: bool | str
+    name: str | None
+    runtime_env: RuntimeEnv | None
+    retry_exceptions: bool | Sequence[type[Exception]]
+
+
+def _check_percentage(name: str, value: object) -> None:
+    check_count(name, value, 1)
+    if cast("int", value) > 100:
+        raise ValueError(
+            f"{name} takes a percentage of the multiprocessors of a GPU, 1 to 100, not "
+            f"{value!r}"
+        )
+
+
+def _checked_devices(name: str, value: object) -> tuple[str, ...]:
+    is_list = isinstance(value, list | tuple)
+    several = cast("Sequence[object]", value) if is_list else (value,)
+    devices: list[str] = []
+    for device in several:
+        is_number = isinstance(device, int) and not isinstance(device, bool)
+        named = str(device) if is_number else device
+        check_text(name, named, "'0' or 'GPU-8d2b...'")
+        devices.append(cast("str", named))
+    if len(set(devices)) < len(devices):
+        raise ValueError(f"{name} names one device twice: {devices!r}")
+    return tuple(devices)
+
+
+def _check_group(name: str, value: object) -> None:
+    if value is not None and value != DEFAULT and not isinstance(value, GroupSpec):
+        raise TypeError(
+            f"{name} takes what placement_group() gave, None for no group, or "
+            f"'default', not {value!r} ({type(value).__name__})"
+        )
+
+
+def _check_index(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(
+            f"{name} takes a whole number, or -1 for any bundle, "
+            f"not {value!r} ({type(value).__name__})"
+        )
+    if value < ANY_BUNDLE:
+        raise ValueError(
+            f"placement group bundle index {value} is invalid: bundles are counted "
+            "from 0, and -1 is any of them"
+        )
+
+
+def _check_strategy(name: str, value: object) -> None:
+    if value != "DEFAULT":
+        raise ValueError(
+            f"{name} takes a PlacementGroupSchedulingStrategy or "
+            f"'DEFAULT', not {value!r}; placement='spread' "
+            "spreads over devices"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonOptions:
+    """The options that actors and functions share.
+
+    Attributes:
+        num_cpus: How many CPUs an actor holds for life, or a call of a function while
+            it runs, 0 or more. Fractions are exact to 1/10 000. Default: None, which is
+            0 for an actor, and for a function 0 if it asks for an accelerator, else 1.
+        num_gpus: How many GPUs an actor holds for life, or a call while it runs, 0 or
+            more. A number below 1 is a share of one device; above 1 it has to be whole.
+            Default: None, which is 0.
+        gpu_memory: How much memory of one GPU an actor holds for life, or a call while
+            it runs: bytes, 1 or more, or a size such as ``"10GiB"``. The share is that
+            part of the card it is placed on. If ``num_gpus`` is given, too, it is 1 at
+            the most, and the larger of the two counts. Default: None, for as much
+            memory as goes with ``num_gpus``.
+        memory: How much memory of the machine an actor or a call is counted with:
+            bytes, 0 or more, or a size such as ``"2GiB"``. On Linux the log warns once
+            if an actor takes more, unless ``enforcement`` is off. Default: None, which
+            is 0.
+        resources: Amounts of other devices, such as ``{"TPU": 4}``, and of resources of
+            your own, by name. Default: None, for none.
+        accelerator_type: The model that its devices have to be: a constant of
+            ``actorlib.accelerators.types``, or a name that ``actorlib devices`` shows.
+            Default: None, for any.
+        placement: Which device a share is taken from: ``"pack"`` takes the fullest one
+            that has room, ``"spread"`` the emptiest. Default: None, which is pack.
+        device: The device that it has to be on, by id, UUID or PCI address; a list
+            names as many as it asks for. Default: None, for any.
+        placement_group: The placement group that it is placed in; None for no group.
+            Default: ``"default"``, which is the group of the code that makes or calls
+            it, if that code captures.
+        placement_group_bundle_index: Which bundle of the group, counted from 0; -1 is
+            any that has room. Default: -1.
+        placement_group_capture_child_tasks: If True, what it makes and calls goes into
+            its group, unless that names another. Default: None, which is what the code
+            has that makes or calls it.
+        scheduling_strategy: A PlacementGroupSchedulingStrategy, which says the same as
+            the three options above, or ``"DEFAULT"``. Default: None.
+        accelerators: What it sees of accelerators that it did not ask for: nothing with
+            ``"hide"``, what your program sees with ``"inherit"``. Default: None, which
+            is hide, unless the variable ``ACTORLIB_HIDE_DEVICES`` is 0.
+        enforcement: Who keeps an actor or a call to its share, if that is less than a
+            whole device; see ``RuntimeOptions``. If no device can have what is named,
+            it fails with ActorUnschedulableError or TaskUnschedulableError. Default:
+            None, which is what the runtime has.
+        mps_thread_percentage: With ``enforcement="mps"``, the percentage of the GPU's
+            multiprocessors that each process may use at once, 1 to 100. This is a
+            ceiling and reserves nothing: others may use the same ones. Default: None,
+            which is all of them, whatever the share is.
+        device_memory_overuse: What happens if its processes take more of a GPU's memory
+            than its share: ``"warn"``, ``"kill"``, or a function of your program, which
+            code in a worker cannot give; see ``RuntimeOptions``. Default: None, which
+            is what the runtime has.
+        torch: If True, an actor or a call is a rank of its placement group. It finds in
+            its environment what ``torch.distributed`` reads: ``RANK``, ``WORLD_SIZE``,
+            ``LOCAL_RANK``, ``LOCAL_WORLD_SIZE``, ``MASTER_ADDR`` and ``MASTER_PORT``.
+            An actor has the number of its bundle, and a function is called by
+            ``group.map``. A name instead of True tells several gangs in one group
+            apart. Default: False.
+        name: Of an actor, the name by which ``get_actor`` finds it while it lives; if a
+            living actor of the namespace has the name, ActorAlreadyExistsError is
+            raised. Of a function, the name that messages call it by. Default: None,
+            which is no name for an actor, and for a function its own.
+        runtime_env: ``{"env_vars": {...}, "working_dir": "..."}``: environment
+            variables of its process, which are set before any of your code is imported,
+            and the directory that it works in and imports from. Actors that it makes
+            inherit both. Calls of functions with different ones never share a process.
+            Default: None, which is the runtime's.
+        retry_exceptions: Which exceptions of a method, or of the function, make a call
+            be sent again, as often as ``max_task_retries`` or ``max_retries`` says:
+            True for all, or a list of classes. A method of an actor, or one call of it,
+            may have its own. Default: False.
+        request: All amounts together, exact.
+    """
+
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    gpu_memory: float | str | None = None
+    memory: float | str | None = None
+    resources: Mapping[str, float] | None = None
+    accelerator_type: str | None = option(check_text, "'H100'", default=None)
+    placement: Literal["pack", "spread"] | None = option(
+        check_one_of, PLACEMENTS, default=None
+    )
+    device: str | int | Sequence[str | int] | None = option(
+        _checked_devices, default=None
+    )
+    placement_group: object = option(_check_group, default=DEFAULT)
+    placement_group_bundle_index: int = option(_check_index, default=ANY_BUNDLE)
+    placement_group_capture_child_tasks: bool | None = option(check_bool, default=None)
+    scheduling_strategy: object = option(_check_strategy, default=None)
+    accelerators: Literal["hide", "inherit"] | None = option(
+        check_one_of, ACCELERATORS, default=None
+    )
+    enforcement: EnforcementWord | None = option(
+        check_one_of, ENFORCEMENTS, default=None
+    )
+    mps_thread_percentage: int | None = option(_check_percentage, default=None)
+    device_memory_overuse: OveruseAction | None = option(
+        check_overuse_action, default=None
+    )
+    torch: bool | str = option(check_gang_name, default=False)
+    name: str | None = None
+    runtime_env: RuntimeEnv | None = None
+    retry_exceptions: bool | Sequence[type[Exception]] = option(
+        checked_exceptions, default=False
+    )
+    request: Resources = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "request", self.amounts(self.num_cpus))
+        check_fields(self)
+        if self.resources is not None:  # theirs may change
+            object.__setattr__(self, "resources", dict(self.resources))
+        object.__setattr__(self, "runtime_env", checked_env(self.runtime_env))
+        _check_part(self)
+        _check_wishes(self)
+        _check_bundle(self)
+
+    def amounts(self, num_cpus: float | None) -> Resources:
+        """All amounts together, exact.
+
+        Args:
+            num_cpus: How many CPUs are among them.
+        """
+        return request(
+            num_cpus=num_cpus,
+            num_gpus=self.num_gpus,
+            memory=self.memory,
+            resources=self.resources,
+            gpu_memory=self.gpu_memory,
+        )
+
+    @property
+    def group(self) -> GroupSpec | None:
+        """The placement group that it is in, or None."""
+        group = self.placement_group
+        return group if isinstance(group, GroupSpec) else None
+
+    @property
+    def retried(self) -> bool | tuple[type[Exception], ...]:
+        """The exceptions after which a call is made again."""
+        return cast("bool | tuple[type[Exception], ...]", self.retry_exceptions)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that it has to be on, by id or UUID; empty for any."""
+        return cast("tuple[str, ...]", self.device) or ()
+
+    @property
+    def needs_rank(self) -> bool:
+        """Whether it has to be in one bundle of a placement group."""
+        return bool(self.torch)
+
+    @property
+    def wishes(self) -> Mapping[str, tuple[object, ...]]:
+        """The values of the options that are about devices, by name."""
+        return {"device": self.devices}
+
+    @property
+    def has_device_constraints(self) -> bool:
+        """Whether it matters which of the devices with room it gets."""
+        return (
+            self.accelerator_type is not None
+            or self.gpu_memory is not None
+            or self.placement == "spread"
+            or any(self.wishes.values())
+        )
+
+
+def with_common_texts(kind: type[T]) -> type[T]:
+    """Adds the texts of the common options to the docstring of a class."""
+    if kind.__doc__ and CommonOptions.__doc__:  # python -OO has none
+        head, title, own = kind.__doc__.partition("Attributes:\n")
+        common = CommonOptions.__doc__.partition(title)[2].rstrip()
+        kind.__doc__ = f"{head}{title}{common}\n{own}"
+    return kind
+
+
+def _check_part(options: CommonOptions) -> None:
+    """Makes sure that a part of a GPU is asked for where MPS is to limit its use."""
+    percentage, name = options.mps_thread_percentage, "mps_thread_percentage"
+    if percentage is None:
+        return
+    if options.enforcement not in (None, "mps"):
+        raise ValueError(
+            f"{name}={percentage} is a limit of MPS, and enforcement="
+            f"{options.enforcement!r} is asked for: write enforcement='mps', or leave "
+            f"{name} out"
+        )
+    units = options.request.amounts.get(GPU.name, 0)
+    if units >= UNITS or not (units or options.gpu_memory):
+        asked = "none is asked for" if not units else f"{options.request} is asked for"
+        raise ValueError(
+            f"{name}={percentage} is about a part of a GPU, and {asked}: ask for "
+            "num_gpus below 1, or gpu_memory; whoever has a whole GPU has all of it"
+        )
+
+
+def _check_bundle(options: CommonOptions) -> None:
+    index = options.placement_group_bundle_index
+    if options.placement_group is None and index != ANY_BUNDLE:
+        raise ValueError(
+            f"placement_group_bundle_index={index} is about a group, and "
+            "placement_group=None says that there is none"
+        )
+
+
+def _check_wishes(options: CommonOptions) -> None:
+    """Makes sure that wishes about devices fit the number of devices."""
+    given = [name for name, value in options.wishes.items() if value]
+    counts = {
+        name: -(-amount // UNITS)
+        for name, amount in options.request.amounts.items()
+        if name not in (CPU, MEMORY, GPU_MEMORY)
+    }
+    if options.gpu_memory is not None:
+        counts[GPU.name] = 1
+    if given and not counts:
+        raise ValueError(
+            f"{given[0]} is about devices, and none are asked for: add num_gpus or "
+            "gpu_memory, or resources for another kind"
+        )
+    known = [count for name, count in counts.items() if name in KINDS]
+    named = len(options.devices)
+    if named and len(known) == len(counts) and named != sum(known):
+        raise ValueError(
+            f"device names {named} {'device' if named == 1 else 'devices'}, and "
+            f"{options.request} is on {sum(known)}: name as many"
+        )
+
+
+# Actors.
 
 
 @public("actorlib")

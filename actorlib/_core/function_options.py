@@ -8,13 +8,13 @@ from collections.abc import Mapping  # a type that is asked for
 from dataclasses import field, fields, replace
 from typing import ClassVar, Literal
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.call_options import RAYS_NAMES, CallOptions
-from actorlib._core.common_options import (
+from actorlib._core.actor_options import (
+    ActorOptions,
     CommonKeywords,
     CommonOptions,
     with_common_texts,
 )
+from actorlib._core.call_options import RAYS_NAMES, CallOptions
 from actorlib._core.ids import NO_ACTOR, ActorId
 from actorlib._core.kinds import KINDS
 from actorlib._core.public import public

@@ -26,7 +26,7 @@ from actorlib.exceptions import UnsupportedOptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actorlib._core.common_options import CommonOptions
+    from actorlib._core.actor_options import CommonOptions
     from actorlib._core.function_options import FunctionOptions
     from actorlib._core.interface import Method
     from actorlib._core.runtime_env import RuntimeEnv

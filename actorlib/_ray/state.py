@@ -25,8 +25,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.common_options import CommonOptions
+    from actorlib._core.actor_options import ActorOptions, CommonOptions
     from actorlib._core.interface import Interface
     from actorlib._core.snapshot import CallState
     from actorlib._ray.actors import Actor, ActorTraits
