@@ -390,10 +390,16 @@ def _reduce_view(view: memoryview) -> tuple[object, ...]:
 
 _cloudpickles: ChainMap[type, Any] = _cloudpickle.Pickler.dispatch_table
 _reduce_plain_code: Any = _cloudpickles[types.CodeType]
+_FILENAME = 10  # the place of the file's name in the arguments of CodeType (3.11 to 3.14)
 
 
 def _reduce_code(code: types.CodeType) -> tuple[object, ...]:
-    make, parts = _reduce_plain_code(code)
+    make, reduced = _reduce_plain_code(code)
+    # cloudpickle 3.1.3 names every file "<dynamic-code>", and tracebacks would have
+    # neither the file nor its lines. A name that is a new object each time gives the same
+    # bytes whether or not the string is shared.
+    filename = "".join(code.co_filename)
+    parts = (*reduced[:_FILENAME], filename, *reduced[_FILENAME + 1 :])
     entry: Any = linecache.cache.get(code.co_filename)
     # Whoever keeps lines that no file has (IPython, attrs) gives them no time.
     if entry is None or len(entry) != 4 or entry[1] is not None or entry[0] >= LARGE:
