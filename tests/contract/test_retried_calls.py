@@ -252,6 +252,8 @@ def note_and_stop(path: str, place: Place) -> None:
     place.stop_here()
 
 
+# Ray cancels later, and begins the call again if it sees the end of the actor first.
+@pytest.mark.usefixtures("own_engines")
 @pytest.mark.parametrize("callee", ["plain", "threaded"], indirect=True)
 async def test_call_when_cancelled_while_it_runs_then_it_is_not_made_again(
     api: Api, engine: str, callee: Callee, path: str, stop: Stop, *, is_on_ray: bool
