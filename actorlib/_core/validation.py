@@ -47,8 +47,8 @@ def option(check: Callable[..., object], *args: object, default: T) -> T:
         *args: Further arguments of the check.
         default: The default, which is not checked.
     """
-    made: Any = field(default=default, metadata={"check": (check, args)})
-    return made
+    checked: T = field(default=default, metadata={"check": (check, args)})
+    return checked
 
 
 def check_fields(options: DataclassInstance) -> None:

@@ -390,14 +390,15 @@ def _reduce_view(view: memoryview) -> tuple[object, ...]:
 
 _cloudpickles: ChainMap[type, Any] = _cloudpickle.Pickler.dispatch_table
 _reduce_plain_code: Any = _cloudpickles[types.CodeType]
-_FILENAME = 10  # the place of the file's name in the arguments of CodeType (3.11 to 3.14)
+_FILENAME = 10
+"""The place of the file name in the arguments of CodeType, in 3.11 to 3.14."""
 
 
 def _reduce_code(code: types.CodeType) -> tuple[object, ...]:
     make, reduced = _reduce_plain_code(code)
     # cloudpickle 3.1.3 names every file "<dynamic-code>", and tracebacks would have
-    # neither the file nor its lines. A name that is a new object each time gives the same
-    # bytes whether or not the string is shared.
+    # neither the file nor its lines. A new string, as pickle would write a reference
+    # to one that other code shares, and equal code would not give equal bytes.
     filename = "".join(code.co_filename)
     parts = (*reduced[:_FILENAME], filename, *reduced[_FILENAME + 1 :])
     entry: Any = linecache.cache.get(code.co_filename)
