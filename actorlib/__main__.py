@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from actorlib import __version__
 from actorlib._cli.recorded_parser import RecordedParser
-from actorlib._core.runtime_options import START_METHODS
+from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._core.validation import words_of
 from actorlib.exceptions import (
     ActorlibError,
     RuntimeNotFoundError,
@@ -132,7 +133,7 @@ def _demo(add: Add) -> None:
     )
     parser.add_argument(
         "--start-method",
-        choices=START_METHODS,
+        choices=words_of(RuntimeOptions, "start_method"),
         help="how workers are started (default: template on Linux, spawn elsewhere)",
     )
     parser.set_defaults(run=_run_demo)

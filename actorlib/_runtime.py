@@ -36,18 +36,18 @@ from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
 from actorlib._core.runtime_env import refuse_env, resolved_env
 from actorlib._core.runtime_name import check_runtime_name
-from actorlib._core.runtime_options import ENGINES, RuntimeKeywords, RuntimeOptions
+from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib._core.stdio import fill_standard_streams
 from actorlib._core.stream_reader import ObjectRefGenerator
 from actorlib._core.validation import (
     check_bool,
     check_count,
     check_one_of,
+    check_option,
     check_rows,
     check_seconds,
-    check_text,
     checked_duration,
-    checked_options,
+    words_of,
 )
 from actorlib.exceptions import UnsupportedOptionError
 
@@ -89,7 +89,7 @@ def engine_name(options: RuntimeOptions) -> str:
     if options.engine is not None:
         return options.engine
     name = os.environ.get(ENGINE_VARIABLE) or "local"
-    check_one_of(ENGINE_VARIABLE, name, ENGINES)
+    check_one_of(ENGINE_VARIABLE, name, words_of(RuntimeOptions, "engine"))
     return name
 
 
@@ -817,7 +817,7 @@ def init(*, reinit: bool = False, **options: Unpack[RuntimeKeywords]) -> Runtime
     check_bool("reinit", reinit)
     if not reinit:
         _refuse_second()
-    found = checked_options(RuntimeOptions, "init()", options)
+    found = RuntimeOptions.of(options)
     if found.runtime_env:
         # Looked at here, so that a directory that is not there is refused here.
         found = replace(found, runtime_env=resolved_env(found.runtime_env))
@@ -863,7 +863,7 @@ def attach(name: str, *, namespace: str | None = None) -> Runtime:
     check_runtime_name("attach(name)", name)
     _refuse_second()
     if namespace is not None:
-        check_text("namespace", namespace, "'training'")
+        check_option(RuntimeOptions, "namespace", namespace)
     return Runtime(RuntimeOptions(), attached_to=OtherRuntime(name, namespace))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from actorlib._api.actor_handle import ActorHandle
+from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import current_engine
 from actorlib._core.public import public
-from actorlib._core.validation import check_bool, check_text
+from actorlib._core.validation import check_bool, check_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,9 +64,9 @@ def get_actor(name: str, actor_class: object = None, namespace: object = None) -
     if isinstance(actor_class, str):
         actor_class, namespace = None, actor_class
     class_name = None if actor_class is None else _name_of(actor_class)
-    check_text("name", name, "'counter'")
+    check_option(ActorOptions, "name", name)
     if namespace is not None:
-        check_text("namespace", namespace, "'training'")
+        check_option(ActorOptions, "namespace", namespace)
     pin = current_engine().find(name, cast("str | None", namespace))
     if class_name is not None and pin.interface.class_name != class_name:
         raise TypeError(

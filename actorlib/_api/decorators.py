@@ -22,20 +22,19 @@ from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.bindings import CurrentSource, found_by_name
 from actorlib._api.group_options import with_current_group, with_group_spec
 from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, decorated
-from actorlib._core.actor_options import RAYS_NAMES, ActorKeywords, ActorOptions
+from actorlib._core.actor_options import ActorKeywords, ActorOptions
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
 from actorlib._core.function_options import (
     FunctionKeywords,
     FunctionOptions,
-    checked_actor,
-    checked_function,
-    in_our_words,
-    names_of,
+    checked_as,
+    with_given,
 )
 from actorlib._core.hooks import hooks_of
 from actorlib._core.interface import Interface, interface_of
 from actorlib._core.public import public
 from actorlib._core.runtime_env import resolved_env
+from actorlib._core.validation import options_by_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -193,7 +192,7 @@ class ActorClass(Generic[P, T]):
             >>> await actorlib.get_actor("c1").ping.remote()
             'pong'
         """
-        updated = self._options.updated(_with_actor_ids(options))
+        updated = with_given(self._options, _with_actor_ids(options))
         return ActorClass(self.__wrapped__, updated, self._interface, self._origin)
 
     def __getattr__(self, name: str) -> Any:
@@ -366,12 +365,12 @@ def remote(*given: object, **options: Any) -> object:
                 "@remote(num_gpus=0.5)"
             )
         settings = _with_actor_ids(options)
-        known = set(names_of(FunctionOptions))
-        is_for_functions = settings.keys() <= known
-        if not (is_for_functions and settings.keys() - names_of(ActorOptions)):
-            checked_actor(settings)  # what is wrong is so for functions, too
+        words = settings.keys()
+        is_for_functions = words <= options_by_word(FunctionOptions).keys()
+        if not (is_for_functions and words - options_by_word(ActorOptions).keys()):
+            checked_as(ActorOptions, settings)  # what is wrong is so for functions, too
         if is_for_functions:
-            checked_function(settings)
+            checked_as(FunctionOptions, settings)
         return functools.partial(_decorated, options=settings)
     if len(given) > 1 or options:
         raise TypeError(
@@ -395,14 +394,14 @@ def _decorated(
             "class. Use .options(...) to change its options"
         )
     if inspect.isfunction(given):
-        return decorated(given, checked_function(options))
+        return decorated(given, checked_as(FunctionOptions, options))
     if not inspect.isclass(given):
         raise TypeError(
             "@remote takes a class whose instances become actors, or a function "
             f"written in Python, not {given!r} ({type(given).__name__})"
         )
     hooks_of(given)  # what is wrong with them is said here
-    return ActorClass(given, checked_actor(options), interface_of(given))
+    return ActorClass(given, checked_as(ActorOptions, options), interface_of(given))
 
 
 def _pickled_as(cls: ActorClass[..., Any]) -> object:
@@ -449,8 +448,7 @@ def _with_actor_ids(options: Mapping[str, object]) -> dict[str, object]:
 
     So options keep no actor alive.
     """
-    named = {RAYS_NAMES.get(name, name): value for name, value in options.items()}
-    given = with_group_spec(in_our_words(named))
+    given = with_group_spec(options)
     for name in ("near", "apart_from"):
         if name not in given:
             continue

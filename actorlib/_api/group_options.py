@@ -16,6 +16,7 @@ from actorlib._core.group_spec import (
     spec_of,
 )
 from actorlib._core.public import public
+from actorlib._core.validation import given_options
 from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
@@ -67,12 +68,7 @@ def with_group_spec(given: Mapping[str, object]) -> dict[str, object]:
     options = dict(given)
     strategy = options.get(STRATEGY_OPTION)
     if isinstance(strategy, PlacementGroupSchedulingStrategy):
-        options[STRATEGY_OPTION] = None
-        options["placement_group"] = strategy.placement_group
-        index = strategy.placement_group_bundle_index
-        options["placement_group_bundle_index"] = index
-        captures = strategy.placement_group_capture_child_tasks
-        options["placement_group_capture_child_tasks"] = captures
+        options |= {STRATEGY_OPTION: None, **given_options(strategy)}
     group = options.get("placement_group")
     if isinstance(group, GroupReference):
         options["placement_group"] = spec_of(group)

@@ -20,7 +20,7 @@ from actorlib._api.bindings import CurrentSource, found_by_name
 from actorlib._api.group_options import with_current_group, with_group_spec
 from actorlib._api.result_parts import collect_items, split_result
 from actorlib._core.engine import current_engine
-from actorlib._core.function_options import FunctionSpec, in_our_words
+from actorlib._core.function_options import FunctionSpec, with_given
 from actorlib._core.interface import method_of
 from actorlib._core.public import public
 from actorlib._core.runtime_env import resolved_env
@@ -80,7 +80,7 @@ class RemoteFunction(Generic[P, R]):
         self._spec: FunctionSpec | None = None
         self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
         self._chunked: tuple[FunctionSpec, int, FunctionSpec] | None = None
-        options.calling.check(self._method.name, is_stream=self._method.is_stream)
+        options.check(self._method.name, is_stream=self._method.is_stream)
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[RemoteFunction[P, R]]
         if origin is None:
@@ -218,7 +218,7 @@ class RemoteFunction(Generic[P, R]):
         width = len(iterables)
         if not width:
             raise TypeError("map() takes an iterable for each argument, and got none")
-        self._method.check_batch(self._method.name, width, self._options.calling.parts)
+        self._method.check_batch(self._method.name, width, self._options.parts)
         self._engine()
         call: Callable[[tuple[object, ...]], ObjectRef[Any]]
         if chunksize == 1:
@@ -272,7 +272,7 @@ class RemoteFunction(Generic[P, R]):
                 "max_calls says how processes are reused, which one call cannot: write "
                 "@remote(max_calls=...) on the function"
             )
-        updated = self._options.updated(with_group_spec(in_our_words(options)))
+        updated = with_given(self._options, with_group_spec(options))
         return _made(self.__wrapped__, updated, self._origin)
 
     def _remote(
@@ -395,7 +395,7 @@ class _CollectedFunction(GeneratorFunction[P, R]):
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Calls the function; gives a list of refs, one ref, or None for none."""
         items = self._items(args, kwargs)
-        return collect_items(items, self._options.calling.parts, self._method.name)
+        return collect_items(items, self._options.parts, self._method.name)
 
 
 class _PartedFunction(RemoteFunction[P, R]):
@@ -403,7 +403,7 @@ class _PartedFunction(RemoteFunction[P, R]):
 
     def remote(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Calls the function; gives a list of refs, or None for none."""
-        count = self._options.calling.parts
+        count = self._options.parts
         ref = super().remote(*args, **kwargs)
         return split_result(ref, count, self._method.name) if count else None
 
@@ -438,7 +438,7 @@ def gang_call(
         ValueError: A call gives something else than one result.
     """
     options, method = function._options, function._method  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if method.is_stream or options.calling.parts != 1:
+    if method.is_stream or options.parts != 1:
         what = "yields" if method.is_stream else "gives several refs (num_returns)"
         raise ValueError(
             f"group.map gives one result for each rank, and {method.name} {what}: let "
@@ -455,9 +455,9 @@ def _made(
     kind: type[RemoteFunction[P, R]] = RemoteFunction
     if inspect.isgeneratorfunction(cast("object", function)):
         kind = GeneratorFunction
-        if options.calling.is_counted:
+        if options.is_counted:
             kind = _CollectedFunction
-    elif options.calling.parts != 1:
+    elif options.parts != 1:
         kind = _PartedFunction
     return kind(function, options, origin)
 

@@ -11,12 +11,11 @@ In reading order:
 * ``runtime_env``: what an actor's process is like: its variables and its working
   directory.
 * ``shares``: shares of devices: how they are to hold, and what is told of them.
-* ``actor_options``: what may be said about an actor: checked once, then frozen.
-* ``call_options``: what may be said about a call: checked once, then frozen.
-* ``function_options``: what may be said about a remote function: checked once, then
-  frozen.
+* ``actor_options``: the options of actors, and those that functions share.
+* ``call_options``: the options of methods, and those that functions share.
+* ``function_options``: the options of remote functions.
 * ``runtime_name``: what a runtime may be called.
-* ``runtime_options``: what may be said about a runtime: checked once, then frozen.
+* ``runtime_options``: the options of runtimes.
 * ``web_address``: where a page is served: a host and a port.
 * ``group_spec``: what a placement group asks for: checked once, then frozen.
 * ``hooks``: marks the methods with which an actor's life begins and ends.

@@ -7,46 +7,34 @@ equal.
 
 from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import field
-from typing import Literal, TypedDict, TypeVar, cast
+from typing import ClassVar, Literal, TypedDict, cast
 
+from actorlib._core.call_options import with_shared_texts
 from actorlib._core.group_spec import ANY_BUNDLE, DEFAULT, GroupSpec
 from actorlib._core.kinds import GPU, KINDS, UNITS
 from actorlib._core.public import public
 from actorlib._core.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
-from actorlib._core.shares import (
-    ENFORCEMENTS,
-    EnforcementWord,
-    OveruseAction,
-    check_overuse_action,
-)
+from actorlib._core.shares import EnforcementWord, OveruseAction, check_overuse_action
 from actorlib._core.validation import (
+    Options,
     check_bool,
     check_count,
     check_fields,
     check_gang_name,
     check_limit,
-    check_one_of,
     check_seconds,
     check_text,
     check_times,
     checked_counts,
     checked_exceptions,
-    checked_options,
-    given_options,
+    choice,
     option,
 )
 from actorlib._core.value import dataclass
 
-T = TypeVar("T")
-
-ACCELERATORS = ("hide", "inherit")
-PLACEMENTS = ("pack", "spread")
 LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
-LIFETIMES = ("detached", "non_detached")
-RAYS_NAMES = {"_actor_generator_backpressure_num_objects": "max_unread_items"}
-"""The options that have another name in Ray."""
 
 
 # What actors and functions share.
@@ -132,7 +120,7 @@ def _check_strategy(name: str, value: object) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommonOptions:
+class CommonOptions(Options):
     """The options that actors and functions share.
 
     Attributes:
@@ -213,9 +201,7 @@ class CommonOptions:
     memory: float | str | None = None
     resources: Mapping[str, float] | None = None
     accelerator_type: str | None = option(check_text, "'H100'", default=None)
-    placement: Literal["pack", "spread"] | None = option(
-        check_one_of, PLACEMENTS, default=None
-    )
+    placement: Literal["pack", "spread"] | None = choice(default=None)
     device: str | int | Sequence[str | int] | None = option(
         _checked_devices, default=None
     )
@@ -223,12 +209,8 @@ class CommonOptions:
     placement_group_bundle_index: int = option(_check_index, default=ANY_BUNDLE)
     placement_group_capture_child_tasks: bool | None = option(check_bool, default=None)
     scheduling_strategy: object = option(_check_strategy, default=None)
-    accelerators: Literal["hide", "inherit"] | None = option(
-        check_one_of, ACCELERATORS, default=None
-    )
-    enforcement: EnforcementWord | None = option(
-        check_one_of, ENFORCEMENTS, default=None
-    )
+    accelerators: Literal["hide", "inherit"] | None = choice(default=None)
+    enforcement: EnforcementWord | None = choice(default=None)
     mps_thread_percentage: int | None = option(_check_percentage, default=None)
     device_memory_overuse: OveruseAction | None = option(
         check_overuse_action, default=None
@@ -300,15 +282,6 @@ class CommonOptions:
             or self.placement == "spread"
             or any(self.wishes.values())
         )
-
-
-def with_common_texts(kind: type[T]) -> type[T]:
-    """Adds the texts of the common options to the docstring of a class."""
-    if kind.__doc__ and CommonOptions.__doc__:  # python -OO has none
-        head, title, own = kind.__doc__.partition("Attributes:\n")
-        common = CommonOptions.__doc__.partition(title)[2].rstrip()
-        kind.__doc__ = f"{head}{title}{common}\n{own}"
-    return kind
 
 
 def _check_part(options: CommonOptions) -> None:
@@ -414,7 +387,7 @@ class RestartPolicy:
 
 
 @public("actorlib")
-@with_common_texts
+@with_shared_texts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorOptions(CommonOptions):
     """The options of an actor: what it asks for, and how it behaves.
@@ -460,6 +433,8 @@ class ActorOptions(CommonOptions):
             actor died; -1 for always. A method or a call may say otherwise. Default: 0.
     """
 
+    subject: ClassVar[str] = "an actor"
+
     name: str | None = option(check_text, "'counter'", default=None)
     near: object = option(_checked_actors, default=None)
     apart_from: object = option(_checked_actors, default=None)
@@ -468,12 +443,14 @@ class ActorOptions(CommonOptions):
         checked_counts, "{'io': 2}", default=None
     )
     max_pending_calls: int | None = option(check_count, -1, default=None)
-    max_unread_items: int | None = option(check_limit, default=None)
+    max_unread_items: int | None = option(
+        check_limit,
+        default=None,
+        rays_name="_actor_generator_backpressure_num_objects",
+    )
     allow_out_of_order_execution: bool | None = option(check_bool, default=None)
     namespace: str | None = option(check_text, "'training'", default=None)
-    lifetime: Literal["detached", "non_detached"] | None = option(
-        check_one_of, LIFETIMES, default=None
-    )
+    lifetime: Literal["detached", "non_detached"] | None = choice(default=None)
     get_if_exists: bool = option(check_bool, default=False)
     max_restarts: int = option(check_times, default=0)
     restart_window: float | None = option(check_seconds, default=None)
@@ -537,17 +514,3 @@ class ActorOptions(CommonOptions):
         if not self.concurrency_groups and limit == default:
             return {}
         return {"": limit, **(self.concurrency_groups or {})}
-
-    def updated(self, given: Mapping[str, object]) -> "ActorOptions":
-        """These options with some of them replaced.
-
-        Args:
-            given: The new values, by name.
-
-        Raises:
-            TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value is out of range.
-        """
-        return checked_options(
-            ActorOptions, "an actor", {**given_options(self), **given}
-        )

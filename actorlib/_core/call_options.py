@@ -1,15 +1,17 @@
-"""What may be said about a call: checked once, then frozen.
+"""The options of calls, of methods and of functions: checked once, then frozen.
 
-Written twice side by side: a ``TypedDict`` for the type checker of whoever writes the
-keywords, a dataclass for whoever reads them. A test keeps the two equal.
+They are written twice: as a ``TypedDict``, by which type checkers check the keywords
+that users write, and as a dataclass, which the engines read. A test keeps the two
+equal.
 """
 
 import warnings
 from collections.abc import Mapping, Sequence  # types that are asked for
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypedDict, TypeVar
 
 from actorlib._core.public import public
 from actorlib._core.validation import (
+    Options,
     check_bool,
     check_count,
     check_fields,
@@ -19,27 +21,30 @@ from actorlib._core.validation import (
     check_times,
     checked_duration,
     checked_exceptions,
-    checked_options,
     given_options,
     option,
 )
 from actorlib._core.value import dataclass
 
-RAYS_NAMES = {"_generator_backpressure_num_objects": "backpressure"}
-"""What Ray calls some of them."""
+T = TypeVar("T")
+
+
+class CallTermKeywords(TypedDict, total=False):
+    """The keywords that calls of methods and of functions share."""
+
+    backpressure: int | None
+    detach: bool | None
+    num_returns: int | Literal["streaming", "dynamic"] | None
+    timeout: float | None
 
 
 @public("actorlib")
-class MethodKeywords(TypedDict, total=False):
+class MethodKeywords(CallTermKeywords, total=False):
     """The keywords of ``@method(...)``."""
 
-    backpressure: int | None
     concurrency_group: str | None
-    detach: bool | None
     max_task_retries: int | None
-    num_returns: int | Literal["streaming", "dynamic"] | None
     retry_exceptions: bool | Sequence[type[Exception]] | None
-    timeout: float | None
 
 
 @public("actorlib")
@@ -60,57 +65,59 @@ def _checked_count_of_refs(name: str, value: object) -> object:
             f'{name}="dynamic" is deprecated: a generator streams its items '
             'without it, as with "streaming"',
             DeprecationWarning,
-            stacklevel=8,
+            stacklevel=9,
         )
     return "streaming"
 
 
-@public("actorlib")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallOptions:
-    """The options of a method, or of single calls of it.
+def with_shared_texts(kind: type[T]) -> type[T]:
+    """Adds the texts of options that a class inherits to its docstring."""
+    title = "Attributes:\n"
+    head, _, own = (kind.__doc__ or "").partition(title)
+    inherited = [
+        (base.__doc__ or "").partition(title)[2].rstrip()
+        for base in reversed(kind.__bases__)
+    ]
+    if own:  # python -OO has none
+        kind.__doc__ = "\n".join([f"{head}{title}{inherited[0]}", *inherited[1:], own])
+    return kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTerms(Options):
+    """The options that calls of methods and of functions share.
+
+    It has no slots, as a class derives from it and from another one that has some.
 
     Attributes:
+        num_returns: How many refs a call gives. 2 is for code that returns a tuple of
+            two or yields two values, 0 is for none, ``"streaming"`` is for generators.
+            Default: None, which is streaming for generators, else 1.
         backpressure: For generators: how many items it may be ahead of its reader, 1 or
             more; -1 for any number. Default: None, which is 256 items or 8 MiB,
             whichever comes first.
-        concurrency_group: The concurrency group that the call counts in. If the actor
-            has none of that name, ValueError is raised. Default: None, for the methods
-            that name no group.
         detach: For generators: if True, it runs to its end also if nobody reads it any
             more, and its items are thrown away. Default: None, which is False: it is
             cancelled.
-        max_task_retries: How often a call is sent again if the actor dies; -1 for
-            always. Default: None, which is what the actor's options say.
-        name: What ``get_task_name`` says where the call runs. Default: None, which is
-            the class and the method.
-        num_returns: How many refs a call gives. 2 is for a method that returns a tuple
-            of two or yields two values, 0 is for none, ``"streaming"`` is for
-            generators. Default: None, which is streaming for generators, else 1.
-        retry_exceptions: Which exceptions of the method make its call be sent again:
-            True for all, or a list of classes. Default: None, which is what the actor's
-            options say.
         timeout: How many seconds the call may take, above 0. Then it fails with
             DeadlineExceededError and is cancelled, with everything that it called. Time
             counts while the call waits for its arguments, waits for the actor, waits in
             the queue, and runs. Default: None, for any time.
     """
 
-    backpressure: int | None = option(check_limit, default=None)
-    concurrency_group: str | None = option(check_text, "'io'", default=None)
-    detach: bool | None = option(check_bool, default=None)
-    max_task_retries: int | None = option(check_times, default=None)
-    name: str | None = option(check_text, "'nightly'", default=None)
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        name: str | None  # of each class that derives, with a text of its own
+
     num_returns: int | Literal["streaming", "dynamic"] | None = option(
         _checked_count_of_refs, default=None
     )
-    retry_exceptions: bool | Sequence[type[Exception]] | None = option(
-        checked_exceptions, default=None
+    backpressure: int | None = option(
+        check_limit, default=None, rays_name="_generator_backpressure_num_objects"
     )
+    detach: bool | None = option(check_bool, default=None)
     timeout: float | None = option(checked_duration, default=None)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def is_counted(self) -> bool:
@@ -125,17 +132,19 @@ class CallOptions:
     @property
     def headers(self) -> dict[str, object]:
         """What is said of each call besides its arguments; its group is not in it."""
-        headers: dict[str, object] = {}
-        if self.timeout is not None:
-            headers["timeout"] = self.timeout
-        if self.name is not None:
-            headers["name"] = self.name
-        if self.max_task_retries is not None or self.retry_exceptions is not None:
-            headers["retries"] = (self.max_task_retries, self.retry_exceptions)
-        return headers
+        headers = {"timeout": self.timeout, "name": self.name, "retries": self.retries}
+        return {name: value for name, value in headers.items() if value is not None}
 
     @property
-    def of_stream(self) -> dict[str, object]:
+    def retries(self) -> tuple[object, object] | None:
+        """How often a call is sent again, and after which exceptions.
+
+        None for what its callee says, and where one of the two is None.
+        """
+        return None
+
+    @property
+    def stream_headers(self) -> dict[str, object]:
         """What is said besides of each call of a generator."""
         headers: dict[str, object] = {"stream": self.backpressure or 0}
         if self.detach:
@@ -165,7 +174,49 @@ class CallOptions:
                     f"{method} is no generator: {name}={value} is for what yields"
                 )
 
-    def updated(self, given: Mapping[str, object]) -> "CallOptions":
+
+@public("actorlib")
+@with_shared_texts
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions(CallTerms):
+    """The options of a method, or of single calls of it.
+
+    Attributes:
+        concurrency_group: The concurrency group that the call counts in. If the actor
+            has none of that name, ValueError is raised. Default: None, for the methods
+            that name no group.
+        max_task_retries: How often a call is sent again if the actor dies; -1 for
+            always. Default: None, which is what the actor's options say.
+        name: What ``get_task_name`` says where the call runs. Default: None, which is
+            the class and the method.
+        retry_exceptions: Which exceptions of the method make its call be sent again:
+            True for all, or a list of classes. Default: None, which is what the actor's
+            options say.
+    """
+
+    subject: ClassVar[str] = "a method"
+    unknown_error: ClassVar[type[Exception]] = TypeError
+
+    concurrency_group: str | None = option(check_text, "'io'", default=None)
+    max_task_retries: int | None = option(check_times, default=None)
+    name: str | None = option(check_text, "'nightly'", default=None)
+    retry_exceptions: bool | Sequence[type[Exception]] | None = option(
+        checked_exceptions, default=None
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def retries(self) -> tuple[object, object] | None:
+        """How often a call is sent again, and after which exceptions.
+
+        None for what the actor's options say, and where one of the two is None.
+        """
+        retries = self.max_task_retries, self.retry_exceptions
+        return None if retries == (None, None) else retries
+
+    def updated(self, given: Mapping[str, object]) -> Self:
         """These options with some of them replaced; None leaves one as it is.
 
         Args:
@@ -175,11 +226,5 @@ class CallOptions:
             TypeError: An option is unknown, or a value has the wrong type.
             ValueError: A value is out of range.
         """
-        new = {
-            RAYS_NAMES.get(name, name): value
-            for name, value in given.items()
-            if value is not None
-        }
-        return checked_options(
-            CallOptions, "a method", {**given_options(self), **new}, unknown=TypeError
-        )
+        new = {name: value for name, value in given.items() if value is not None}
+        return self.of({**given_options(self), **new})

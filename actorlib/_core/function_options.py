@@ -1,20 +1,20 @@
-"""What may be said about a remote function: checked once, then frozen.
+"""The options of remote functions: checked once, then frozen.
 
-Written twice side by side: a ``TypedDict`` for the type checker of whoever writes the
-keywords, a dataclass for whoever reads them. A test keeps the two equal.
+They are written twice: as a ``TypedDict``, by which type checkers check the keywords
+that users write, and as a dataclass, which the engines read. A test keeps the two
+equal.
 """
 
 from collections.abc import Mapping  # a type that is asked for
-from dataclasses import field, fields, replace
-from typing import ClassVar, Literal
+from dataclasses import field, replace
+from typing import ClassVar, NamedTuple, TypeVar
 
-from actorlib._core.actor_options import (
-    ActorOptions,
-    CommonKeywords,
-    CommonOptions,
-    with_common_texts,
+from actorlib._core.actor_options import ActorOptions, CommonKeywords, CommonOptions
+from actorlib._core.call_options import (
+    CallTermKeywords,
+    CallTerms,
+    with_shared_texts,
 )
-from actorlib._core.call_options import RAYS_NAMES, CallOptions
 from actorlib._core.ids import NO_ACTOR, ActorId
 from actorlib._core.kinds import KINDS
 from actorlib._core.public import public
@@ -23,28 +23,24 @@ from actorlib._core.validation import (
     check_count,
     check_text,
     check_times,
-    checked_options,
     given_options,
+    names_of,
     option,
+    options_by_word,
 )
 from actorlib._core.value import dataclass
 
-_OF_CALLS = ("backpressure", "detach", "name", "num_returns", "timeout")
-"""The options that a call of a method has, too."""
+K = TypeVar("K", "ActorOptions", "FunctionOptions")
 
 _OF_CODE = ("name", "torch", "retry_exceptions")
 """The common options that are about the function and not about its process."""
 
 
 @public("actorlib")
-class CallingKeywords(CommonKeywords, total=False):
+class CallingKeywords(CommonKeywords, CallTermKeywords, total=False):
     """The keywords of ``f.options(...)``: all but ``max_calls``."""
 
-    backpressure: int | None
-    detach: bool | None
     max_retries: int
-    num_returns: int | Literal["streaming", "dynamic"] | None
-    timeout: float | None
 
 
 @public("actorlib")
@@ -55,9 +51,9 @@ class FunctionKeywords(CallingKeywords, total=False):
 
 
 @public("actorlib")
-@with_common_texts
+@with_shared_texts
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionOptions(CommonOptions):
+class FunctionOptions(CallTerms, CommonOptions):
     """The options of a remote function: what a call asks for, and how it is made.
 
     Attributes:
@@ -66,39 +62,19 @@ class FunctionOptions(CommonOptions):
             is only free when the process is gone, else 0.
         max_retries: How often a call is made again if its process dies; -1 for always.
             Default: 3.
-        num_returns: How many refs a call gives. 2 is for a function that returns a
-            tuple of two or yields two values, 0 is for none, ``"streaming"`` is for
-            generators. Default: None, which is streaming for generators, else 1.
-        backpressure: For generators: how many items it may be ahead of its reader, 1 or
-            more; -1 for any number. Default: None, which is 256 items or 8 MiB,
-            whichever comes first.
-        detach: For generators: if True, it runs to its end also if nobody reads it any
-            more, and its items are thrown away. Default: None, which is False: it is
-            cancelled.
-        timeout: How many seconds the call may take, above 0. Then it fails with
-            DeadlineExceededError and is cancelled, with everything that it called. Time
-            counts while the call waits for its arguments, waits in line, and runs.
-            Default: None, for any time.
-        calling: How it is called, as of a method.
     """
+
+    subject: ClassVar[str] = "a remote function"
 
     name: str | None = option(check_text, "'resize'", default=None)
     max_calls: int | None = option(check_count, 0, default=None)
     max_retries: int = option(check_times, default=3)
-    num_returns: int | Literal["streaming", "dynamic"] | None = None
-    backpressure: int | None = None
-    detach: bool | None = None
-    timeout: float | None = None
-    calling: CallOptions = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         CommonOptions.__post_init__(self)
         devices = {*KINDS, GPU_MEMORY}
         if self.num_cpus is None and devices.isdisjoint(self.request.amounts):
             object.__setattr__(self, "request", self.amounts(1))
-        calling = CallOptions(**{name: getattr(self, name) for name in _OF_CALLS})
-        object.__setattr__(self, "calling", calling)
-        object.__setattr__(self, "num_returns", calling.num_returns)
 
     @property
     def needs_rank(self) -> bool:
@@ -149,18 +125,6 @@ class FunctionOptions(CommonOptions):
             runtime_env=self.runtime_env,
         )
 
-    def updated(self, given: Mapping[str, object]) -> "FunctionOptions":
-        """These options with some of them replaced.
-
-        Args:
-            given: The new values, by name.
-
-        Raises:
-            TypeError: A value has the wrong type.
-            ValueError: An option is unknown or its value is out of range.
-        """
-        return checked_function({**given_options(self), **given})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class FunctionSpec:
@@ -194,9 +158,9 @@ class FunctionSpec:
         return self.name
 
     def __post_init__(self) -> None:
-        headers = self.options.calling.headers
+        headers = self.options.headers
         if self.is_stream:  # the worker has to know how far each may be ahead
-            headers |= self.options.calling.of_stream
+            headers |= self.options.stream_headers
         object.__setattr__(self, "headers", headers or None)
 
     def with_header(self, name: str, value: object) -> "FunctionSpec":
@@ -206,67 +170,55 @@ class FunctionSpec:
         return other
 
 
-OF_ACTORS: Mapping[str, str] = {
-    "max_restarts": "max_retries",
-    "max_task_retries": "max_retries",
-    "max_concurrency": "",
-    "lifetime": "",
-    "namespace": "",
+class _Counterpart(NamedTuple):
+    """The other kind of options, and what is said where one of them is given."""
+
+    kind: type[CommonOptions]
+    mistake: str
+    subjects: str
+    words: Mapping[str, str]  # those that mean the same here
+
+
+_COUNTERPARTS: Mapping[type[CommonOptions], _Counterpart] = {
+    ActorOptions: _Counterpart(
+        FunctionOptions,
+        "no option of an actor: it is one of remote functions",
+        "actors",
+        {"max_retries": "max_task_retries"},
+    ),
+    FunctionOptions: _Counterpart(
+        ActorOptions,
+        "an option of actors, and this is a function",
+        "functions",
+        {"max_restarts": "max_retries", "max_task_retries": "max_retries"},
+    ),
 }
-"""Words for actors, each with the one for functions, if there is one."""
-
-OF_FUNCTIONS: Mapping[str, str] = {
-    "max_retries": "max_task_retries",
-    "max_calls": "",
-}
-"""Words for functions, each with the one for actors, if there is one."""
 
 
-def in_our_words(given: Mapping[str, object]) -> dict[str, object]:
-    """Options by our names, where Ray's were written."""
-    return {RAYS_NAMES.get(name, name): value for name, value in given.items()}
+def checked_as(kind: type[K], given: Mapping[str, object]) -> K:
+    """The options of actors, or of a remote function, from keywords a user wrote.
 
-
-def names_of(options: type[CommonOptions]) -> list[str]:
-    """The names of the options of a kind."""
-    return [option.name for option in fields(options) if option.init]
-
-
-def checked_function(given: Mapping[str, object]) -> "FunctionOptions":
-    """The options of a remote function from keywords a user wrote.
+    Args:
+        kind: ActorOptions or FunctionOptions.
+        given: The keywords.
 
     Raises:
         TypeError: A value has the wrong type.
-        ValueError: An option is unknown, is for actors alone, or its value is out of
-            range.
+        ValueError: An option is unknown, is for the other kind alone, or its value is
+            out of range.
     """
-    known, given = names_of(FunctionOptions), in_our_words(given)
+    own, other = options_by_word(kind), _COUNTERPARTS[kind]
     for name in given:
-        if name not in known and name in names_of(ActorOptions):
-            word = OF_ACTORS.get(name)
-            hint = f" The word for functions is {word}=." if word else ""
+        if name not in own and name in options_by_word(other.kind):
+            word = other.words.get(name)
+            hint = f" The word for {other.subjects} is {word}=." if word else ""
             raise ValueError(
-                f"{name}={given[name]!r} is an option of actors, and this is a "
-                f"function.{hint} The options are {', '.join(known)}"
+                f"{name}={given[name]!r} is {other.mistake}.{hint} The options are "
+                f"{', '.join(names_of(kind))}"
             )
-    return checked_options(FunctionOptions, "a remote function", given)
+    return kind.of(given)
 
 
-def checked_actor(given: Mapping[str, object]) -> ActorOptions:
-    """The options of an actor class from keywords a user wrote.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: An option is unknown, is for functions alone, or its value is out
-            of range.
-    """
-    known = names_of(ActorOptions)
-    for name in given:
-        if name not in known and name in names_of(FunctionOptions):
-            word = OF_FUNCTIONS.get(name)
-            hint = f" The word for actors is {word}=." if word else ""
-            raise ValueError(
-                f"{name}={given[name]!r} is no option of an actor: it is one of remote "
-                f"functions.{hint} The options are {', '.join(known)}"
-            )
-    return checked_options(ActorOptions, "an actor", given)
+def with_given(options: K, given: Mapping[str, object]) -> K:
+    """Options with those replaced that a user wrote; see ``checked_as``."""
+    return checked_as(type(options), {**given_options(options), **given})

@@ -382,7 +382,7 @@ def _method(cls: type, name: str) -> Method:
 def _headers(options: CallOptions, *, is_stream: bool) -> dict[str, object]:
     headers = options.headers
     if is_stream:  # the worker has to know how far it may be ahead of its reader
-        headers |= options.of_stream
+        headers |= options.stream_headers
     return headers
 
 

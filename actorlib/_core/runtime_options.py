@@ -2,36 +2,25 @@
 
 from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import field
-from typing import Literal, TypedDict, cast
+from typing import ClassVar, Literal, TypedDict, cast
 
 from actorlib._core.middleware import Middleware, checked_middleware
 from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, device_memory_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
-from actorlib._core.shares import (
-    ENFORCEMENTS,
-    EnforcementWord,
-    OveruseAction,
-    check_overuse_action,
-)
+from actorlib._core.shares import EnforcementWord, OveruseAction, check_overuse_action
 from actorlib._core.validation import (
+    Options,
     check_bool,
     check_count,
     check_fields,
-    check_one_of,
     check_seconds,
     check_text,
     checked_modules,
+    choice,
     option,
 )
 from actorlib._core.value import dataclass
-
-ENGINES = ("local", "inline", "ray")
-DEVICES = ("all", "free")
-MASK_FORMS = ("index", "uuid")
-START_METHODS = ("template", "spawn")
-INFEASIBLE = ("fail", "wait")
-WHEN_FULL = ("spill", "fail")
 
 
 @public("actorlib")
@@ -104,7 +93,7 @@ def _check_name(name: str, value: object) -> None:
 
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeOptions:
+class RuntimeOptions(Options):
     """The options of a runtime: what it has, and how it behaves.
 
     Attributes:
@@ -221,9 +210,9 @@ class RuntimeOptions:
             out.
     """
 
-    engine: Literal["local", "inline", "ray"] | None = option(
-        check_one_of, ENGINES, default=None
-    )
+    subject: ClassVar[str] = "init()"
+
+    engine: Literal["local", "inline", "ray"] | None = choice(default=None)
     address: str | None = option(check_text, "'auto'", default=None)
     num_cpus: int | None = None
     num_gpus: int | None = None
@@ -232,26 +221,18 @@ class RuntimeOptions:
     )
     memory: float | str | None = None
     resources: Mapping[str, int] | None = None
-    devices: Literal["all", "free"] = option(check_one_of, DEVICES, default="all")
-    enforcement: EnforcementWord = option(check_one_of, ENFORCEMENTS, default="auto")
+    devices: Literal["all", "free"] = choice(default="all")
+    enforcement: EnforcementWord = choice(default="auto")
     preload: Sequence[str] | None = option(checked_modules, default=None)
-    start_method: Literal["template", "spawn"] | None = option(
-        check_one_of, START_METHODS, default=None
-    )
+    start_method: Literal["template", "spawn"] | None = choice(default=None)
     log_to_driver: bool = option(check_bool, default=True)
     log_level: int | str | None = option(_checked_log_level, default=None)
     grace: float = option(check_seconds, default=1.0)
-    infeasible: Literal["fail", "wait"] = option(
-        check_one_of, INFEASIBLE, default="fail"
-    )
-    mask_form: Literal["index", "uuid"] | None = option(
-        check_one_of, MASK_FORMS, default=None
-    )
+    infeasible: Literal["fail", "wait"] = choice(default="fail")
+    mask_form: Literal["index", "uuid"] | None = choice(default=None)
     namespace: str = option(check_text, "'training'", default="default")
     object_store_memory: float | str | None = option(_check_bytes, default=None)
-    object_store_full: Literal["spill", "fail"] = option(
-        check_one_of, WHEN_FULL, default="spill"
-    )
+    object_store_full: Literal["spill", "fail"] = choice(default="spill")
     share_above: int = option(check_count, 1, default=256 * 1024)
     actor_history: int = option(check_count, 0, default=1000)
     device_memory_overuse: OveruseAction = option(check_overuse_action, default="warn")

@@ -1,8 +1,9 @@
-"""Checks the values of options: each raises TypeError or ValueError and names it.
+"""Checks options: each check raises TypeError or ValueError and names the option.
 
-A field of a dataclass of options names its check:
-``grace: float = option(check_seconds, default=1.0)``. ``check_fields`` runs the checks
-of the options that are given.
+A field of a dataclass of options holds its type, its default and its check:
+``grace: float = option(check_seconds, default=1.0)``. One of a few words has them in
+its type alone: ``devices: Literal["all", "free"] = choice(default="all")``. The
+dataclass derives from ``Options``, which takes the keywords that a user wrote.
 """
 
 from __future__ import annotations
@@ -12,12 +13,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from functools import cache
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeVar,
+    cast,
+    get_args,
+)
+from typing import get_origin as origin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from _typeshed import DataclassInstance
+    from collections.abc import Callable, Iterable, Iterator
 
 
 def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
@@ -34,11 +44,12 @@ def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     return get_close_matches(name, known, n=count)
 
 
-K = TypeVar("K")
 T = TypeVar("T")
 
 
-def option(check: Callable[..., object], *args: object, default: T) -> T:
+def option(
+    check: Callable[..., object], *args: object, default: T, rays_name: str = ""
+) -> T:
     """Makes a field of a dataclass of options that is checked when it is given.
 
     Args:
@@ -46,19 +57,124 @@ def option(check: Callable[..., object], *args: object, default: T) -> T:
             an error, or returns the value to keep; None keeps the value that was given.
         *args: Further arguments of the check.
         default: The default, which is not checked.
+        rays_name: The name of the option in Ray, if it is another. Default: empty.
     """
-    checked: T = field(default=default, metadata={"check": (check, args)})
-    return checked
+    metadata = {"check": (check, args), "rays_name": rays_name}
+    return field(default=default, metadata=metadata)
 
 
-def check_fields(options: DataclassInstance) -> None:
+def choice(*, default: T) -> T:
+    """Makes a field of a dataclass of options that takes the words of its type.
+
+    Args:
+        default: The default.
+    """
+    metadata = {"check": (check_one_of, None)}
+    return field(default=default, metadata=metadata)
+
+
+class Options:
+    """The options of one subject: the base of the dataclasses that have them as fields.
+
+    Attributes:
+        subject: Whose options these are, in messages.
+        unknown_error: The class of the error for an unknown option.
+    """
+
+    __slots__ = ()
+    subject: ClassVar[str] = "it"
+    unknown_error: ClassVar[type[Exception]] = ValueError
+
+    @classmethod
+    def of(cls, given: Mapping[str, object]) -> Self:
+        """Makes options from the keywords that a user wrote.
+
+        Args:
+            given: The values, by our names or by Ray's.
+
+        Raises:
+            TypeError: A value has the wrong type.
+            ValueError: An option is unknown, or its value is out of range.
+        """
+        names = options_by_word(cls)
+        for word, value in given.items():
+            if word not in names:
+                close = closest_names(word, names_of(cls))
+                hint = f" Did you mean {close[0]}=?" if close else ""
+                raise cls.unknown_error(
+                    f"{word}={value!r} is no option of {cls.subject}.{hint} "
+                    f"The options are {', '.join(names_of(cls))}"
+                )
+        return cls(**{names[word]: value for word, value in given.items()})
+
+    def updated(self, given: Mapping[str, object]) -> Self:
+        """These options with some of them replaced.
+
+        Args:
+            given: The new values, by name.
+
+        Raises:
+            TypeError: A value has the wrong type.
+            ValueError: An option is unknown or its value is out of range.
+        """
+        return self.of({**given_options(self), **given})
+
+
+def given_options(options: object) -> dict[str, Any]:
+    """The keywords that options were made from."""
+    return {name: getattr(options, name) for name in names_of(type(options))}
+
+
+def names_of(kind: type) -> tuple[str, ...]:
+    """The names of the options of a kind."""
+    return _layout(kind).names
+
+
+def options_by_word(kind: type) -> Mapping[str, str]:
+    """The names of the options of a kind, by each name that users may write."""
+    return _layout(kind).by_word
+
+
+def words_of(kind: type, name: str) -> tuple[str, ...]:
+    """The words that an option takes, by its type."""
+    annotation = next(made.type for made in fields(kind) if made.name == name)
+    return tuple(_literals(annotation))
+
+
+def _literals(annotation: object) -> Iterator[str]:
+    for part in get_args(annotation):
+        if origin_of(annotation) is Literal:
+            yield part
+        else:
+            yield from _literals(part)
+
+
+def check_option(kind: type, name: str, value: object) -> None:
+    """Checks a value that another function takes as an option of a kind.
+
+    Args:
+        kind: The class of options.
+        name: The option.
+        value: The value.
+
+    Raises:
+        TypeError: It has the wrong type.
+        ValueError: It is out of range.
+    """
+    for known, _, check, args in _layout(kind).checks:
+        if known == name:
+            check(name, value, *args)
+
+
+def check_fields(options: Options) -> None:
     """Checks each option that is given, and keeps what its check returns.
 
     Raises:
         TypeError: A value has the wrong type.
         ValueError: A value is out of range.
     """
-    for name, default, check, args in _checks(type(options)):
+    kind: type = type(options)
+    for name, default, check, args in _layout(kind).checks:
         value = getattr(options, name)
         if value is not default:
             kept = check(name, value, *args)
@@ -66,13 +182,35 @@ def check_fields(options: DataclassInstance) -> None:
                 object.__setattr__(options, name, kept)
 
 
+class _Layout(NamedTuple):
+    """What the fields of a kind of options say, read once.
+
+    Attributes:
+        names: The names of the options.
+        by_word: The same names, by each name that users may write.
+        checks: The name, the default, the check and its further arguments of each
+            option that has a check.
+    """
+
+    names: tuple[str, ...]
+    by_word: Mapping[str, str]
+    checks: tuple[tuple[str, object, Any, tuple[object, ...]], ...]
+
+
 @cache
-def _checks(kind: type[DataclassInstance]) -> list[tuple[str, object, Any, Any]]:
-    return [
-        (made.name, made.default, *made.metadata["check"])
-        for made in fields(kind)
-        if "check" in made.metadata
-    ]
+def _layout(kind: Any) -> _Layout:
+    by_word: dict[str, str] = {}
+    checks: list[tuple[str, object, Any, tuple[object, ...]]] = []
+    taken = [made for made in fields(kind) if made.init]
+    for made in taken:
+        by_word[made.name] = made.name
+        by_word[made.metadata.get("rays_name") or made.name] = made.name
+        if "check" in made.metadata:
+            check, args = made.metadata["check"]
+            if args is None:
+                args = (words_of(kind, made.name),)
+            checks.append((made.name, made.default, check, args))
+    return _Layout(tuple(made.name for made in taken), by_word, tuple(checks))
 
 
 def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -224,46 +362,6 @@ def checked_modules(name: str, value: object) -> tuple[str, ...]:
                 "as import does, for example 'torch.nn'"
             )
     return tuple(cast("Sequence[str]", modules))
-
-
-def checked_options(
-    kind: type[K],
-    whose: str,
-    given: Mapping[str, object],
-    *,
-    unknown: type[Exception] = ValueError,
-) -> K:
-    """Makes options from the keywords that a user wrote.
-
-    Args:
-        kind: The class of options.
-        whose: What they are options of, for messages.
-        given: The keywords.
-        unknown: The class of the error for an unknown option.
-
-    Raises:
-        TypeError: A value has the wrong type.
-        ValueError: An option is unknown or its value is out of range.
-    """
-    known = [option.name for option in fields(cast("Any", kind)) if option.init]
-    for name, value in given.items():
-        if name not in known:
-            close = closest_names(name, known)
-            hint = f" Did you mean {close[0]}=?" if close else ""
-            raise unknown(
-                f"{name}={value!r} is no option of {whose}.{hint} "
-                f"The options are {', '.join(known)}"
-            )
-    return kind(**cast("dict[str, Any]", given))  # the class checks each value
-
-
-def given_options(options: DataclassInstance) -> dict[str, Any]:
-    """The keywords that options were made from."""
-    return {
-        option.name: getattr(options, option.name)
-        for option in fields(options)
-        if option.init
-    }
 
 
 def check_rows(limit: int | None) -> None:

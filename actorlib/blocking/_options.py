@@ -6,20 +6,17 @@ name, with what to write instead.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._core.runtime_name import check_runtime_name
 from actorlib._core.runtime_options import RuntimeOptions
-from actorlib._core.validation import check_bool, closest_names
+from actorlib._core.validation import check_bool, closest_names, names_of
 from actorlib.exceptions import InitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OURS = frozenset(
-    option.name for option in dataclasses.fields(RuntimeOptions) if option.init
-)
+OURS = frozenset(names_of(RuntimeOptions))
 
 _NOTED = frozenset(
     {

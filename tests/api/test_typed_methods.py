@@ -109,7 +109,7 @@ def test_options_are_read_off_the_class_and_its_bases() -> None:
 @pytest.mark.parametrize("name", ["concurency_group", "num_gpus", "name"])
 def test_an_unknown_option_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(
-        TypeError, match=f"{name}.*The options are backpressure, concurrency_group"
+        TypeError, match=f"{name}.*The options are .*timeout, concurrency_group"
     ):
         actorlib.method(**{name: "io"})  # type: ignore[call-overload]
 

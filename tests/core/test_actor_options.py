@@ -14,22 +14,21 @@ from actorlib._core.actor_options import ActorKeywords, ActorOptions, RestartPol
 from actorlib._core.call_options import CallKeywords, CallOptions
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
-from actorlib._core.validation import checked_options
 
 Options = ActorOptions | CallOptions | RuntimeOptions
 Check = Callable[[Mapping[str, object]], Options]
 
 
 def actor(given: Mapping[str, object]) -> ActorOptions:
-    return checked_options(ActorOptions, "an actor", given)
+    return ActorOptions.of(given)
 
 
 def runtime(given: Mapping[str, object]) -> RuntimeOptions:
-    return checked_options(RuntimeOptions, "init()", given)
+    return RuntimeOptions.of(given)
 
 
 def call(given: Mapping[str, object]) -> CallOptions:
-    return checked_options(CallOptions, "a method", given)
+    return CallOptions.of(given)
 
 
 def keywords_of(kind: type[Options]) -> set[str]:

@@ -144,6 +144,8 @@ def test_a_word_of_actors_points_to_that_of_functions() -> None:
 def test_a_word_of_functions_points_to_that_of_actors() -> None:
     with pytest.raises(ValueError, match="The word for actors is max_task_retries="):
         actorlib.remote(max_retries=1)(int)
+    with pytest.raises(ValueError, match="The word for actors is max_task_retries="):
+        actorlib.remote(int).options(max_retries=1)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(
