@@ -392,7 +392,7 @@ def _made(spec: FunctionSpec, label: str) -> Any:
             captures=bool(options.placement_group_capture_child_tasks),
         )
     made = decorate(yield_function if spec.is_stream else run_function)
-    return made.options(name=label, retry_exceptions=[RetryableFailure], **keywords)
+    return made.options(retry_exceptions=[RetryableFailure], **keywords)
 
 
 def run_function(

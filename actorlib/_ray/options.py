@@ -1,15 +1,8 @@
 """Translates options of actors and calls into Ray's, and refuses the others.
 
-What is translated: ``num_cpus``, ``num_gpus``, ``memory``, ``resources``,
-``accelerator_type``, ``name``, ``namespace``, ``lifetime``, ``get_if_exists``,
-``max_restarts``, ``max_task_retries``, ``retry_exceptions``, ``max_concurrency``,
-``concurrency_groups``, ``max_unread_items``, ``allow_out_of_order_execution``,
-``runtime_env``, ``accelerators``, placement groups; of calls ``name``,
-``num_returns``, ``max_task_retries``, ``retry_exceptions``, ``concurrency_group``,
-``backpressure``. ``max_pending_calls`` is counted by the caller, as everywhere, and
-so is the time of a call with a ``timeout``.
-
-What is refused, by name, in the line that asks: ``REFUSED``.
+Each option is in one of four tables, which a test keeps complete: ``AMOUNTS`` is what
+is held, ``PASSED`` goes to Ray as it is, ``HANDLED`` is what this engine sees to, and
+``REFUSED`` is refused by name, in the line that asks.
 """
 
 from __future__ import annotations
@@ -18,9 +11,11 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.actor_options import ActorOptions
+from actorlib._core.call_options import CallOptions
 from actorlib._core.hooks import hooks_of
 from actorlib._core.kinds import GPU
 from actorlib._core.resources import CPU, MEMORY, counted
+from actorlib._core.validation import names_of, options_by_word
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -30,6 +25,43 @@ if TYPE_CHECKING:
     from actorlib._core.function_options import FunctionOptions
     from actorlib._core.interface import Method
     from actorlib._core.runtime_env import RuntimeEnv
+    from actorlib._core.validation import Options
+
+AMOUNTS = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
+"""Options that say what is held; ``amounts`` translates them."""
+
+PASSED = (
+    "name",
+    "lifetime",
+    "namespace",
+    "allow_out_of_order_execution",
+    "get_if_exists",
+    "max_restarts",
+    "max_task_retries",
+    "max_retries",
+    "concurrency_group",
+)
+"""Options that Ray has by the same name, with the same meaning."""
+
+HANDLED: Mapping[str, str] = {
+    "max_concurrency": "Ray's, for plain classes; for others the host counts",
+    "concurrency_groups": "Ray's, when the class is declared; likewise",
+    "max_unread_items": "Ray's, by another name, for plain classes",
+    "backpressure": "Ray's, by another name, for plain classes and functions",
+    "num_returns": "the caller splits a result; a generator streams",
+    "max_calls": "Ray's, when the function is declared",
+    "retry_exceptions": "the host says which errors are to be retried",
+    "runtime_env": "Ray's for variables; the host changes the directory",
+    "accelerators": "the host hides them",
+    "placement_group": "a scheduling strategy of Ray's",
+    "placement_group_bundle_index": "likewise",
+    "placement_group_capture_child_tasks": "likewise",
+    "scheduling_strategy": "says the same as the three above",
+    "max_pending_calls": "the caller counts, as everywhere",
+    "timeout": "the caller keeps the time",
+    "detach": "the caller's generator runs on",
+}
+"""Options that this engine sees to, each with how."""
 
 REFUSED: Mapping[str, str] = {
     "device": "Ray chooses the device; ask for a kind by accelerator_type=, or for a "
@@ -55,6 +87,12 @@ ASYNC_LIMIT = 1_000_000
 """How many calls of a looped actor Ray may begin; the host's gates count them."""
 
 _UNASKED = ActorOptions()
+_RAYS_NAMES = {
+    name: word
+    for kind in (ActorOptions, CallOptions)
+    for word, name in options_by_word(kind).items()
+    if word != name
+}
 _AS_RAY_DOES = ("pack", "auto", "off")
 
 
@@ -109,6 +147,13 @@ def amounts(options: CommonOptions) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
+def passed(options: Options) -> dict[str, Any]:
+    """What Ray takes as it is; nothing that was not asked for."""
+    names = [name for name in PASSED if name in names_of(type(options))]
+    asked = {name: getattr(options, name) for name in names}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
 def actor_options(
     label: str, options: ActorOptions, *, is_async: bool
 ) -> dict[str, Any]:
@@ -123,13 +168,7 @@ def actor_options(
         UnsupportedOptionError: Ray cannot do what it asks.
     """
     refuse(label, options)
-    translated = amounts(options)
-    for name in ("name", "lifetime", "namespace", "allow_out_of_order_execution"):
-        if getattr(options, name) is not None:
-            translated[name] = getattr(options, name)
-    translated["get_if_exists"] = options.get_if_exists
-    translated["max_restarts"] = options.max_restarts
-    translated["max_task_retries"] = options.max_task_retries
+    translated = amounts(options) | passed(options)
     limits = options.limits(is_async=is_async)
     translated["max_concurrency"] = ASYNC_LIMIT if is_async else limits.get("", 1)
     if options.max_unread_items not in (None, -1):
@@ -139,8 +178,7 @@ def actor_options(
                 "it has async methods, whose items Ray does not count: leave it out, "
                 "or use the local engine"
             )
-        unread = options.max_unread_items
-        translated["_actor_generator_backpressure_num_objects"] = unread
+        translated[_RAYS_NAMES["max_unread_items"]] = options.max_unread_items
     return translated | _env_of(options.runtime_env)
 
 
@@ -169,8 +207,7 @@ def function_options(
                 "one function after the other as they are: call a method of an actor, "
                 "or use the local engine"
             )
-    translated = amounts(options)
-    translated["max_retries"] = options.max_retries
+    translated = {**amounts(options), **passed(options), "name": label}
     if is_stream:
         translated |= _stream_options(label, options.backpressure, is_async=False)
     return translated | _env_of(options.runtime_env)
@@ -195,11 +232,9 @@ def call_options(label: str, method: Method, *, is_async: bool) -> dict[str, Any
     """
     options = method.options
     where = f"{label}.{method.name}"
-    translated: dict[str, Any] = {"name": options.name or where}
-    if options.max_task_retries is not None:
-        translated["max_task_retries"] = options.max_task_retries
-    if options.concurrency_group is not None and not is_async:
-        translated["concurrency_group"] = options.concurrency_group
+    translated = {"name": where, **passed(options)}
+    if is_async:  # the host has the groups
+        translated.pop("concurrency_group", None)
     if method.is_stream:
         translated |= _stream_options(where, options.backpressure, is_async=is_async)
     return translated
@@ -217,4 +252,4 @@ def _stream_options(
             "generators of actors without async methods alone: leave it out, or use "
             "the local engine"
         )
-    return {**translated, "_generator_backpressure_num_objects": backpressure}
+    return {**translated, _RAYS_NAMES["backpressure"]: backpressure}

@@ -6,10 +6,15 @@ import pytest
 
 import actorlib
 from actorlib._core.actor_options import ActorOptions
+from actorlib._core.call_options import CallOptions
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.interface import interface_of
+from actorlib._core.validation import names_of
 from actorlib._ray.options import (
+    AMOUNTS,
     ASYNC_LIMIT,
+    HANDLED,
+    PASSED,
     REFUSED,
     actor_options,
     call_options,
@@ -36,6 +41,14 @@ def translated(*, is_async: bool = False, **options: Any) -> dict[str, Any]:
 def call(name: str, *, is_async: bool = False) -> dict[str, Any]:
     method = interface_of(Model).methods[name]
     return call_options("Model", method, is_async=is_async)
+
+
+def test_options_when_compared_with_the_tables_then_each_is_in_one() -> None:
+    kinds = ActorOptions, CallOptions, FunctionOptions
+    options = {name for kind in kinds for name in names_of(kind)}
+    told = [*AMOUNTS, *PASSED, *HANDLED, *REFUSED]
+
+    assert sorted(told) == sorted(options)
 
 
 def test_actor_when_it_asks_for_nothing_then_it_holds_nothing() -> None:
