@@ -21,7 +21,8 @@ file here, and none of them decides who gets what:
 * ``resident_watch``: looks every few seconds at the host's memory that workers have.
 * ``gpu_watch``: polls for the memory that workers have on NVIDIA's devices, while they
   live and when they have ended.
-* ``gpu_processes``: tells whose the processes are that a driver lists on a device.
+* ``gpu_processes``: the table that it fills: which process has how much of which
+  device, since when, and whose it is.
 * ``nvml_session``: asks NVML what is on devices, in a thread of its own.
 * ``drains``: holds shares back until the driver has taken apart what was on them.
 * ``draining``: decides whether memory is back that a process had which has ended.

@@ -20,9 +20,9 @@ from actorlib._core.resources import format_bytes
 from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from actorlib._enforcement.gpu_processes import Listed, Occupant, Occupants
+    from actorlib._enforcement.gpu_processes import Occupant, Occupants
 
 LIMIT = 10.0
 """Seconds after which a share is given back whatever is still there."""
@@ -57,38 +57,22 @@ class Holder(NamedTuple):
 def holders(
     occupant: Occupant,
     occupants: Occupants,
-    look: Mapping[str, Sequence[Listed]],
     ended_at: float,
 ) -> tuple[Holder, ...]:
     """Lists what still has memory of the devices of a worker that has ended.
 
     Args:
         occupant: The worker.
-        occupants: All of them, this one too; they know of earlier looks.
-        look: What is listed on each device, by UUID.
+        occupants: The table, with this worker and all others.
         ended_at: When the worker ended, in seconds of the clock of the looks.
     """
     return tuple(
         Holder(name, process.pid, occupant.name_of(process), process.nbytes)
         for device, name in occupant.devices.items()
-        for process in look.get(device, ())
-        if _is_waited_for(occupant, occupants, device, process, ended_at)
+        for process in occupants.latest.get(device, ())
+        if occupant.owns(process)
+        or (process.since >= ended_at and occupants.is_strange(process))
     )
-
-
-def _is_waited_for(
-    occupant: Occupant,
-    occupants: Occupants,
-    device: str,
-    process: Listed,
-    ended_at: float,
-) -> bool:
-    if occupant.owns(process):
-        return True
-    if process.lineage or occupants.owner_of(process) is not None:
-        return False
-    since = occupants.unseen_since(device, process.pid)
-    return since is None or since >= ended_at
 
 
 def pause(elapsed: float) -> float:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from actorlib._enforcement.gpu_processes import Occupant, Occupants
-    from actorlib._enforcement.nvml_session import Look
     from actorlib.accelerators.base import Lease
 
 _log = logging.getLogger("actorlib")
@@ -121,7 +120,7 @@ class Drains:
 
     Args:
         loop: The owner's loop.
-        occupants: Who is on devices; those whose share has drained leave it.
+        occupants: The table; workers whose share has drained leave it.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, occupants: Occupants) -> None:
@@ -155,17 +154,16 @@ class Drains:
             drain.began + LIMIT, partial(self._give_up, drain)
         )
 
-    def seen(self, question: int, look: Look) -> None:
-        """Takes an answer: shares are over of which nothing is listed.
+    def read(self, question: int) -> None:
+        """Reads the table: shares are over of which nothing is listed.
 
         Args:
-            question: The number of the question that was answered.
-            look: What is listed on each device, by UUID.
+            question: The number of the question whose answer is in the table.
         """
         for drain in list(self._draining):
             if question <= drain.question:
                 continue
-            drain.left = holders(drain.occupant, self._occupants, look, drain.began)
+            drain.left = holders(drain.occupant, self._occupants, drain.began)
             if not drain.left:
                 self._finish(drain)
 

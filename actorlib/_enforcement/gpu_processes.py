@@ -1,4 +1,7 @@
-"""Tells whose the processes are that a driver lists on a device.
+"""The table of device memory: which process has how much of which device, since when.
+
+``gpu_watch`` fills it with what a driver lists; drains, watchdog, ``ps`` and messages
+read it, and ask no driver themselves.
 
 A worker leads a session of its own, so what it starts is known by that, or by the chain
 of its parents. When a worker is dead, what it had started is dead soon, and a process
@@ -28,7 +31,7 @@ UNKNOWN = "an unknown amount"
 
 
 class Listed(NamedTuple):
-    """A process that is listed on a device.
+    """A row of the table: a process that is listed on a device.
 
     Attributes:
         pid: Its process id, or UNLISTED.
@@ -37,6 +40,8 @@ class Listed(NamedTuple):
             if no such process can be seen from here.
         began: When it began, in ticks of the kernel's clock; 0 if unknown.
         name: What its program is called; empty if unknown.
+        since: Since when it is listed there as it is, so that it can be seen from here
+            or cannot; in seconds of the clock of the looks.
     """
 
     pid: int
@@ -44,6 +49,7 @@ class Listed(NamedTuple):
     lineage: frozenset[int] = frozenset()
     began: int = 0
     name: str = ""
+    since: float = 0.0
 
 
 def merged(
@@ -145,16 +151,15 @@ class Occupant:
 
 @final
 class Occupants:
-    """All workers that have a share of devices, those too whose share drains.
+    """The table, and all workers that have a share of devices, or whose share drains.
 
     Attributes:
-        latest: What was listed on each device at the last look, by UUID.
+        latest: The rows of each device at the last look, by UUID.
     """
 
     def __init__(self) -> None:
         self.latest: dict[str, tuple[Listed, ...]] = {}
         self._by_key: dict[object, Occupant] = {}
-        self._unseen: dict[tuple[str, int], float] = {}
 
     def __iter__(self) -> Iterator[Occupant]:
         return iter(self._by_key.values())
@@ -189,28 +194,28 @@ class Occupants:
             look: What is listed on each device, by UUID.
             now: When, in seconds.
         """
-        self.latest.update(look)
         used = {one: Counter[str]() for one in self}
         unknown: set[tuple[Occupant, str]] = set()
-        unseen = {key: at for key, at in self._unseen.items() if key[0] not in look}
         for device, listed in look.items():
+            before = {(p.pid, p.began): p.since for p in self.latest.get(device, ())}
+            self.latest[device] = tuple(
+                process._replace(since=before.get((process.pid, process.began), now))
+                for process in listed
+            )
             for process in listed:
                 owner = self.owner_of(process)
-                if owner is not None:
-                    owner.note(process)
-                    if process.nbytes is None:
-                        unknown.add((owner, device))
-                    else:
-                        used[owner][device] += process.nbytes
-                elif not process.lineage:
-                    key = device, process.pid
-                    unseen[key] = self._unseen.get(key, now)
-        self._unseen = unseen
+                if owner is None:
+                    continue
+                owner.note(process)
+                if process.nbytes is None:
+                    unknown.add((owner, device))
+                else:
+                    used[owner][device] += process.nbytes
         for one, amounts in used.items():
             for device in look.keys() & one.devices.keys():
                 is_unknown = (one, device) in unknown
                 one.used[device] = None if is_unknown else amounts[device]
 
-    def unseen_since(self, device: str, pid: int) -> float | None:
-        """Says since when a process is listed that is nobody's and cannot be seen."""
-        return self._unseen.get((device, pid))
+    def is_strange(self, process: Listed) -> bool:
+        """Whether a process is nobody's here and cannot be seen."""
+        return not process.lineage and self.owner_of(process) is None

@@ -162,10 +162,8 @@ class GpuWatch:
             process: The worker.
         """
         occupant = self.occupants.find(process)
-        if occupant is None:
-            return ""
-        looks = {d: self.occupants.latest.get(d, ()) for d in occupant.devices}
-        return who_has_what(self.occupants, looks, occupant.devices)
+        names = {} if occupant is None else occupant.devices
+        return who_has_what(self.occupants, names)
 
     def stop(self) -> None:
         """Waits for nothing any more, and polls no more: the runtime ends."""
@@ -228,12 +226,12 @@ class GpuWatch:
             return
         now = self._loop.time()
         self.occupants.note(look, now)
-        self.drains.seen(self._questions, look)
+        self.drains.read(self._questions)
         watched = self._watched_devices()
         if watched and now >= self._judge_at:
             self._judge_at = now + PERIOD
-            self._judge(look)
-            self._look_for_strangers(look, now)
+            self._judge()
+            self._look_for_strangers(look.keys(), now)
         pauses: list[float] = []
         if self._entered:
             pauses.append(0.0)
@@ -249,12 +247,12 @@ class GpuWatch:
     def _watched_devices(self) -> set[str]:
         return {uuid for one in self.occupants for uuid in watched_shares(one)}
 
-    def _judge(self, look: Look) -> None:
+    def _judge(self) -> None:
         before, self._watched = self._watched, {}
         for key, occupant in self.occupants.items():
             for device, share in watched_shares(occupant).items():
                 watched = before.get((occupant, device), Watched())
-                if device not in look:  # it was launched behind the question
+                if device not in occupant.used:  # launched behind the question
                     self._watched[occupant, device] = watched
                     continue
                 used = occupant.used[device]
@@ -268,11 +266,11 @@ class GpuWatch:
                 if overuse is not None and self.exceeded is not None:
                     self.exceeded(key, overuse)
 
-    def _look_for_strangers(self, look: Look, now: float) -> None:
-        for device, listed in look.items():
-            for process in listed:
-                since = self.occupants.unseen_since(device, process.pid)
-                if since is not None and now - since >= _STRANGE:
+    def _look_for_strangers(self, devices: Iterable[str], now: float) -> None:
+        for device in devices:
+            for process in self.occupants.latest[device]:
+                is_old = now - process.since >= _STRANGE
+                if is_old and self.occupants.is_strange(process):
                     self._lower(_strange(process))
 
     def _lower(self, reason: str) -> None:

@@ -12,28 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._core.process_stat import parse_stat
-
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from actorlib._core.process_stat import ProcessStat
+
 _IN_A_ROW = 2
-
-
-class ProcessMemory(NamedTuple):
-    """What the kernel says of a process.
-
-    Attributes:
-        pid: Its process id.
-        parent: Its parent's.
-        session: That of the leader of its session.
-        nbytes: Bytes of memory that are resident.
-    """
-
-    pid: int
-    parent: int
-    session: int
-    nbytes: int
 
 
 class Resident(NamedTuple):
@@ -62,21 +46,8 @@ class Watched(NamedTuple):
     is_told: bool = False
 
 
-def memory_of(stat: str, page: int) -> ProcessMemory | None:
-    """Reads ``/proc/<pid>/stat``; None if it makes no sense.
-
-    Args:
-        stat: What the file says.
-        page: Bytes of a page of memory.
-    """
-    found = parse_stat(stat)
-    if found is None:
-        return None
-    return ProcessMemory(found.pid, found.parent, found.session, found.pages * page)
-
-
 def tallied(
-    processes: Iterable[ProcessMemory], workers: Collection[int]
+    processes: Iterable[ProcessStat], workers: Collection[int], page: int
 ) -> dict[int, Resident]:
     """Adds up what each worker has, with all that it has started.
 
@@ -86,20 +57,21 @@ def tallied(
     Args:
         processes: Those of the machine.
         workers: The process ids of the workers.
+        page: Bytes of a page of memory.
 
     Returns:
         What each has that is there.
     """
     known = {process.pid: process for process in processes}
     owners: dict[int, int] = {}
-    found: dict[int, list[ProcessMemory]] = {}
+    found: dict[int, list[ProcessStat]] = {}
     for process in known.values():
         owner = _owner(process, known, workers, owners)
         if owner:
             found.setdefault(owner, []).append(process)
     return {
         worker: Resident(
-            sum(each.nbytes for each in its), tuple(each.pid for each in its)
+            page * sum(each.pages for each in its), tuple(each.pid for each in its)
         )
         for worker, its in found.items()
         if worker in known
@@ -107,14 +79,14 @@ def tallied(
 
 
 def _owner(
-    process: ProcessMemory,
-    known: Mapping[int, ProcessMemory],
+    process: ProcessStat,
+    known: Mapping[int, ProcessStat],
     workers: Collection[int],
     owners: dict[int, int],
 ) -> int:
     """Finds the worker that a process is of, by its process id; 0 if it is of none."""
     passed: list[int] = []
-    each: ProcessMemory | None = process
+    each: ProcessStat | None = process
     owner = 0
     while each is not None and each.pid not in passed:
         if each.pid in workers:

@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from actorlib._core.log import warn
+from actorlib._core.process_stat import parse_stat
 from actorlib._core.resources import format_bytes
 from actorlib._enforcement.resident import (
     Watched,
     confirm,
     judge,
-    memory_of,
     proportional_of,
     tallied,
 )
@@ -168,10 +168,9 @@ class ResidentWatch:
 
 
 def _tally(host: Host, workers: Collection[int]) -> dict[int, Resident]:
-    page = host.page_size
     stats = map(host.read_text, host.glob("/proc/[0-9]*/stat"))
-    processes = (memory_of(stat, page) for stat in stats if stat)
-    return tallied((process for process in processes if process), workers)
+    processes = filter(None, (parse_stat(stat) for stat in stats if stat))
+    return tallied(processes, workers, host.page_size)
 
 
 def _proportional(host: Host, workers: Iterable[Collection[int]]) -> list[int | None]:

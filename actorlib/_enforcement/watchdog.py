@@ -14,7 +14,7 @@ from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
 from actorlib._enforcement.tiers import CONTEXT_MARGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from actorlib._enforcement.gpu_processes import Listed, Occupant, Occupants
     from actorlib.accelerators.base import Share
@@ -126,19 +126,18 @@ def watched_shares(occupant: Occupant) -> dict[str, Share]:
     }
 
 
-def who_has_what(
-    occupants: Occupants, look: Mapping[str, Sequence[Listed]], names: Mapping[str, str]
-) -> str:
+def who_has_what(occupants: Occupants, names: Mapping[str, str]) -> str:
     """Says who has how much of which device, the most first, for people.
 
     Args:
-        occupants: The workers.
-        look: What is listed on each device, by UUID.
+        occupants: The table.
         names: What those devices are called that are asked about, by UUID.
     """
     parts: list[str] = []
     for device, name in names.items():
-        listed = sorted(look.get(device, ()), key=lambda one: -(one.nbytes or 0))
+        listed = sorted(
+            occupants.latest.get(device, ()), key=lambda one: -(one.nbytes or 0)
+        )
         each = [_claim(occupants, process) for process in listed]
         parts.append(f"{name}: {', '.join(each) or 'nothing'}")
     return "; ".join(parts)

@@ -27,9 +27,8 @@ class Room:
 
     def look(self, *listed: Listed, at: float = ENDED + 1) -> list[int]:
         """The processes that are waited for after one more look."""
-        seen = {UUID: listed}
-        self.occupants.note(seen, at)
-        found = holders(self.ended, self.occupants, seen, ENDED)
+        self.occupants.note({UUID: listed}, at)
+        found = holders(self.ended, self.occupants, ENDED)
         return [holder.pid for holder in found]
 
 

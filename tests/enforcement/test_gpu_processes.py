@@ -84,6 +84,14 @@ class Seen:
         self.occupants.enter("first", self.first)
         self.occupants.enter("second", self.second)
 
+    @property
+    def rows(self) -> tuple[Listed, ...]:
+        return self.occupants.latest[UUID]
+
+    def since(self, pid: int) -> float:
+        (row,) = [row for row in self.rows if row.pid == pid]
+        return row.since
+
 
 def test_note_when_children_are_listed_then_each_tree_is_added_up() -> None:
     seen = Seen()
@@ -106,25 +114,36 @@ def test_note_when_one_of_a_tree_is_unknown_then_the_sum_is() -> None:
     assert seen.second.used == {UUID: 0}
 
 
-def test_unseen_when_it_stays_then_since_the_first_look() -> None:
+def test_since_when_it_stays_then_of_the_first_look() -> None:
     seen = Seen()
     for now in (1.0, 2.0, 3.0):
         seen.occupants.note({UUID: (gone(77), alive(78))}, now)
 
-    assert seen.occupants.unseen_since(UUID, 77) == 1.0
-    assert seen.occupants.unseen_since(UUID, 78) is None
+    assert seen.since(77) == 1.0
+    assert [seen.occupants.is_strange(row) for row in seen.rows] == [True, False]
 
 
-def test_unseen_when_it_has_left_and_comes_again_then_it_is_new() -> None:
+def test_since_when_it_can_be_seen_no_more_then_it_is_new() -> None:
+    seen = Seen()
+    for now in (1.0, 2.0):
+        seen.occupants.note({UUID: (alive(77),)}, now)
+    assert seen.since(77) == 1.0
+
+    seen.occupants.note({UUID: (gone(77),)}, 3.0)
+
+    assert seen.since(77) == 3.0
+
+
+def test_since_when_it_has_left_and_comes_again_then_it_is_new() -> None:
     seen = Seen()
     seen.occupants.note({UUID: (gone(77),)}, 1.0)
     seen.occupants.note({"GPU-other": ()}, 1.5)
-    assert seen.occupants.unseen_since(UUID, 77) == 1.0
+    assert seen.since(77) == 1.0
 
     seen.occupants.note({UUID: ()}, 2.0)
     seen.occupants.note({UUID: (gone(77),)}, 3.0)
 
-    assert seen.occupants.unseen_since(UUID, 77) == 3.0
+    assert seen.since(77) == 3.0
 
 
 def test_devices_when_a_share_is_of_nothing_that_nvml_knows_then_it_is_left_out() -> (

@@ -2,81 +2,71 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actorlib._core.process_stat import ProcessStat
 from actorlib._enforcement.resident import (
-    ProcessMemory,
     Resident,
     Watched,
     confirm,
     judge,
-    memory_of,
     proportional_of,
     tallied,
 )
 
-STAT = (
-    "812 (a) (b c)) S 700 812 812 0 -1 4194560 1 0 0 0 1 2 0 0 20 0 4 0 12345 "
-    "99999 250 18446744073709551615"
-)
+PAGE = 4096
 
 
-def test_stat_when_the_name_holds_brackets_then_it_is_read_all_the_same() -> None:
-    assert memory_of(STAT, 4096) == ProcessMemory(812, 700, 812, 250 * 4096)
-
-
-@pytest.mark.parametrize("text", ["", "812", "812 (a) S", "x (a) S 1 2 3", STAT[:60]])
-def test_stat_when_it_makes_no_sense_then_there_is_none(text: str) -> None:
-    assert memory_of(text, 4096) is None
+def process(pid: int, parent: int, session: int, pages: int) -> ProcessStat:
+    """A process with so many pages of memory; the rest does not matter."""
+    return ProcessStat(pid, "x", "S", parent, session, session, 0, 0, 0, pages)
 
 
 @given(st.text())
-def test_stat_when_it_is_anything_then_nothing_is_raised(text: str) -> None:
-    memory_of(text, 4096)
+def test_rollup_when_it_is_anything_then_nothing_is_raised(text: str) -> None:
     proportional_of(text)
 
 
 def test_tally_when_a_child_is_in_the_session_then_it_counts() -> None:
-    worker, child = ProcessMemory(10, 1, 10, 100), ProcessMemory(11, 1, 10, 20)
-    assert tallied([worker, child], {10}) == {10: Resident(120, (10, 11))}
+    worker, child = process(10, 1, 10, 100), process(11, 1, 10, 20)
+    assert tallied([worker, child], {10}, PAGE) == {10: Resident(120 * PAGE, (10, 11))}
 
 
 def test_tally_when_a_descendant_left_the_session_then_its_parents_count() -> None:
-    worker = ProcessMemory(10, 1, 10, 100)
-    child = ProcessMemory(11, 10, 11, 20)
-    grandchild = ProcessMemory(12, 11, 12, 3)
-    assert tallied([grandchild, worker, child], {10})[10].nbytes == 123
+    worker = process(10, 1, 10, 100)
+    child = process(11, 10, 11, 20)
+    grandchild = process(12, 11, 12, 3)
+    assert tallied([grandchild, worker, child], {10}, PAGE)[10].nbytes == 123 * PAGE
 
 
 def test_tally_when_a_worker_is_below_another_then_each_has_its_own() -> None:
-    above, below = ProcessMemory(10, 1, 10, 100), ProcessMemory(11, 10, 11, 20)
-    found = tallied([above, below], {10, 11})
+    above, below = process(10, 1, 10, 100), process(11, 10, 11, 20)
+    found = tallied([above, below], {10, 11}, 1)
     assert [found[10].nbytes, found[11].nbytes] == [100, 20]
 
 
 def test_tally_when_the_worker_is_gone_then_it_has_nothing() -> None:
-    assert tallied([ProcessMemory(11, 1, 10, 20)], {10}) == {}
+    assert tallied([process(11, 1, 10, 20)], {10}, PAGE) == {}
 
 
 @given(
     st.lists(
         st.builds(
-            ProcessMemory,
+            process,
             st.integers(2, 12),
             st.integers(0, 12),
             st.integers(0, 12),
             st.integers(0, 1000),
         ),
-        unique_by=lambda process: process.pid,
+        unique_by=lambda each: each.pid,
     ),
     st.sets(st.integers(2, 12)),
 )
 def test_tally_whatever_the_parents_then_no_process_counts_twice(
-    processes: list[ProcessMemory], workers: set[int]
+    processes: list[ProcessStat], workers: set[int]
 ) -> None:
-    found = tallied(processes, workers)  # parents may run in a circle
+    found = tallied(processes, workers, PAGE)  # parents may run in a circle
     counted = [pid for its in found.values() for pid in its.pids]
     assert len(counted) == len(set(counted))
     assert found.keys() <= workers

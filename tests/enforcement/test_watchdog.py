@@ -85,8 +85,10 @@ def test_who_has_what_when_several_are_there_then_the_most_first() -> None:
         alive(7, nbytes=2 * GIB, name="Xorg"),
     )
 
-    assert who_has_what(occupants, {UUID: listed}, {UUID: "GPU 0"}) == (
+    assert who_has_what(occupants, {UUID: "GPU 0"}) == "GPU 0: nothing"
+    occupants.note({UUID: listed}, 0.0)
+
+    assert who_has_what(occupants, {UUID: "GPU 0"}) == (
         "GPU 0: Model (pid 812) 30 GiB, pid 7 (Xorg), none of this program's "
         "workers, 2 GiB, pid 813 (loader) of Model (pid 812) 1 GiB"
     )
-    assert who_has_what(occupants, {}, {UUID: "GPU 0"}) == "GPU 0: nothing"
