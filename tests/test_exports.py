@@ -265,7 +265,6 @@ INSIDE = {
     "GroupSpec": "what a PlacementGroup was asked to be, as engines read it",
     "CallLookup": "how a RuntimeContext asks the process that it is of",
     "Resources": "exact amounts, as engines read them in options",
-    "RestartPolicy": "as engines read it in options",
     "Unary": "what has remote(item): a method of an actor, or a remote function",
 }
 """What annotations of public things may name without being public, and why."""

@@ -370,22 +370,6 @@ def _checked_actors(name: str, value: object) -> tuple[bytes, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
-    """How often an actor that died is restarted, and how soon.
-
-    Attributes:
-        max_restarts: How often; 0 never, -1 always.
-        window: The seconds within which they are counted, or None for its whole life.
-        backoff: Seconds before the second of several in a row; the first is at once,
-            and each further one waits twice as long.
-    """
-
-    max_restarts: int = 0
-    window: float | None = None
-    backoff: float = 0.5
-
-
 @public("actorlib")
 @with_shared_texts
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,15 +455,6 @@ class ActorOptions(CommonOptions):
     def is_detached(self) -> bool:
         """Whether it lives without a handle."""
         return self.lifetime == "detached"
-
-    @property
-    def restart_policy(self) -> RestartPolicy:
-        """How often it is started anew after an end that nobody asked for."""
-        return RestartPolicy(
-            max_restarts=self.max_restarts,
-            window=self.restart_window,
-            backoff=self.restart_backoff,
-        )
 
     @property
     def wishes(self) -> Mapping[str, tuple[object, ...]]:

@@ -18,18 +18,15 @@ EnforcementWord: TypeAlias = Literal[
 ENFORCEMENTS: tuple[str, ...] = get_args(EnforcementWord)
 """Those words: first the choice that is left to actorlib, then the weakest first."""
 
-OVERUSE_ACTIONS = ("warn", "kill")
-
-OveruseAction: TypeAlias = (
-    Literal["warn", "kill"] | Callable[[DeviceMemoryExceeded], object]
-)
+_OveruseWord: TypeAlias = Literal["warn", "kill"]
+OveruseAction: TypeAlias = _OveruseWord | Callable[[DeviceMemoryExceeded], object]
 """What is done when an actor has more of a device than it was granted."""
 
 
 def check_overuse_action(name: str, value: object) -> None:
     """Makes sure that a value is one of the words, or a plain function."""
     if not callable(value):
-        check_one_of(name, value, OVERUSE_ACTIONS)
+        check_one_of(name, value, get_args(_OveruseWord))
     elif iscoroutinefunction(value):
         raise TypeError(
             f"{name} takes a plain function: it is called on the event "

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from actorlib._core.actor_options import RestartPolicy
+    from actorlib._core.actor_options import ActorOptions
     from actorlib.exceptions import Exit
 
 
@@ -52,7 +52,7 @@ class RestartHistory(NamedTuple):
         total: How many, of those that count.
         streak: How many of all in a row, without a quiet while between.
         last: When the last one began.
-        recent: When each of those within the policy's window was decided.
+        recent: When each of those within the actor's ``restart_window`` was decided.
         has_lived: Whether the actor has been ready for calls.
         tries: How often in a row it was lost before it was ready.
         is_free: Whether the last one does not count.
@@ -90,7 +90,7 @@ class GiveUp(NamedTuple):
 
 
 def decide(  # noqa: PLR0911  # one per rule
-    policy: RestartPolicy,
+    options: ActorOptions,
     history: RestartHistory,
     how: Exit,
     now: float,
@@ -99,10 +99,10 @@ def decide(  # noqa: PLR0911  # one per rule
     """Decides what follows the end of an actor's process.
 
     What is not its own fault counts against nothing: an actor that was not ready yet
-    is made anew whatever its policy, and one that may still be restarted is.
+    is made anew whatever its options, and one that may still be restarted is.
 
     Args:
-        policy: How often it may be restarted, and how soon.
+        options: Those of the actor: how often it may be restarted, and how soon.
         history: The restarts that there were.
         how: How it ended.
         now: The time, in seconds of the clock of the history.
@@ -115,18 +115,18 @@ def decide(  # noqa: PLR0911  # one per rule
     if how.cause == "failed to start" and not (history.total or history.has_lived):
         return GiveUp("")  # what never came to life would hardly do so the next time
     if fault is Fault.UNLAUNCHED:
-        return _spared(policy, history, now)  # in the middle of a restart that counted
-    recent = history.recent
-    if policy.window is not None:
-        recent = tuple(when for when in recent if now - when < policy.window)
-    used = history.total if policy.window is None else len(recent)
-    if used >= policy.max_restarts >= 0:
-        return GiveUp(_used_up(policy, history))
+        return _spared(options, history, now)  # in the middle of a restart that counted
+    recent, window = history.recent, options.restart_window
+    if window is not None:
+        recent = tuple(when for when in recent if now - when < window)
+    used = history.total if window is None else len(recent)
+    if used >= options.max_restarts >= 0:
+        return GiveUp(_used_up(options, history))
     if fault is Fault.LOST:
-        return _spared(policy, history, now)
+        return _spared(options, history, now)
     streak = _streak(history, now)
-    after = _wait(policy.backoff, streak)
-    counted = (*recent, now) if _counts_recent(policy) else ()
+    after = _wait(options.restart_backoff, streak)
+    counted = (*recent, now) if _counts_recent(options) else ()
     made = history._replace(
         total=history.total + 1,
         streak=streak + 1,
@@ -146,10 +146,10 @@ def _try_again(history: RestartHistory, now: float) -> Restart | GiveUp:
 
 
 def _spared(
-    policy: RestartPolicy, history: RestartHistory, now: float
+    options: ActorOptions, history: RestartHistory, now: float
 ) -> Restart | GiveUp:
     streak = _streak(history, now)
-    after = _wait(policy.backoff, streak)
+    after = _wait(options.restart_backoff, streak)
     made = history._replace(streak=streak + 1, last=now + after, is_free=True)
     return Restart(after, made)
 
@@ -162,7 +162,7 @@ class Restarts:
     """Decides the restarts of one actor, until none follows any more.
 
     Args:
-        policy: How often it may be restarted, and how soon.
+        options: Those of the actor: how often it may be restarted, and how soon.
 
     Attributes:
         last_exit: How the process ended that was restarted last.
@@ -170,15 +170,15 @@ class Restarts:
         given_up: Why it will not be restarted, to be said after "is dead".
     """
 
-    def __init__(self, policy: RestartPolicy) -> None:
+    def __init__(self, options: ActorOptions) -> None:
         self.last_exit: Exit | None = None
         self.earlier_deaths: tuple[str, ...] = ()
         self.given_up = ""
-        self._policy = policy
+        self._options = options
         self._history = RestartHistory()
 
     def __repr__(self) -> str:
-        return f"<Restarts {self._history.total} of {self._policy.max_restarts}>"
+        return f"<Restarts {self._history.total} of {self._options.max_restarts}>"
 
     @property
     def count(self) -> int:
@@ -197,20 +197,20 @@ class Restarts:
     @property
     def are_over(self) -> bool:
         """Whether the actor, once ready, will never be restarted again."""
-        policy = self._policy
-        if policy.window is not None and policy.max_restarts:
+        options = self._options
+        if options.restart_window is not None and options.max_restarts:
             return False
-        return self.count >= policy.max_restarts >= 0
+        return self.count >= options.max_restarts >= 0
 
     def would_follow(self, how: Exit, now: float) -> bool:
         """Whether the actor would be restarted after such an end."""
-        return isinstance(decide(self._policy, self._history, how, now), Restart)
+        return isinstance(decide(self._options, self._history, how, now), Restart)
 
     def follows(
         self, how: Exit, now: float, fault: Fault = Fault.OWN
     ) -> Restart | GiveUp:
         """Decides what follows an end, and remembers it."""
-        verdict = decide(self._policy, self._history, how, now, fault)
+        verdict = decide(self._options, self._history, how, now, fault)
         if isinstance(verdict, GiveUp):
             self.given_up = verdict.reason
         else:
@@ -221,14 +221,14 @@ class Restarts:
 
     def in_words(self, now: float) -> str:
         """Says which restart this is and when, ``attempt 2 of 3, in 0.4 s``."""
-        policy, history = self._policy, self._history
+        options, history = self._options, self._history
         text = f"attempt {history.total}"
-        if policy.max_restarts >= 0 and policy.window is None:
-            text = f"{text} of {policy.max_restarts}"
-        elif policy.max_restarts >= 0:
+        if options.max_restarts >= 0 and options.restart_window is None:
+            text = f"{text} of {options.max_restarts}"
+        elif options.max_restarts >= 0:
             text = (
-                f"attempt {len(history.recent)} of {policy.max_restarts} within "
-                f"{policy.window:g} s"
+                f"attempt {len(history.recent)} of {options.max_restarts} within "
+                f"{options.restart_window:g} s"
             )
         if history.is_free:
             text = "which does not count"
@@ -250,13 +250,14 @@ def _wait(backoff: float, streak: int) -> float:
     return min(backoff * 2.0 ** min(streak - 1, 64), max(LONGEST, backoff))
 
 
-def _counts_recent(policy: RestartPolicy) -> bool:
-    return policy.window is not None and policy.max_restarts > 0
+def _counts_recent(options: ActorOptions) -> bool:
+    return options.restart_window is not None and options.max_restarts > 0
 
 
-def _used_up(policy: RestartPolicy, history: RestartHistory) -> str:
+def _used_up(options: ActorOptions, history: RestartHistory) -> str:
     if not history.total:
         return ""
     restarts = f"{history.total} restart{'s' if history.total > 1 else ''}"
-    within = f" within {policy.window:g} s" if policy.window is not None else ""
-    return f" after {restarts} (max_restarts={policy.max_restarts}{within})"
+    window = options.restart_window
+    within = f" within {window:g} s" if window is not None else ""
+    return f" after {restarts} (max_restarts={options.max_restarts}{within})"

@@ -102,7 +102,7 @@ class ActorSupervisor:
         self.ended: asyncio.Future[None] = loop.create_future()
         self.router = make_router(self)
         self.placement = placement
-        self.restarts = Restarts(record.options.restart_policy)
+        self.restarts = Restarts(record.options)
         self.unsent: EncodedArguments | None = None
         self._definition: ActorDefinition | None = definition
         self._starter = starter

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import actorlib
-from actorlib._core.actor_options import ActorKeywords, ActorOptions, RestartPolicy
+from actorlib._core.actor_options import ActorKeywords, ActorOptions
 from actorlib._core.call_options import CallKeywords, CallOptions
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
@@ -400,13 +400,6 @@ def test_actor_options_when_made_then_the_request_is_exact() -> None:
         "memory": 7,
         "lane": 20_000,
     }
-
-
-def test_actor_options_when_made_then_the_restart_policy_is_what_was_written() -> None:
-    options = ActorOptions(max_restarts=3, restart_window=60, restart_backoff=2)
-
-    assert options.restart_policy == RestartPolicy(max_restarts=3, window=60, backoff=2)
-    assert ActorOptions().restart_policy == RestartPolicy()
 
 
 def test_actor_options_when_exceptions_are_a_list_then_it_is_frozen() -> None:

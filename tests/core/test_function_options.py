@@ -10,15 +10,21 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib import ObjectRefGenerator, RemoteFunction
+from actorlib._core.actor_options import CommonOptions
 from actorlib._core.engine import set_engine
 from actorlib._core.function_options import (
     CallingKeywords,
     FunctionKeywords,
     FunctionOptions,
 )
+from actorlib._core.group_spec import GroupSpec
+from actorlib._core.validation import names_of
 
 if typing.TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+
+SPEC = GroupSpec(bundles=({"GPU": 1}, {"GPU": 1}))
 
 
 @actorlib.remote
@@ -256,6 +262,48 @@ def test_pickle_when_it_is_local_then_it_travels_by_value() -> None:
     assert str(made._options.request) == "CPU=2"
     itself, number = made.__wrapped__(3)
     assert (type(itself), number) == (RemoteFunction, 3)
+
+
+OTHER_WORKERS: dict[str, dict[str, Any]] = {
+    "num_cpus": {"num_cpus": 2},
+    "num_gpus": {"num_gpus": 0.25},
+    "gpu_memory": {"gpu_memory": "1GiB"},
+    "memory": {"memory": 1},
+    "resources": {"resources": {"lane": 1}},
+    "accelerator_type": {"accelerator_type": "H100"},
+    "placement": {"placement": "spread"},
+    "device": {"device": "0"},
+    "placement_group": {"placement_group": SPEC},
+    "placement_group_bundle_index": {
+        "placement_group": SPEC,
+        "placement_group_bundle_index": 0,
+    },
+    "placement_group_capture_child_tasks": {
+        "placement_group_capture_child_tasks": True
+    },
+    "accelerators": {"accelerators": "inherit"},
+    "enforcement": {"enforcement": "off"},
+    "mps_thread_percentage": {"mps_thread_percentage": 50},
+    "device_memory_overuse": {"device_memory_overuse": "kill"},
+    "runtime_env": {"runtime_env": {"env_vars": {"A": "1"}}},
+}
+"""Options of a process, each with a value that needs another process."""
+
+
+def test_worker_key_when_an_option_of_the_process_differs_then_it_does() -> None:
+    plain = {"num_gpus": 0.5}
+    keys = {
+        FunctionOptions(**(plain | given)).worker_key
+        for given in OTHER_WORKERS.values()
+    }
+
+    assert len(keys | {FunctionOptions(**plain).worker_key}) == len(OTHER_WORKERS) + 1
+
+
+def test_worker_key_when_options_are_listed_then_every_one_of_a_process_is() -> None:
+    of_code = {"name", "torch", "retry_exceptions", "scheduling_strategy"}
+
+    assert OTHER_WORKERS.keys() | of_code == set(names_of(CommonOptions))
 
 
 def test_worker_key_when_only_retries_differ_then_workers_are_shared() -> None:

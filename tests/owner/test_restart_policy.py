@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.actor_options import RestartPolicy
+from actorlib._core.actor_options import ActorOptions
 from actorlib._owner.restart_policy import (
     LATEST,
     LONGEST,
@@ -27,11 +27,13 @@ FAILED = Exit(cause="failed to start", reason="it raised")
 
 def policy(
     max_restarts: int = 3, window: float | None = None, backoff: float = 0.5
-) -> RestartPolicy:
-    return RestartPolicy(max_restarts=max_restarts, window=window, backoff=backoff)
+) -> ActorOptions:
+    return ActorOptions(
+        max_restarts=max_restarts, restart_window=window, restart_backoff=backoff
+    )
 
 
-def course(allowed: RestartPolicy, *gaps: float, how: Exit = CRASH) -> list[float]:
+def course(allowed: ActorOptions, *gaps: float, how: Exit = CRASH) -> list[float]:
     """The waits of a course of deaths, each so long after the restart before it."""
     history, now, waits = RestartHistory(), 1000.0, []
     for gap in gaps:
@@ -321,7 +323,7 @@ def test_would_follow_when_asked_then_nothing_is_counted() -> None:
     ],
 )
 def test_are_over_when_none_can_ever_follow_then_true(
-    allowed: RestartPolicy, deaths: int, *, are_over: bool
+    allowed: ActorOptions, deaths: int, *, are_over: bool
 ) -> None:
     restarts = Restarts(allowed)
     for _ in range(deaths):
@@ -339,7 +341,7 @@ def test_are_over_when_none_can_ever_follow_then_true(
     ],
 )
 def test_told_when_it_waits_then_which_attempt_and_when(
-    allowed: RestartPolicy, text: str
+    allowed: ActorOptions, text: str
 ) -> None:
     restarts = Restarts(allowed)
     restarts.follows(CRASH, 1.0)
