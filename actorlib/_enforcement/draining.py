@@ -70,8 +70,7 @@ def holders(
         Holder(name, process.pid, occupant.name_of(process), process.nbytes)
         for device, name in occupant.devices.items()
         for process in occupants.latest.get(device, ())
-        if occupant.owns(process)
-        or (process.since >= ended_at and occupants.is_strange(process))
+        if occupant.owns(process) or (process.is_strange and process.since >= ended_at)
     )
 
 

@@ -40,8 +40,9 @@ class Listed(NamedTuple):
             if no such process can be seen from here.
         began: When it began, in ticks of the kernel's clock; 0 if unknown.
         name: What its program is called; empty if unknown.
-        since: Since when it is listed there as it is, so that it can be seen from here
-            or cannot; in seconds of the clock of the looks.
+        is_ours: Whether it was a worker's at the look.
+        since: Since when it is listed there as it is: a worker's or not, to be seen
+            from here or not. In seconds of the clock of the looks.
     """
 
     pid: int
@@ -49,7 +50,13 @@ class Listed(NamedTuple):
     lineage: frozenset[int] = frozenset()
     began: int = 0
     name: str = ""
+    is_ours: bool = False
     since: float = 0.0
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether it is no worker's and cannot be seen."""
+        return not (self.is_ours or self.lineage)
 
 
 def merged(
@@ -197,13 +204,16 @@ class Occupants:
         used = {one: Counter[str]() for one in self}
         unknown: set[tuple[Occupant, str]] = set()
         for device, listed in look.items():
-            before = {(p.pid, p.began): p.since for p in self.latest.get(device, ())}
-            self.latest[device] = tuple(
-                process._replace(since=before.get((process.pid, process.began), now))
-                for process in listed
-            )
+            before = {
+                (row.pid, row.began, row.is_ours): row.since
+                for row in self.latest.get(device, ())
+            }
+            rows: list[Listed] = []
             for process in listed:
                 owner = self.owner_of(process)
+                key = process.pid, process.began, owner is not None
+                since = before.get(key, now)
+                rows.append(process._replace(is_ours=owner is not None, since=since))
                 if owner is None:
                     continue
                 owner.note(process)
@@ -211,11 +221,8 @@ class Occupants:
                     unknown.add((owner, device))
                 else:
                     used[owner][device] += process.nbytes
+            self.latest[device] = tuple(rows)
         for one, amounts in used.items():
             for device in look.keys() & one.devices.keys():
                 is_unknown = (one, device) in unknown
                 one.used[device] = None if is_unknown else amounts[device]
-
-    def is_strange(self, process: Listed) -> bool:
-        """Whether a process is nobody's here and cannot be seen."""
-        return not process.lineage and self.owner_of(process) is None

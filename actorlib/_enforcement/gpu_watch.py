@@ -269,8 +269,7 @@ class GpuWatch:
     def _look_for_strangers(self, devices: Iterable[str], now: float) -> None:
         for device in devices:
             for process in self.occupants.latest[device]:
-                is_old = now - process.since >= _STRANGE
-                if is_old and self.occupants.is_strange(process):
+                if process.is_strange and now - process.since >= _STRANGE:
                     self._lower(_strange(process))
 
     def _lower(self, reason: str) -> None:

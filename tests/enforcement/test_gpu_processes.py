@@ -120,7 +120,7 @@ def test_since_when_it_stays_then_of_the_first_look() -> None:
         seen.occupants.note({UUID: (gone(77), alive(78))}, now)
 
     assert seen.since(77) == 1.0
-    assert [seen.occupants.is_strange(row) for row in seen.rows] == [True, False]
+    assert [row.is_strange for row in seen.rows] == [True, False]
 
 
 def test_since_when_it_can_be_seen_no_more_then_it_is_new() -> None:
@@ -132,6 +132,18 @@ def test_since_when_it_can_be_seen_no_more_then_it_is_new() -> None:
     seen.occupants.note({UUID: (gone(77),)}, 3.0)
 
     assert seen.since(77) == 3.0
+
+
+def test_since_when_its_worker_is_forgotten_then_it_is_new() -> None:
+    seen = Seen()
+    for now in (1.0, 2.0):
+        seen.occupants.note({UUID: (gone(1),)}, now)
+    assert (seen.since(1), seen.rows[0].is_strange) == (1.0, False)
+
+    seen.occupants.leave("first")
+    seen.occupants.note({UUID: (gone(1),)}, 3.0)
+
+    assert (seen.since(1), seen.rows[0].is_strange) == (3.0, True)
 
 
 def test_since_when_it_has_left_and_comes_again_then_it_is_new() -> None:
