@@ -6,10 +6,12 @@ import asyncio
 import importlib
 import logging
 import os
+import pkgutil
 import select
 import signal
 import sys
 import textwrap
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -689,6 +691,35 @@ async def test_template_when_it_is_stopped_then_actors_go_on_and_others_wait(
     assert caplog.text.count(stopped) == 2
     assert own_runtime.available_resources()["GPU"] == 1.0
     assert await Serial.options(num_gpus=1).remote().echo.remote(1) == 1
+
+
+async def test_kill_while_the_template_is_replaced_then_the_end_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looking, may_go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    name = "actorlib._processes.forkserver_launcher.kill_leftovers"
+    kill_leftovers = pkgutil.resolve_name(name)
+
+    def look(mark: str) -> None:
+        loop.call_soon_threadsafe(looking.set)
+        may_go_on.wait()
+        kill_leftovers(mark)
+
+    async with quiet() as runtime:
+        actor = Serial.options(num_gpus=1, max_restarts=1).remote()
+        home = await actor.household.remote()
+        monkeypatch.setattr(name, look)
+        os.kill(home["template"], signal.SIGKILL)
+        try:
+            await looking.wait()
+            end = asyncio.ensure_future(actorlib.kill(actor))
+        finally:
+            may_go_on.set()
+        async with asyncio.timeout(PROMPTLY):
+            await end
+        assert (await death_of(actor.echo.remote(1))).cause == "asked"
+        assert runtime.available_resources()["GPU"] == 1.0
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])

@@ -546,6 +546,23 @@ async def test_shutdown_when_the_template_was_killed_leaves_nothing() -> None:
         assert await left(watched) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_shutdown_when_the_loop_is_closed_and_the_template_stuck_leaves_nothing(
+    number: int,
+) -> None:
+    async def begin() -> tuple[object, dict[str, int]]:
+        await actorlib.init()
+        actor = Serial.remote()
+        return actor, await actor.household.remote("a daemon")
+
+    kept, home = asyncio.run(begin())
+    del kept
+    with Watched(home.values()) as watched:
+        os.kill(home["template"], number)
+        asyncio.run(actorlib.shutdown())
+        assert watched.left() == []
+
+
 async def test_shutdown_when_cancelled_leaves_nothing(bell: Bell) -> None:
     watched: list[Watched] = []
     busy = asyncio.Event()

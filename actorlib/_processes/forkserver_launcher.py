@@ -247,10 +247,11 @@ class TemplateLauncher:
         if worker.number not in self._workers:
             return
         if worker.child_pid:
+            if self._process is None:  # the worker has ended with it: see _clean_up()
+                return
             # Reaped already, its number may be another's.
-            template = cast("subprocess.Popen[bytes]", self._process).pid
             stat = read_stat(worker.child_pid)
-            if stat is None or stat.parent == template:
+            if stat is None or stat.parent == self._process.pid:
                 worker.kill_group()
             self._expect_answer(worker)
         else:
@@ -314,14 +315,14 @@ class TemplateLauncher:
 
     def abandon(self) -> Callable[[], None]:
         """Ends the template where the loop is closed; see Launcher."""
-        process = self._process
+        process, is_lost = self._process, self._channel is None
         # It ends all its workers when nobody speaks to it any more.
         self.close_in_fork()
         self._fd_limit.restore()
 
         def wait() -> None:
-            if process is not None:
-                _wait_for(process)
+            if process is not None and (not _wait_for(process) or is_lost):
+                kill_leftovers(self._mark)
 
         return wait
 
