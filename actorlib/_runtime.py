@@ -904,7 +904,7 @@ async def _ended(engine: RuntimeEngine) -> None:
         here = asyncio.get_running_loop()
     if loop.is_closed():
         ending: Awaitable[None] = asyncio.to_thread(engine.abandon())
-    elif here is None or here is loop:
+    elif here is None or here is loop or engine.is_closed:  # in a fork, for example
         ending = engine.aclose()
     elif isinstance(loop, ThreadedLoop):
         raise RuntimeError(

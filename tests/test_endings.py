@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -284,6 +285,26 @@ tell([code, ray.get(actor.echo.remote(1))])
         assert owner.told() == [code, 1]
         assert owner.end() == 0
     assert_clean_end(owner, silent=leave != "fail")
+
+
+async def test_fork_when_it_ends_its_parents_runtime_then_nothing_happens() -> None:
+    async with actorlib.init() as runtime:
+        actor = Serial.remote()
+        await actor
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if not pid:
+            signal.alarm(int(PROMPTLY))  # its loop would wait for the parent's
+            try:
+                asyncio.run(runtime.shutdown())
+                asyncio.run(actorlib.shutdown())
+                os._exit(0)
+            finally:
+                os._exit(1)
+        _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+        assert status == 0
+        assert await actor.echo.remote(1) == 1
 
 
 @pytest.mark.parametrize(
