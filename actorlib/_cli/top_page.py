@@ -73,7 +73,8 @@ def page(view: View, screen: Screen, out: Console, height: int | None = None) ->
     shown = slice(screen.first, screen.first + rows)
     # What is below stays at the bottom.
     blank = rows - len(actors[shown])
-    table = Padding(_table(view, actors, shown, out.width), (0, 0, blank, 0))
+    made = _table(view, actors, shown, out.width)
+    table = Padding(made, (0, 0, blank, 0), expand=False)
     return Page(Group(top, table, bottom), screen, rows)
 
 

@@ -311,6 +311,14 @@ def test_page_when_told_once_then_every_actor_and_no_word_of_keys() -> None:
     assert not any("quit" in line for line in lines)
 
 
+def test_page_when_told_once_then_no_line_is_filled_up_to_the_width() -> None:
+    out = console(width=100_000, file=io.StringIO())
+
+    out.print(page(view(listing(actor())), Screen(), out).content, crop=False)
+
+    assert all(len(line) < 1000 for line in out.file.getvalue().splitlines())
+
+
 def test_page_when_there_is_a_history_then_a_line_of_it() -> None:
     rates = Rates({}, {800: 1234.0})
 
