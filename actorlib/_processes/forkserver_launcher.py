@@ -321,8 +321,8 @@ class TemplateLauncher:
         self._fd_limit.restore()
 
         def wait() -> None:
-            if process is not None and (not _wait_for(process) or is_lost):
-                kill_leftovers(self._mark)
+            if process is not None:
+                _wait_for_end(process, self._mark, is_lost=is_lost)
 
         return wait
 
@@ -350,9 +350,7 @@ class TemplateLauncher:
             self._channel = None
         process, self._process = self._process, None
         if process is not None:
-            has_left = await asyncio.to_thread(_wait_for, process)
-            if is_lost or not has_left:  # it was killed, and has not cleaned up
-                await asyncio.to_thread(kill_leftovers, self._mark)
+            await asyncio.to_thread(_wait_for_end, process, self._mark, is_lost=is_lost)
 
     def _start_process(self, descriptor: int) -> subprocess.Popen[bytes]:
         process = start_template(self._method, self._preload, self._mark, descriptor)
@@ -693,16 +691,25 @@ def _exit_of(status: int | None, peak: int) -> ProcessExit:
     return ProcessExit(code=code, peak=nbytes)
 
 
-def _wait_for(process: subprocess.Popen[bytes]) -> bool:
+def _wait_for_end(
+    process: subprocess.Popen[bytes], mark: str, *, is_lost: bool
+) -> None:
     """Waits for a template that is to end, and kills one that does not.
 
-    Returns:
-        Whether it has left by itself, as far as is known: where this process ignores
-        SIGCHLD, the exit code of one that was killed is 0, too.
+    What one leaves that was killed is killed, too. All of that is one function, so that
+    a thread does it to the end, whoever stops waiting for it.
+
+    Args:
+        process: The template.
+        mark: The mark of the runtime.
+        is_lost: Whether the template is known to have been killed. Its exit code may
+            not tell: it is 0 where this process ignores SIGCHLD.
     """
     try:
-        return process.wait(LEAVE_TIMEOUT + 1.0) == 0
+        has_left = process.wait(LEAVE_TIMEOUT + 1.0) == 0
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-        return False
+        has_left = False
+    if is_lost or not has_left:
+        kill_leftovers(mark)

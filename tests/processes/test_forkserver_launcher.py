@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import subprocess
-from typing import Any
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,7 +23,11 @@ from actorlib._processes.forkserver_launcher import (
 from actorlib._processes.launcher import ProcessExit
 from actorlib._processes.template_process import FORKING, begin_template
 from actorlib._processes.worker_output import style_of
+from actorlib._wire.forkserver_protocol import MARK_VARIABLE
 from actorlib.exceptions import TemplateError
+
+if TYPE_CHECKING:
+    from actorlib._processes.template_process import BegunTemplate
 
 
 async def test_output_when_only_one_pipe_can_be_opened_then_none_is_left(
@@ -110,12 +117,12 @@ def test_end_when_the_process_is_there_then_the_kernel_is_the_reason(
     assert "template" not in reason
 
 
-def _launcher() -> TemplateLauncher:
+def _launcher(begun: BegunTemplate | None = None) -> TemplateLauncher:
     return TemplateLauncher(
         asyncio.get_running_loop(),
         preload=(),
         style=style_of({}, is_shown=False),
-        begun=begin_template(FORKING, ()),
+        begun=begun or begin_template(FORKING, ()),
     )
 
 
@@ -150,3 +157,29 @@ async def test_template_when_it_cannot_begin_then_its_start_says_why(
     with pytest.raises(TemplateError, match="no more processes"):
         await launcher.start()
     await launcher.aclose()
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="marks are read in /proc")
+async def test_end_when_it_is_cancelled_then_what_a_stuck_template_left_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actorlib._processes.forkserver_launcher.LEAVE_TIMEOUT", -0.9)
+    begun = begin_template(FORKING, ())
+    launcher = _launcher(begun)
+    await launcher.start()
+    environment = {**os.environ, MARK_VARIABLE: f"{begun.mark}:1"}
+    left = await asyncio.create_subprocess_exec("sleep", "1000", env=environment)
+    try:
+        begun.process.send_signal(signal.SIGSTOP)
+        end = asyncio.ensure_future(launcher.aclose())
+        await asyncio.wait({end}, timeout=0)
+        end.cancel()
+        await asyncio.wait({end})
+        await asyncio.get_running_loop().shutdown_default_executor()
+        async with asyncio.timeout(10):
+            assert await left.wait() == -signal.SIGKILL
+    finally:
+        with suppress(ProcessLookupError):
+            left.kill()
+        await launcher.aclose()
