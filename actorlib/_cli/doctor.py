@@ -94,7 +94,11 @@ def _start(check: Check, host: Host) -> Future[list[Finding]]:
     # No pool: it joins its threads when the interpreter ends, and a check that hangs in
     # a driver would hold up the exit as well.
     result: Future[list[Finding]] = Future()
-    Thread(target=lambda: result.set_result(_run(check, host)), daemon=True).start()
+    thread = Thread(target=lambda: result.set_result(_run(check, host)), daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # there can be no more: a check of limits says why
+        result.set_result(_run(check, host))
     return result
 
 

@@ -5,6 +5,7 @@ Families read nothing past it, so that a recording of its answers is a test.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import platform
@@ -79,7 +80,7 @@ class Host:
         return os.access(path, os.R_OK | os.W_OK)
 
     def link(self, path: str) -> str | None:
-        """Resolves a symbolic link; None if it is none.
+        """Resolves a symbolic link; None if it is none, or cannot be read.
 
         The last part of ``/sys/.../device/driver`` is the driver's name, that of
         ``/sys/.../device`` the PCI address.
@@ -87,9 +88,11 @@ class Host:
         Args:
             path: The link, absolute.
         """
-        if not Path(path).is_symlink():
-            return None
-        return os.path.realpath(path)
+        # An error is raised for another user's /proc/<pid>/ns, for example.
+        with contextlib.suppress(OSError):
+            if Path(path).is_symlink():
+                return os.path.realpath(path)
+        return None
 
     @property
     def system(self) -> str:

@@ -111,6 +111,7 @@ def test_link_when_it_leads_over_others_then_is_where_it_ends(tmp_path: Path) ->
     assert host.link(str(tmp_path / "broken")) == str(real.parent.parent / "nowhere")
     assert host.link(str(real)) is None
     assert host.link(str(tmp_path / "none")) is None
+    assert host.link(str(tmp_path / ("too long" * 100))) is None  # an error
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,17 @@ def test_checks_when_one_raises_and_one_hangs_then_the_others_are_told() -> None
     assert "no answer within 0.05 s" in found[2].what
 
 
+def test_checks_when_there_can_be_no_thread_then_they_are_made_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    assert examine({"a": fine}, HOST) == [Finding("ok", "all is there", check="a")]
+
+
 def test_page_when_something_is_wrong_then_what_to_do_and_how_much_there_is() -> None:
     def strange(_: Host) -> list[Finding]:
         return [
