@@ -155,10 +155,12 @@ class TaskCalls:
         number = self._numbers.get(spec.source)
         if number is None:
             source, borrowed = pickle_function(self._engine, spec.name, spec.source)
-            number = self._numbers[spec.source] = next(self._next_number)
+            number = next(self._next_number)
             self._engine.post(
                 (REGISTER_FUNCTION, number, spec.name, borrowed or None, source)
             )
+            # Not before: another thread's call under it would be ahead of that.
+            self._numbers[spec.source] = number
         options = spec.options
         if options.device_memory_overuse is not None:
             refuse_callback(options.device_memory_overuse)
