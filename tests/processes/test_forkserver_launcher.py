@@ -166,6 +166,7 @@ async def test_end_when_it_is_cancelled_then_what_a_stuck_template_left_is_kille
 ) -> None:
     monkeypatch.setattr("actorlib._processes.forkserver_launcher.LEAVE_TIMEOUT", -0.9)
     begun = begin_template(FORKING, ())
+    assert begun is not None
     launcher = _launcher(begun)
     await launcher.start()
     environment = {**os.environ, MARK_VARIABLE: f"{begun.mark}:1"}
