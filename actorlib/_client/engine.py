@@ -11,9 +11,10 @@ import asyncio
 import threading
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast, final
+from typing import TYPE_CHECKING, Any, cast, final
 
 from actorlib._client.connection import PATIENCE, connect
+from actorlib._core.engine import Engine, Refusal, RuntimeEngine
 from actorlib._core.forking import detach_loop
 from actorlib._core.loop_thread import block
 from actorlib._core.runtime_context import RuntimeContext
@@ -28,42 +29,47 @@ from actorlib.exceptions import (
     GetTimeoutError,
     RuntimeLostError,
     RuntimeUnreachableError,
-    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._client.connection import Connection
-    from actorlib._core.actor_options import ActorOptions
     from actorlib._core.callee import Callee
     from actorlib._core.engine import ActorSpec, HandlePin
-    from actorlib._core.function_options import FunctionOptions
-    from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId
-    from actorlib._core.interface import Interface
-    from actorlib._core.middleware import Middleware
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import CallLookup
     from actorlib._core.runtime_env import RuntimeEnv
     from actorlib._core.snapshot import (
-        AllCalls,
         CallInfo,
-        LogPage,
-        ObjectInfo,
-        ObjectOrder,
         Snapshot,
     )
-    from actorlib._core.trace_events import Recorded
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
 
 _LAST_FRAMES = 5.0
 """Seconds that the owner may take to read what was sent before this process leaves."""
 
+_OWNERS = {
+    "all_calls": ("all_calls()", "actorlib calls"),
+    "begin_trace": ("trace()", "actorlib trace"),
+    "end_trace": ("trace()", "actorlib trace"),
+    "objects": ("objects()", "actorlib objects"),
+    "add_middleware": ("add_middleware()", ""),
+    "remove_middleware": ("remove_middleware()", ""),
+    "drain": ("drain()", ""),
+    "logs": ("logs()", "actorlib logs"),
+    "explain": ("explain()", "actorlib ps"),
+    "survey": ("explain()", "actorlib ps"),
+    "explain_group": ("explain()", "actorlib ps"),
+}
+"""The verbs that only the owner's program has: what a user calls, and the command that
+shows the same from a shell, if there is one."""
+
 
 @final
-class AttachedEngine(AsyncOwnerClient):
+class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
     """The engine of a client; see RuntimeEngine. Made on the loop that it uses.
 
     Args:
@@ -84,6 +90,10 @@ class AttachedEngine(AsyncOwnerClient):
         start = replace(start, config=config, context=partial(_context_of, config))
         self._runtime = f"runtime {name!r}" + (f" (pid {pid})" if pid else "")
         self._pid = pid
+        self.refusals: Mapping[str, Refusal] = {
+            **super().refusals,
+            **refusals_of_client(self._runtime, pid),
+        }
         self._lost: Exception | None = None
         self._is_closed = False
         super().__init__(start, loop, pipe)
@@ -219,13 +229,8 @@ class AttachedEngine(AsyncOwnerClient):
         found = (info.share for info in self.actors() if info.actor_id == wanted)
         return next(found, ActorShare())
 
-    def interface(self) -> Interface:
-        """Refuses: this is no actor; see Engine."""
-        raise RuntimeError("this process is no actor's")
-
-    def leave(self) -> NoReturn:
-        """Refuses: this is no actor; see Engine."""
-        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
+    interface = Engine.interface  # refuse: a program is not an actor
+    leave = Engine.leave
 
     # What a runtime is asked besides; see RuntimeEngine.
 
@@ -236,92 +241,6 @@ class AttachedEngine(AsyncOwnerClient):
     def calls(self) -> list[CallInfo]:
         """The calls of the runtime that have no answer yet, without their variables."""
         return cast("list[CallInfo]", self.ask_and_wait(LIST, "calls"))
-
-    async def all_calls(
-        self,
-        patience: float,
-        most: int | None = None,
-        actor: ActorId | None = None,
-    ) -> tuple[AllCalls, int]:
-        """Refuses: the owner knows."""
-        del patience, most, actor
-        raise self._owners("all_calls()", "actorlib calls")
-
-    def begin_trace(self, kept: int) -> float:
-        """Refuses: the owner records."""
-        del kept
-        raise self._owners("trace()", "actorlib trace")
-
-    def end_trace(
-        self, began: float, patience: float, *, goes_on: bool = False
-    ) -> asyncio.Future[Callable[[], Recorded]]:
-        """Refuses: the owner records."""
-        del began, patience, goes_on
-        raise self._owners("trace()", "actorlib trace")
-
-    def objects(
-        self, sort: ObjectOrder = "size", limit: int | None = None
-    ) -> list[ObjectInfo]:
-        """Refuses: the owner knows."""
-        del sort, limit
-        raise self._owners("objects()", "actorlib objects")
-
-    def add_middleware(
-        self, middleware: Middleware, *, in_workers: bool = True
-    ) -> None:
-        """Refuses: the owner's program observes its calls."""
-        del middleware, in_workers
-        raise self._owners("add_middleware()")
-
-    @property
-    def middlewares(self) -> tuple[Middleware, ...]:
-        """None: they are the owner's."""
-        return ()
-
-    def remove_middleware(self, middleware: Middleware) -> None:
-        """Refuses: the owner's program observes its calls."""
-        del middleware
-        raise self._owners("remove_middleware()")
-
-    async def drain(self, patience: float) -> list[CallInfo]:
-        """Refuses: it is the runtime that drains."""
-        del patience
-        raise self._owners("drain()")
-
-    def logs(
-        self,
-        actor: ActorId | None = None,
-        *,
-        after: int = 0,
-        most: int = 1000,
-        since: float = 0.0,
-        is_newest: bool = False,
-    ) -> LogPage:
-        """Refuses: the owner keeps them."""
-        del actor, after, most, since, is_newest
-        raise self._owners("logs()", "actorlib logs")
-
-    def explain(self, actor: ActorId) -> str:
-        """Refuses: the owner knows."""
-        del actor
-        raise self._owners("explain()", "actorlib ps")
-
-    def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Refuses: the owner knows."""
-        del label, options
-        raise self._owners("explain()", "actorlib ps")
-
-    def explain_group(self, group: GroupId) -> str:
-        """Refuses: the owner knows."""
-        del group
-        raise self._owners("explain()", "actorlib ps")
-
-    def _owners(self, what: str, command: str = "") -> UnsupportedOptionError:
-        told = f", and {command} --pid {self._pid} in a shell" if command else ""
-        return UnsupportedOptionError(
-            f"{what} is for the program that has started the {self._runtime}, and this "
-            f"one is a client of it: call it there{told}"
-        )
 
     # The end.
 
@@ -376,6 +295,23 @@ class AttachedEngine(AsyncOwnerClient):
         # Not as a worker does, whose forks leave the loop that they come back to.
         OwnerClient.close_in_fork(self)
         detach_loop(self.loop)
+
+
+def refusals_of_client(runtime: str, pid: int) -> dict[str, Refusal]:
+    """Makes the table of the verbs that only the owner's program has.
+
+    Args:
+        runtime: How messages name the runtime.
+        pid: The process of the owner; 0 if it is not known.
+    """
+    table: dict[str, Refusal] = {}
+    for verb, (what, command) in _OWNERS.items():
+        shell = f", and {command} --pid {pid} in a shell" if command else ""
+        table[verb] = Refusal(
+            f"{what} is for the program that has started the {runtime}, and this "
+            f"one is a client of it: call it there{shell}"
+        )
+    return table
 
 
 def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:

@@ -28,7 +28,7 @@ In reading order:
 * ``stdio``: the standard streams of this process, which a daemon may have closed.
 * ``ids``: the ids of actors and of objects, and which process made them.
 * ``callee``: what a call goes to: a method of an actor, or a function.
-* ``engine``: the methods that every engine has, and which engine is the current one.
+* ``engine``: the verbs of engines, and which engine is the current one.
 * ``deadlines``: orders deadlines: which are over, and which is the next.
 * ``notifier``: wakes all who wait for an event, with a result or an error.
 * ``object_ref``: ``ObjectRef``, the future of a call's result.

@@ -1,10 +1,16 @@
-"""The methods that every engine has, and which engine is the current one.
+"""The verbs of engines, and which engine is the current one.
 
 Handles, decorators and functions (``_api``) call an ``Engine``: in the user's program
 that is ``LocalEngine`` or Ray's, in a worker its ``OwnerClient``. A handle holds an
 engine and an id and nothing else of the runtime, so it means the same actor wherever it
 is unpickled. ``RuntimeEngine`` is what a Runtime asks besides of the engine in the
 user's program, ``PlacementGroups`` are the placement groups of an engine.
+
+Each verb is declared here once, with its text. Engines inherit these classes and
+contain the verbs that they implement. A verb whose body is ``...`` is implemented by
+every engine, which type checkers verify. Any other one refuses by default, with the
+error that the engine's table ``refusals`` has for it. The classes are Protocols, so
+that those of ``_wire`` and ``_worker`` can extend them.
 
 The current engine is module state, the only one of the package. An inline actor, which
 shares its owner's process, has a current engine of its own in the contexts of its
@@ -19,10 +25,11 @@ import weakref
 from collections import Counter
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from actorlib._core.labels import Label
 from actorlib._core.value import dataclass
+from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     import asyncio
@@ -116,25 +123,46 @@ class HandlePin:
             self.engine.release(self.actor_id)
 
 
+class Refusal(NamedTuple):
+    """The error of a verb that an engine does not implement.
+
+    Attributes:
+        why: The text of the error.
+        kind: Its type.
+    """
+
+    why: str
+    kind: type[Exception] = UnsupportedOptionError
+
+
+def _refusal(engine: Engine, verb: str) -> Exception:
+    why, kind = engine.refusals[verb]
+    return kind(why)
+
+
 class Engine(Protocol):
     """Runs actors and functions, for the code of one process. No method blocks.
 
     ``LocalEngine`` (local and inline, in the user's program), ``RayEngine`` and, in
-    workers, ``OwnerClient`` implement it.
+    workers, ``OwnerClient`` inherit it.
+
+    Attributes:
+        context: Where the code of this process is running.
+        pending: The calls that were made and have no answer.
+        groups: The placement groups.
+        refusals: The errors of the verbs that this engine does not implement, by the
+            names of the verbs.
     """
 
     context: RuntimeContext
-    """Where the code of this process is running."""
-
-    @property
-    def pending(self) -> PendingCalls:
-        """The calls that were made and have no answer."""
-        ...
-
-    @property
-    def groups(self) -> PlacementGroups:
-        """The placement groups."""
-        ...
+    pending: PendingCalls
+    groups: PlacementGroups
+    refusals: Mapping[str, Refusal] = {
+        "interface": Refusal("this process is no actor's", RuntimeError),
+        "leave": Refusal(
+            "exit_actor() ends the actor whose code calls it: this is none", TypeError
+        ),
+    }
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Creates an actor; its placement and its start go on in the background.
@@ -219,7 +247,7 @@ class Engine(Protocol):
         Raises:
             RuntimeError: It is not known in this process.
         """
-        ...
+        raise _refusal(self, "share")
 
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
         """Counts the calls of each without an answer; None where it takes none now.
@@ -227,7 +255,7 @@ class Engine(Protocol):
         Raises:
             RuntimeError: That is not known in this process.
         """
-        ...
+        raise _refusal(self, "loads")
 
     def dead(self, actor: ActorId) -> asyncio.Future[None]:
         """Returns a future that is done when the actor is dead for good.
@@ -235,7 +263,7 @@ class Engine(Protocol):
         Raises:
             RuntimeError: That is not known in this process.
         """
-        ...
+        raise _refusal(self, "dead")
 
     def available(self) -> dict[str, float]:
         """Tells how much of each resource is free, by its name; memory in bytes."""
@@ -251,7 +279,7 @@ class Engine(Protocol):
         Raises:
             RuntimeError: This is no actor's code.
         """
-        ...
+        raise _refusal(self, "interface")
 
     def leave(self) -> NoReturn:
         """Leaves the actor whose code this is.
@@ -260,7 +288,7 @@ class Engine(Protocol):
             ActorExit: Always, in an actor.
             TypeError: This is no actor's code.
         """
-        ...
+        raise _refusal(self, "leave")
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Ends the actor after the calls that it has; done when its process is gone."""
@@ -286,7 +314,7 @@ class Engine(Protocol):
             SuspendError: It cannot be.
             UnsupportedOptionError: This engine cannot.
         """
-        ...
+        raise _refusal(self, "suspend")
 
     def resume(self, actor: ActorId) -> asyncio.Future[None]:
         """Puts an actor back that was suspended; done when it takes calls.
@@ -295,7 +323,7 @@ class Engine(Protocol):
             SuspendError: It is being suspended.
             UnsupportedOptionError: This engine cannot.
         """
-        ...
+        raise _refusal(self, "resume")
 
     def retain(self, actor: CountedId) -> None:
         """Counts a reference of this process's, which keeps the actor alive."""
@@ -464,8 +492,13 @@ def _are_of_one_runtime(one: Engine, other: Engine) -> bool:
 class RuntimeEngine(Engine, Protocol):
     """The engine of the user's program, with what its Runtime asks besides.
 
-    ``LocalEngine`` and Ray's ``OwnerEngine`` implement it.
+    ``LocalEngine``, ``AttachedEngine`` and Ray's ``OwnerEngine`` inherit it.
+
+    Attributes:
+        loop: The loop that it was started on.
     """
+
+    loop: asyncio.AbstractEventLoop
 
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
@@ -493,7 +526,7 @@ class RuntimeEngine(Engine, Protocol):
         Returns:
             The calls, and how many more there are.
         """
-        ...
+        raise _refusal(self, "all_calls")
 
     def begin_trace(self, kept: int) -> float:
         """Begins to record what happens, for one who wants to know; on its loop.
@@ -507,7 +540,7 @@ class RuntimeEngine(Engine, Protocol):
         Raises:
             UnsupportedOptionError: The engine does not record.
         """
-        ...
+        raise _refusal(self, "begin_trace")
 
     def end_trace(
         self, began: float, patience: float, *, goes_on: bool = False
@@ -522,7 +555,7 @@ class RuntimeEngine(Engine, Protocol):
         Returns:
             Done when they have, with what makes the record, on any thread.
         """
-        ...
+        raise _refusal(self, "end_trace")
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None
@@ -536,7 +569,7 @@ class RuntimeEngine(Engine, Protocol):
         Raises:
             UnsupportedOptionError: The engine does not know.
         """
-        ...
+        raise _refusal(self, "objects")
 
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True
@@ -552,20 +585,21 @@ class RuntimeEngine(Engine, Protocol):
             ValueError: It was added before.
             UnsupportedOptionError: The engine does not observe calls.
         """
-        ...
+        raise _refusal(self, "add_middleware")
 
     @property
     def middlewares(self) -> tuple[Middleware, ...]:
         """Those that are told of calls; from any thread."""
-        ...
+        return ()
 
     def remove_middleware(self, middleware: Middleware) -> None:
         """Tells a middleware, and its copies, of no further calls; from any thread.
 
         Raises:
             ValueError: It is none of those that were added.
+            UnsupportedOptionError: The engine does not observe calls.
         """
-        ...
+        raise _refusal(self, "remove_middleware")
 
     async def drain(self, patience: float) -> list[CallInfo]:
         """Refuses what is new and waits for what is under way.
@@ -579,7 +613,7 @@ class RuntimeEngine(Engine, Protocol):
         Raises:
             UnsupportedOptionError: The engine cannot.
         """
-        ...
+        raise _refusal(self, "drain")
 
     def logs(
         self,
@@ -603,24 +637,31 @@ class RuntimeEngine(Engine, Protocol):
         Raises:
             UnsupportedOptionError: The engine does not know.
         """
-        ...
+        raise _refusal(self, "logs")
 
     def explain(self, actor: ActorId) -> str:
-        """Says why an actor is not placed yet, or where it is."""
-        ...
+        """Says why an actor is not placed yet, or where it is.
+
+        Raises:
+            UnsupportedOptionError: This engine does not know.
+        """
+        raise _refusal(self, "explain")
 
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Says where an actor or a call would be placed now, or why it could not be."""
-        ...
+        """Says where an actor or a call would be placed now, or why it could not be.
+
+        Raises:
+            UnsupportedOptionError: This engine does not know.
+        """
+        raise _refusal(self, "survey")
 
     def explain_group(self, group: GroupId) -> str:
-        """Says why a placement group waits, or where its bundles are."""
-        ...
+        """Says why a placement group waits, or where its bundles are.
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that it was started on."""
-        ...
+        Raises:
+            UnsupportedOptionError: This engine does not know.
+        """
+        raise _refusal(self, "explain_group")
 
     @property
     def is_closed(self) -> bool:

@@ -1,13 +1,15 @@
 """Runs an engine's methods on its loop, whichever thread calls them.
 
 The calling thread waits for the result. So an error is raised in the line that caused
-it, and an engine is used by one thread alone.
+it, and an engine is used by one thread alone. A method crosses by one line above it,
+``@on_loop``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar, final
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, final
 
 from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.loop_thread import UserLoopPortal, portal_of
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from actorlib._core.loop_thread import LoopPortal
 
 T = TypeVar("T")
+Verb = TypeVar("Verb", bound="Callable[..., object]")
 
 _FORKED = (
     "this process is a fork of the one whose runtime this is, and cannot use it: hand "
@@ -65,3 +68,30 @@ class RuntimePortal:
 
     def _refuse(self) -> None:
         self.portal.refusal = _FORKED
+
+
+class LoopCaller(Protocol):
+    """Calls functions on a loop, from any thread; ``RuntimePortal`` is one."""
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Calls a function on the loop, and waits for its result."""
+        ...
+
+
+class HasPortal(Protocol):
+    """An object whose methods any thread may call."""
+
+    @property
+    def portal(self) -> LoopCaller:
+        """What calls them on the loop."""
+        ...
+
+
+def on_loop(verb: Verb) -> Verb:
+    """Runs a method on the loop of its object's portal, whichever thread calls it."""
+
+    @wraps(verb)
+    def cross(self: HasPortal, /, *args: Any, **kwargs: Any) -> object:
+        return self.portal.call(partial(verb, self, *args, **kwargs))
+
+    return cast("Verb", cross)

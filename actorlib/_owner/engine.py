@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib._core.callee import BoundMethod
-from actorlib._core.engine import ActorSpec, HandlePin, PendingCalls
+from actorlib._core.engine import (
+    ActorSpec,
+    HandlePin,
+    PendingCalls,
+    PlacementGroups,
+    RuntimeEngine,
+)
 from actorlib._core.forking import detach_loop
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._core.loop_thread import ThreadedLoop
 from actorlib._core.object_ref import ObjectRef, bind
 from actorlib._core.propagation import PROPAGATED
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.runtime_env import InheritedEnv, refuse_env, refuse_ranks
+from actorlib._core.runtime_portal import RuntimePortal, on_loop
 from actorlib._core.snapshot import Snapshot
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.actor_table import ActorTable
@@ -47,7 +56,6 @@ if TYPE_CHECKING:
     from actorlib._core.function_options import FunctionSpec
     from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId, CountedId, ObjectId
-    from actorlib._core.interface import Interface
     from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
@@ -65,6 +73,9 @@ if TYPE_CHECKING:
     from actorlib._owner.supervisor import ActorSupervisor
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
+T = TypeVar("T")
+Verb = TypeVar("Verb", bound="Callable[..., object]")
+FutureVerb = TypeVar("FutureVerb", bound="Callable[..., asyncio.Future[Any]]")
 
 _LAST_ANSWERS = 0.5
 """Seconds that workers may take to tell which calls over links they have."""
@@ -73,15 +84,54 @@ _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
 
 
-class LocalEngine(ABC):
-    """Runs actors as subprocesses of this process; see Engine.
+def _about_actor(verb: Verb) -> Verb:
+    """Runs a verb on the loop, whichever thread calls it.
 
-    What is here is done by the thread of its loop; how others get there is said by the
-    one class that is derived from it.
+    Behind the end of the runtime, when the loop may be closed, it says that there is no
+    such actor any more.
+    """
+
+    @wraps(verb)
+    def cross(self: LocalEngine, actor: ActorId, *args: Any, **kwargs: Any) -> object:
+        return self.call_about(actor, partial(verb, self, actor, *args, **kwargs))
+
+    return cast("Verb", cross)
+
+
+def _future_of_actor(verb: FutureVerb) -> FutureVerb:
+    """Asks for a future on the loop, whichever thread calls the verb.
+
+    Code on the user's loop gets the future itself, any other gets a ref of it.
+    """
+
+    @wraps(verb)
+    def cross(
+        self: LocalEngine, actor: ActorId, *args: Any, **kwargs: Any
+    ) -> asyncio.Future[Any]:
+        if self.is_on_loop():
+            return verb(self, actor, *args, **kwargs)
+        return self.ref_of(actor, partial(verb, self, actor, *args, **kwargs))
+
+    return cast("FutureVerb", cross)
+
+
+class LocalEngine(RuntimeEngine):
+    """Runs actors as subprocesses of this process.
+
+    Any thread may call a verb that is decorated: it crosses to the loop. Calls and what
+    else is frequent are not: they look for themselves which thread calls them, and the
+    derived class has what other threads do.
+
+    Attributes:
+        portal: Calls functions on the loop, from any thread.
+        machine: The machine, with the launcher of its workers.
+        actor_table: The actors.
+        memory: The memory that large values are shared in.
     """
 
     def __init__(self, machine: LocalNode, options: RuntimeOptions) -> None:
         self.loop = asyncio.get_running_loop()
+        self.portal = RuntimePortal(self.loop)
         kinds = machine.inventory.devices
         self.machine = machine
         self.actor_table = ActorTable(self, machine, options)
@@ -106,8 +156,12 @@ class LocalEngine(ABC):
         self._submitter = CallSubmitter(self, self._references, self.loop)
         self._order = self._submitter.order  # at hand likewise
         self._pool = self.actor_table.pool
-        self.groups = GroupVerbs(
-            self.actor_table.groups, self.loop, self._new_group, self._check_taking
+        self.groups: PlacementGroups = GroupVerbs(
+            self.actor_table.groups,
+            self.portal,
+            self.loop,
+            self._new_group,
+            self._check_taking,
         )
         self._wakeup = SignalWakeup(self.loop)
         self._closers: list[Callable[[], None]] = []
@@ -121,7 +175,7 @@ class LocalEngine(ABC):
         self.pending = PendingCalls()
         self._observation: Observation | None = None
         for middleware in options.middleware:
-            LocalEngine.add_middleware(self, middleware)
+            self.add_middleware(middleware)
 
     # The verbs.
 
@@ -250,6 +304,7 @@ class LocalEngine(ABC):
     ) -> StreamReader:
         """Calls a generator from another thread."""
 
+    @on_loop
     def put(self, value: object) -> ObjectRef[Any]:
         """Keeps a value as it is now; see Engine."""
         self._check_thread()
@@ -259,6 +314,7 @@ class LocalEngine(ABC):
         """The ref of an object that was sent here; see Engine."""
         return self.actor_table.objects.borrow(object_id)
 
+    @on_loop
     def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         self._check_thread()
@@ -267,6 +323,7 @@ class LocalEngine(ABC):
             return HandlePin(self, self.create(spec), spec.interface, spec.options.name)
         return self._hold(supervisor)
 
+    @on_loop
     def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
         self._check_thread()
@@ -277,14 +334,17 @@ class LocalEngine(ABC):
         record = supervisor.record
         return HandlePin(self, record.id, record.interface, record.options.name)
 
+    @on_loop
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
         return self.actor_table.actor_names.names()
 
+    @on_loop
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         return self.actor_table.inspector.actors()
 
+    @_about_actor
     def share(self, actor: ActorId) -> ActorShare:
         """What an actor holds of devices; see Engine."""
         return self.actor_table.inspector.share(self._supervisor_of(actor))
@@ -301,24 +361,19 @@ class LocalEngine(ABC):
         """Done when the actor is dead for good; see Engine."""
         return asyncio.shield(self._supervisor_of(actor).ended)
 
-    def interface(self) -> Interface:
-        """Refuses: this is no actor; see Engine."""
-        raise RuntimeError("this process is no actor's")
-
-    def leave(self) -> NoReturn:
-        """Refuses: this is no actor; see Engine."""
-        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
-
+    @_future_of_actor
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
         """Done when the actor is ready; see Engine."""
         return self._supervisor_of(actor).ready()
 
+    @_future_of_actor
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Ends the actor behind what it was sent; see Engine."""
         supervisor = self._supervisor_of(actor)
         supervisor.end("it was ended")
         return asyncio.shield(supervisor.ended)
 
+    @_future_of_actor
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
         """Ends the actor at once; see Engine."""
         supervisor = self._supervisor_of(actor)
@@ -327,10 +382,12 @@ class LocalEngine(ABC):
         supervisor.kill("it was killed")
         return asyncio.shield(supervisor.ended)
 
+    @_future_of_actor
     def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
         """Takes an actor off its GPU and gives its share back; see Engine."""
         return self._supervisor_of(actor).suspend(patience)
 
+    @_future_of_actor
     def resume(self, actor: ActorId) -> asyncio.Future[None]:
         """Puts an actor back that was suspended; see Engine."""
         return self._supervisor_of(actor).resume()
@@ -428,6 +485,7 @@ class LocalEngine(ABC):
         """The calls without what is the user's own in them."""
         return [replace(call, variables={}) for call in self.calls()]
 
+    @on_loop
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True
     ) -> None:
@@ -445,6 +503,7 @@ class LocalEngine(ABC):
         """Those that are told of calls; see RuntimeEngine."""
         return () if self._observation is None else self._observation.middlewares
 
+    @on_loop
     def remove_middleware(self, middleware: Middleware) -> None:
         """Tells a middleware of no further calls; see RuntimeEngine."""
         if self._observation is None:
@@ -488,6 +547,52 @@ class LocalEngine(ABC):
             await _insisted(self.machine.aclose())
         if ended:
             await asyncio.wait(ended, timeout=_PATIENCE)
+
+    # Other threads.
+
+    def call_about(self, actor: ActorId, work: Callable[[], T]) -> T:
+        """Does something with an actor on the loop, and waits for its result.
+
+        Raises:
+            ActorHandleNotFoundError: The runtime was shut down.
+        """
+        if self._is_closed:
+            self._supervisor_of(actor)
+        return self.portal.call(work)
+
+    def ref_of(
+        self, actor: ActorId, ask: Callable[[], asyncio.Future[Any]]
+    ) -> ObjectRef[Any]:
+        """Returns a ref of a future about an actor, for any thread to wait for."""
+        ref = self._new_ref()
+
+        def settle(future: asyncio.Future[Any]) -> None:
+            if ref.done():
+                return
+            error = future.exception()
+            if error is None:
+                ref.set_result(future.result())
+            else:
+                ref.set_exception(error)
+
+        self.call_about(actor, lambda: ask().add_done_callback(settle))
+        return ref
+
+    def is_on_loop(self) -> bool:
+        """Whether this code runs on the user's loop, which awaits futures as they are.
+
+        Threads wait for what they get of any other.
+        """
+        if isinstance(self.portal.portal, ThreadedLoop):
+            return False
+        return asyncio._get_running_loop() is self.loop  # noqa: SLF001  # None, and no error, if there is none
+
+    def _new_ref(self) -> ObjectRef[Any]:
+        """A ref that nobody fills yet; until it is sent it is that of any object."""
+        self.portal.hide_refs()  # another loop may gather it
+        ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
+        bind(ref, self.actor_table.objects, 0)
+        return ref
 
     # CallSubmitter.
 
@@ -533,6 +638,7 @@ class LocalEngine(ABC):
 
     # Inspection.
 
+    @on_loop
     def snapshot(self) -> Snapshot:
         """The state of the runtime now."""
         clients = self.actor_table.clients
@@ -555,6 +661,7 @@ class LocalEngine(ABC):
             clients=() if clients is None else clients.infos(),
         )
 
+    @on_loop
     def calls(self) -> list[CallInfo]:
         """The calls that have no answer yet; see RuntimeEngine."""
         return [*self.actor_table.inspector.calls()]
@@ -622,6 +729,7 @@ class LocalEngine(ABC):
         recording = self.actor_table.recording
         return recording.end(began, patience, goes_on=goes_on)
 
+    @on_loop
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None
     ) -> list[ObjectInfo]:
@@ -632,22 +740,29 @@ class LocalEngine(ABC):
 
         return StoredObjects(self.actor_table).listed(sort, limit)
 
+    @on_loop
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
         return self.actor_table.scheduler.ledger.available()
 
+    @on_loop
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
         return self.actor_table.scheduler.ledger.total()
 
+    @on_loop
     def explain_group(self, group: GroupId) -> str:
         """Why a placement group waits, or where its bundles are; see RuntimeEngine."""
-        return self.groups.explain(group)
+        self._check_taking()
+        reserved = self.actor_table.groups.find(group)
+        return reserved.explain() if reserved else f"group {group.hex()} was removed"
 
+    @on_loop
     def explain(self, actor: ActorId) -> str:
         """Why an actor is not placed yet, or where it is."""
         return self.actor_table.inspector.explain(self._supervisor_of(actor))
 
+    @on_loop
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Where an actor, or a call, would go now, or what stands in its way."""
         self._check_thread()

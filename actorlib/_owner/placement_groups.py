@@ -8,10 +8,12 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from actorlib._core.engine import PlacementGroups
 from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.ids import GROUP_KIND, ID_SIZE, kind_of, maker_of
 from actorlib._core.loop_thread import add_done_callback, block
 from actorlib._core.object_ref import ObjectRef, bind
+from actorlib._core.runtime_portal import on_loop
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.untrusted import opened_as, opened_one
 from actorlib._wire.messages import RESULT
@@ -21,6 +23,7 @@ from actorlib.exceptions import PlacementGroupRemovedError, ProtocolError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from actorlib._core.runtime_portal import RuntimePortal
     from actorlib._core.snapshot import GroupInfo
     from actorlib._owner.worker_calls import WorkerCall
     from actorlib._scheduler.placement_group import GroupTable
@@ -31,11 +34,12 @@ Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]]
 _STAYS = "what is asked of a group waits in one process: await it, and send the group"
 
 
-class GroupVerbs:
-    """Serves the owner's own code what it asks of groups; see PlacementGroups.
+class GroupVerbs(PlacementGroups):
+    """Serves the owner's own code, on any thread, what it asks of groups.
 
     Args:
         groups: All of them.
+        portal: Crosses to the owner's loop.
         loop: The owner's loop.
         new_id: Gives a new group its id.
         check: Raises if the caller may not ask now.
@@ -44,17 +48,20 @@ class GroupVerbs:
     def __init__(
         self,
         groups: GroupTable,
+        portal: RuntimePortal,
         loop: asyncio.AbstractEventLoop,
         new_id: Callable[[], GroupId],
         check: Callable[[], None],
     ) -> None:
         self._groups = groups
+        self.portal = portal
         self._loop = loop
         self._new_id = new_id
         self._check = check
         self._calls = itertools.count(1)
         self._refs: dict[int, Entry] = {}
 
+    @on_loop
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see PlacementGroups."""
         self._check()
@@ -62,6 +69,7 @@ class GroupVerbs:
         self._groups.reserve(spec, OWNER)
         return spec
 
+    @on_loop
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
         """Gives a value when all bundles are reserved; see PlacementGroups."""
         self._check()
@@ -83,26 +91,23 @@ class GroupVerbs:
         when_ready(self._groups, group, settle)
         return ref
 
+    @on_loop
     def remove(self, group: GroupId) -> asyncio.Future[None]:
         """Removes a group; see PlacementGroups."""
         self._check()
         reason = "remove_placement_group() was called"
         return removed(self._groups, group, reason, self._loop)
 
+    @on_loop
     def find(self, name: str) -> GroupSpec:
         """Finds the group of a name; see PlacementGroups."""
         self._check()
         return self._groups.named(name).spec
 
+    @on_loop
     def infos(self) -> list[GroupInfo]:
         """Lists what is known of each group; see PlacementGroups."""
         return [group.info() for group in self._groups]
-
-    def explain(self, group: GroupId) -> str:
-        """Says why a group is not reserved yet, or where it is."""
-        self._check()
-        found = self._groups.find(group)
-        return found.explain() if found else f"group {group.hex()} was removed"
 
     # Replier.
 

@@ -16,19 +16,20 @@ from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, final
 
+from actorlib._core.engine import Refusal, RuntimeEngine
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.middleware import unobserved
 from actorlib._core.resources import MEMORY, bytes_of
 from actorlib._core.runtime_env import InheritedEnv
-from actorlib._core.runtime_portal import RuntimePortal
+from actorlib._core.runtime_portal import RuntimePortal, on_loop
 from actorlib._core.snapshot import AllCalls, ObjectStoreInfo, Snapshot
 from actorlib._ray.client_mode import PREFIX, ClusterQuery
 from actorlib._ray.connection_errors import connection_error, is_transient
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.messages import RuntimeConfig
-from actorlib._ray.process import ProcessState, on_owner_thread
+from actorlib._ray.process import ProcessState
 from actorlib._ray.ray_api import (
     connect_client,
     install_serializers,
@@ -41,14 +42,14 @@ from actorlib._ray.worker import ENTRY_POINTS, context_here
 from actorlib.exceptions import ClusterError, UnsupportedOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId
     from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._core.snapshot import CallInfo, ObjectOrder
+    from actorlib._core.snapshot import CallInfo
 
 
 _log = logging.getLogger("actorlib")
@@ -243,7 +244,13 @@ def _nbytes(said: float | str | None) -> int | None:
     return None if said is None else bytes_of(MEMORY, said)
 
 
-class OwnerEngine(RayEngine):
+_TRACE = Refusal(
+    "runtime.trace(): calls are Ray's, which draws them itself: by the command "
+    "'ray timeline'"
+)
+
+
+class OwnerEngine(RayEngine, RuntimeEngine):
     """The engine of the process that has started the runtime; see RuntimeEngine.
 
     Args:
@@ -251,9 +258,28 @@ class OwnerEngine(RayEngine):
         connection: The connection to the cluster; closed at the end.
     """
 
+    refusals: Mapping[str, Refusal] = {
+        **RayEngine.refusals,
+        "add_middleware": Refusal(str(unobserved("add_middleware()"))),
+        "drain": Refusal(
+            "runtime.drain(): the Ray engine cannot refuse calls; await those that you "
+            "have made, and shut the runtime down. The local engine can"
+        ),
+        "begin_trace": _TRACE,
+        "end_trace": _TRACE,
+        "objects": Refusal(
+            "runtime.objects(): objects are in Ray's own store, of which it tells "
+            "itself: by the commands 'ray memory' and 'ray list objects'"
+        ),
+        "logs": Refusal(
+            "runtime.logs(): what actors print is in Ray's own files, of which it "
+            "tells itself: by the command 'ray logs'"
+        ),
+    }
+
     def __init__(self, options: RuntimeOptions, connection: ClusterConnection) -> None:
         self._connection = connection
-        loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
         process = ProcessState(
             ENTRY_POINTS, loop, owner=RuntimePortal(loop), is_client=is_client()
         )
@@ -266,28 +292,11 @@ class OwnerEngine(RayEngine):
         self._grace = options.grace
         self._explainer = Explainer(self.query, self.nodes)
 
-    def add_middleware(
-        self, middleware: Middleware, *, in_workers: bool = True
-    ) -> None:
-        """Refuses; see RuntimeEngine."""
-        del middleware, in_workers
-        raise unobserved("add_middleware()")
-
-    @property
-    def middlewares(self) -> tuple[Middleware, ...]:
-        """None; see RuntimeEngine."""
-        return ()
-
     def remove_middleware(self, middleware: Middleware) -> None:
         """Refuses: none was added; see RuntimeEngine."""
         raise ValueError(
             f"{middleware!r} is none of the middlewares of this runtime: none was added"
         )
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that it was started on; see RuntimeEngine."""
-        return self.process.loop
 
     def abandon(self) -> Callable[[], None]:
         """Leaves the cluster, where the loop is closed; its actors end with that."""
@@ -307,7 +316,7 @@ class OwnerEngine(RayEngine):
             self.close()
             await asyncio.wrap_future(self._connection.close())
 
-    @on_owner_thread
+    @on_loop
     def snapshot(self) -> Snapshot:
         """What the cluster has and what lives in it; see RuntimeEngine.
 
@@ -322,7 +331,7 @@ class OwnerEngine(RayEngine):
             groups=tuple(self.groups.infos()),
         )
 
-    @on_owner_thread
+    @on_loop
     def calls(self) -> list[CallInfo]:
         """The calls of actors that this program waits for; see RuntimeEngine.
 
@@ -347,69 +356,20 @@ class OwnerEngine(RayEngine):
         listed = found[:most]
         return AllCalls(listed), len(found) - len(listed)
 
-    async def drain(self, patience: float) -> NoReturn:
-        """Refuses: calls are Ray's; see RuntimeEngine."""
-        del patience
-        raise UnsupportedOptionError(
-            "runtime.drain(): the Ray engine cannot refuse calls; await those that you "
-            "have made, and shut the runtime down. The local engine can"
-        )
-
-    def begin_trace(self, kept: int) -> NoReturn:
-        """Refuses: Ray draws its own; see RuntimeEngine."""
-        del kept
-        raise UnsupportedOptionError(
-            "runtime.trace(): calls are Ray's, which draws them itself: by the command "
-            "'ray timeline'"
-        )
-
-    def end_trace(
-        self, began: float, patience: float, *, goes_on: bool = False
-    ) -> NoReturn:
-        """Refuses: nothing was begun; see RuntimeEngine."""
-        del patience, goes_on
-        self.begin_trace(int(began))
-
-    def objects(
-        self,
-        sort: ObjectOrder = "size",  # noqa: ARG002  # see RuntimeEngine
-        limit: int | None = None,  # noqa: ARG002  # likewise
-    ) -> NoReturn:
-        """Refuses: they are the cluster's; see RuntimeEngine."""
-        raise UnsupportedOptionError(
-            "runtime.objects(): objects are in Ray's own store, of which it tells "
-            "itself: by the commands 'ray memory' and 'ray list objects'"
-        )
-
-    def logs(
-        self,
-        actor: ActorId | None = None,  # noqa: ARG002  # see RuntimeEngine
-        *,
-        after: int = 0,  # noqa: ARG002  # likewise
-        most: int = 1000,  # noqa: ARG002  # likewise
-        since: float = 0.0,  # noqa: ARG002  # likewise
-        is_newest: bool = False,  # noqa: ARG002  # likewise
-    ) -> NoReturn:
-        """Refuses: they are the cluster's; see RuntimeEngine."""
-        raise UnsupportedOptionError(
-            "runtime.logs(): what actors print is in Ray's own files, of which it "
-            "tells itself: by the command 'ray logs'"
-        )
-
-    @on_owner_thread
+    @on_loop
     def explain(self, actor: ActorId) -> str:
         """Where an actor is, or what it asks; see RuntimeEngine."""
         self.process.check()
         return self._explainer.actor(self.actor(actor))
 
-    @on_owner_thread
+    @on_loop
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
         """Which machines an actor, or a call, could go to now; see RuntimeEngine."""
         self.process.check()
         asked = options.worker if isinstance(options, FunctionOptions) else options
         return self._explainer.survey(label, asked)
 
-    @on_owner_thread
+    @on_loop
     def explain_group(self, group: GroupId) -> str:
         """Where the bundles of a group are, or what it asks; see RuntimeEngine."""
         self.process.check()

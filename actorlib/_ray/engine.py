@@ -11,11 +11,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from actorlib._core.callee import BoundMethod
-from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
+from actorlib._core.engine import (
+    ActorExit,
+    ActorSpec,
+    Engine,
+    HandlePin,
+    PendingCalls,
+    Refusal,
+)
 from actorlib._core.labels import Label
 from actorlib._core.object_ref import mark_seen
 from actorlib._core.resources import counted
 from actorlib._core.runtime_env import merged_env
+from actorlib._core.runtime_portal import on_loop
 from actorlib._ray import client_mode
 from actorlib._ray.actors import Actor, ActorTraits, KnownActors, key_of
 from actorlib._ray.calls import (
@@ -31,7 +39,6 @@ from actorlib._ray.messages import HostConfig
 from actorlib._ray.options import actor_options, refuse_hooks
 from actorlib._ray.pickled import PickledSources, check_pickled_by_ray, pickle_value
 from actorlib._ray.placement_groups import RayPlacementGroups
-from actorlib._ray.process import on_owner_thread
 from actorlib._ray.ray_api import bundle_strategy, id_of, ray
 from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib._ray.state import ActorDirectory, ClusterNodes, granted
@@ -43,11 +50,10 @@ from actorlib.exceptions import (
     ActorHandleNotFoundError,
     ActorNotFoundError,
     Exit,
-    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from actorlib._core.callee import Callee
     from actorlib._core.ids import ActorId, CountedId, ObjectId
@@ -61,13 +67,11 @@ if TYPE_CHECKING:
     from actorlib._ray.pickled import PickledValue
     from actorlib._ray.process import EntryPoints, ProcessState
 
-_UNTOLD = (
+_REPLICAS = Refusal(
     "Replicas choose by the calls that actors have without an answer, which Ray does "
     "not tell. The local engine does"
 )
-
-
-_NEVER_SUSPENDED = (
+_SUSPENSION = Refusal(
     "Ray's actors cannot be suspended: it has nothing like that. The local engine does "
     "it where NVIDIA's driver can"
 )
@@ -235,7 +239,7 @@ def _gone(answer: Any) -> None:
 _HIDES = "ACTORLIB_HIDE_DEVICES"
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Has Ray run actors; see Engine.
 
     Args:
@@ -252,12 +256,27 @@ class RayEngine:
         own_interface: The methods of the actor whose process this is.
         traits: What its callers have to know.
         heritage: What all inherit that is made here, if that was said of the runtime.
+        portal: The process, which runs the verbs on the loop of the user's program.
     """
+
+    refusals: Mapping[str, Refusal] = {
+        **Engine.refusals,
+        "share": Refusal(
+            "handle.share is known on the local and the inline engine. Ray keeps books "
+            "of shares and makes none hold; actorlib.get_gpu_ids() in the actor says "
+            "which devices it has",
+            RuntimeError,
+        ),
+        "loads": _REPLICAS,
+        "dead": _REPLICAS,
+        "suspend": _SUSPENSION,
+        "resume": _SUSPENSION,
+    }
 
     def __init__(
         self, process: ProcessState, context: RuntimeContext, runtime: RuntimeConfig
     ) -> None:
-        self.process = process
+        self.process = self.portal = process
         self.context = context
         self.runtime = runtime
         self.own_interface: Interface | None = None
@@ -280,7 +299,7 @@ class RayEngine:
 
     # Actors.
 
-    @on_owner_thread
+    @on_loop
     def create(self, spec: ActorSpec) -> ActorId:
         """Has Ray make an actor; see Engine."""
         self._check()
@@ -341,7 +360,7 @@ class RayEngine:
             raise unsendable_call(f"{label}()", sent, error) from error
         return handle
 
-    @on_owner_thread
+    @on_loop
     def obtain(self, spec: ActorSpec) -> HandlePin:
         """The actor that has a name, or a new one; see Engine."""
         name, namespace = spec.options.name, spec.options.namespace
@@ -350,7 +369,7 @@ class RayEngine:
         # Two who come here at once are given one actor, by Ray.
         return self._hold(self.create(spec), spec.interface, name)
 
-    @on_owner_thread
+    @on_loop
     def find(self, name: str, namespace: str | None) -> HandlePin:
         """The actor of a name; see Engine."""
         self._check()
@@ -360,77 +379,44 @@ class RayEngine:
             self.key_of(found.handle, found.traits), found.interface, name
         )
 
-    @on_owner_thread
+    @on_loop
     def names(self) -> list[tuple[str, str]]:
         """Who answers to a name; see Engine."""
         self._check()
         return self._directory.names()
 
-    @on_owner_thread
+    @on_loop
     def actors(self) -> list[ActorInfo]:
         """What is known of each actor; see Engine."""
         self._check()
         held = {actor.hex for actor in self._actors}
         return self._directory.infos(self.context.job_id, held)
 
-    @on_owner_thread
+    @on_loop
     def available(self) -> dict[str, float]:
         """What nobody holds; see Engine."""
         self._check()
         return granted(ray.available_resources())
 
-    @on_owner_thread
+    @on_loop
     def total(self) -> dict[str, float]:
         """Everything that may be granted; see Engine."""
         self._check()
         return granted(ray.cluster_resources())
 
-    def share(self, actor: ActorId) -> NoReturn:
-        """Refuses: Ray does not tell; see Engine."""
-        del actor
-        raise RuntimeError(
-            "handle.share is known on the local and the inline engine. Ray keeps books "
-            "of shares and makes none hold; actorlib.get_gpu_ids() in the actor says "
-            "which devices it has"
-        )
-
-    def loads(self, actors: Sequence[ActorId]) -> NoReturn:
-        """Refuses: Ray does not tell; see Engine."""
-        del actors
-        raise UnsupportedOptionError(_UNTOLD)
-
-    def suspend(self, actor: ActorId, patience: float | None) -> NoReturn:
-        """Refuses: Ray has nothing like it; see Engine."""
-        del actor, patience
-        raise UnsupportedOptionError(_NEVER_SUSPENDED)
-
-    def resume(self, actor: ActorId) -> NoReturn:
-        """Refuses likewise; see Engine."""
-        del actor
-        raise UnsupportedOptionError(_NEVER_SUSPENDED)
-
-    def dead(self, actor: ActorId) -> NoReturn:
-        """Refuses: Ray does not tell; see Engine."""
-        del actor
-        raise UnsupportedOptionError(_UNTOLD)
-
     def interface(self) -> Interface:
         """The interface of this actor; see Engine."""
-        if self.own_interface is None:
-            raise RuntimeError("this process is no actor's")
-        return self.own_interface
+        return self.own_interface or super().interface()
 
     def leave(self) -> NoReturn:
         """Ends this actor; see Engine."""
         if self.own_interface is None:
-            raise TypeError(
-                "exit_actor() ends the actor whose code calls it: this is none"
-            )
+            super().leave()
         raise ActorExit
 
     # Calls.
 
-    @on_owner_thread
+    @on_loop
     def call(
         self,
         callee: Callee,
@@ -445,7 +431,7 @@ class RayEngine:
             callee = self.heritage.of(callee)
         return self._functions.call(callee, args, kwargs)
 
-    @on_owner_thread
+    @on_loop
     def stream(
         self,
         callee: Callee,
@@ -462,7 +448,7 @@ class RayEngine:
             stream = self._functions.stream(callee, args, kwargs)
         return cast("StreamReader", stream)
 
-    @on_owner_thread
+    @on_loop
     def put(self, value: object) -> ObjectRef[Any]:
         """Has Ray keep a value; see Engine."""
         self._check()
@@ -482,19 +468,19 @@ class RayEngine:
 
     # Readiness and endings.
 
-    @on_owner_thread
+    @on_loop
     def ready(self, actor: ActorId) -> ObjectRef[Any]:
         """Done when the actor is ready; see Engine."""
         self._check()
         return self._lifecycle.ready(self.actor(actor))
 
-    @on_owner_thread
+    @on_loop
     def end(self, actor: ActorId) -> ObjectRef[None]:
         """Ends the actor behind what it was sent; see Engine."""
         self._check()
         return self._lifecycle.end(self.actor(actor))
 
-    @on_owner_thread
+    @on_loop
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
         """Ends the actor at once; see Engine."""
         self._check()
@@ -558,7 +544,7 @@ class RayEngine:
         return found
 
     def _hold(self, key: ActorId, interface: Interface, name: str | None) -> HandlePin:
-        return HandlePin(cast("Any", self), key, interface, name)
+        return HandlePin(self, key, interface, name)
 
     def _check(self) -> None:
         if self._is_closed:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
+from actorlib._core.engine import PlacementGroups
 from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.resources import GPU_MEMORY, counted
+from actorlib._core.runtime_portal import on_loop
 from actorlib._core.snapshot import BundleInfo, GroupInfo
 from actorlib._ray.options import REFUSED
-from actorlib._ray.process import on_owner_thread
 from actorlib._ray.ray_api import group_of, ray
 from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib.exceptions import (
@@ -25,23 +26,23 @@ if TYPE_CHECKING:
 
 
 @final
-class RayPlacementGroups:
+class RayPlacementGroups(PlacementGroups):
     """Makes and finds the placement groups of a cluster; see PlacementGroups.
 
     Args:
         process: Where refs are filled.
 
     Attributes:
-        process: The same.
+        portal: The same, which runs the verbs on the loop of the user's program.
     """
 
     def __init__(self, process: ProcessState) -> None:
-        self.process = process
+        self.portal = process
 
-    @on_owner_thread
+    @on_loop
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         """Starts to reserve a group; see PlacementGroups."""
-        self.process.check()
+        self.portal.check()
         if spec.name and self._row_of(spec.name) is not None:
             raise PlacementGroupAlreadyExistsError(
                 f"a placement group is called {spec.name!r} already: take another name"
@@ -60,13 +61,13 @@ class RayPlacementGroups:
         )
         return replace(spec, id=GroupId(made.id.binary()))
 
-    @on_owner_thread
+    @on_loop
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
         """The value, when all bundles are reserved; see PlacementGroups."""
-        self.process.check()
+        self.portal.check()
         state = self._states().get(group.hex())
         if state in (None, "REMOVED"):
-            task = RayTask(self.process, None, "placement group")
+            task = RayTask(self.portal, None, "placement group")
             return task.filled(FailedAnswer(_removed(group)))
 
         def read(answer: Any) -> Any:
@@ -77,19 +78,19 @@ class RayPlacementGroups:
             )
 
         ray_ref = group_of(group).ready()
-        return RayTask(self.process, ray_ref, "placement group", read=read).ref()
+        return RayTask(self.portal, ray_ref, "placement group", read=read).ref()
 
-    @on_owner_thread
+    @on_loop
     def remove(self, group: GroupId) -> ObjectRef[None]:
         """Removes a group; Ray ends the actors inside soon; see PlacementGroups."""
-        self.process.check()
+        self.portal.check()
         ray.util.remove_placement_group(group_of(group))
-        return RayTask(self.process, None, "placement group").filled(None)
+        return RayTask(self.portal, None, "placement group").filled(None)
 
-    @on_owner_thread
+    @on_loop
     def find(self, name: str) -> GroupSpec:
         """The group of a name; see PlacementGroups."""
-        self.process.check()
+        self.portal.check()
         row = self._row_of(name)
         if row is None:
             raise PlacementGroupNotFoundError(f"no placement group is called {name!r}")
@@ -100,7 +101,7 @@ class RayPlacementGroups:
             name=name,
         )
 
-    @on_owner_thread
+    @on_loop
     def infos(self) -> list[GroupInfo]:
         """What is known of each group; see PlacementGroups."""
         return [_info(row) for row in self._rows() if row["state"] != "REMOVED"]

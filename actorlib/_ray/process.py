@@ -12,16 +12,7 @@ import threading
 import time
 from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import partial, wraps
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    NamedTuple,
-    ParamSpec,
-    Protocol,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from actorlib._core.object_ref import hide_from_other_loops, immediate_loop
 from actorlib._ray.host_loop import HostLoop
@@ -35,7 +26,6 @@ if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_portal import RuntimePortal
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -191,24 +181,3 @@ class ProcessState:
                 "the connection to the client server was lost, and with it every actor "
                 "and every result of this runtime: shut it down and start another"
             )
-
-
-class HasProcess(Protocol):
-    """An object whose methods any thread may call."""
-
-    process: ProcessState
-
-
-H = TypeVar("H", bound=HasProcess)
-
-
-def on_owner_thread(
-    verb: Callable[Concatenate[H, P], T],
-) -> Callable[Concatenate[H, P], T]:
-    """Runs a method on the loop of the user's program, whichever thread calls it."""
-
-    @wraps(verb)
-    def cross(self: H, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.process.call(partial(verb, self, *args, **kwargs))
-
-    return cross

@@ -57,7 +57,7 @@ def engine_here() -> RayEngine:
             ProcessState(ENTRY_POINTS, None), context_here(), RuntimeConfig()
         )
         install_serializers()
-        set_engine(cast("Any", engine))
+        set_engine(engine)
     if not isinstance(engine, RayEngine):
         raise RuntimeError(  # noqa: TRY004  # the moment is wrong, and no argument
             "this came from an actor on Ray, and no runtime is running on Ray here: "
@@ -150,7 +150,7 @@ def _own() -> ActorHandle[Any]:
     engine = engine_here()
     handle = ray.get_runtime_context().current_actor
     key = engine.key_of(handle, cast("ActorTraits", engine.traits))
-    return ActorHandle(HandlePin(cast("Any", engine), key, engine.interface()))
+    return ActorHandle(HandlePin(engine, key, engine.interface()))
 
 
 def _hide() -> None:

@@ -13,14 +13,22 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.current_call import running
-from actorlib._core.engine import ActorExit, ActorSpec, HandlePin, PendingCalls
+from actorlib._core.engine import (
+    ActorExit,
+    ActorSpec,
+    Engine,
+    HandlePin,
+    PendingCalls,
+    PlacementGroups,
+    Refusal,
+)
 from actorlib._core.ids import BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._core.labels import own_name
 from actorlib._wire.messages import (
@@ -49,18 +57,16 @@ from actorlib._wire.messages import (
 from actorlib._wire.serialization import decode_call
 from actorlib._worker.os_process import exit_fork
 from actorlib._worker.refcount import LocalRefCount
-from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Mapping
 
     from actorlib._core.callee import Callee
     from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import ActorInfo
     from actorlib._core.stream_reader import StreamReader
     from actorlib._shm.memory import Payload
@@ -103,17 +109,18 @@ else:
                 return super().__get__(instance, owner)
 
 
-_OWNERS = (
+_REPLICAS = Refusal(
     "Replicas are for the program that started the runtime: make them there, and send "
-    "handles of actors as arguments"
+    "handles of actors as arguments",
+    RuntimeError,
 )
-_SUSPENDED_THERE = (
+_SUSPENSION = Refusal(
     "actors are suspended and resumed by the program that started the runtime: do it "
     "there"
 )
 
 
-class OwnerClient(ABC):
+class OwnerClient(Engine):
     """Speaks to the owner for the code of one worker: its engine.
 
     Args:
@@ -134,6 +141,19 @@ class OwnerClient(ABC):
         observer: Tells middlewares of calls, if there is one who wants to be told.
         recorder: Records when calls run, while somebody wants to know.
     """
+
+    refusals: Mapping[str, Refusal] = {
+        **Engine.refusals,
+        "share": Refusal(
+            "handle.share is known in the program that started the runtime: ask it "
+            "there, and send what it says as an argument",
+            RuntimeError,
+        ),
+        "loads": _REPLICAS,
+        "dead": _REPLICAS,
+        "suspend": _SUSPENSION,
+        "resume": _SUSPENSION,
+    }
 
     def __init__(
         self,
@@ -166,28 +186,37 @@ class OwnerClient(ABC):
 
     # What is made when it is asked for.
 
-    @lazy
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """What refs take for their loop: with an event loop, that which reads."""
-        if self._loop is not None:
-            return self._loop
-        from actorlib._core.object_ref import immediate_loop  # noqa: PLC0415  # seldom
+    loop: asyncio.AbstractEventLoop
+    context: RuntimeContext
+    pending: PendingCalls
+    groups: PlacementGroups
+    if not TYPE_CHECKING:  # for checkers they are attributes, as of any engine
 
-        return immediate_loop()
+        @lazy
+        def loop(self) -> asyncio.AbstractEventLoop:
+            """What refs take for their loop: with an event loop, that which reads."""
+            if self._loop is not None:
+                return self._loop
+            from actorlib._core.object_ref import immediate_loop  # noqa: PLC0415  # seldom
 
-    if TYPE_CHECKING:
-        context: RuntimeContext  # which a verb may replace
-    else:
+            return immediate_loop()
 
         @lazy
         def context(self) -> RuntimeContext:
-            """Where the code of this worker runs; see Engine."""
+            """Where the code of this worker runs."""
             return self._new_context(process=self)
 
-    @lazy
-    def pending(self) -> PendingCalls:
-        """The calls that the code of this worker has made; see Engine."""
-        return PendingCalls()
+        @lazy
+        def pending(self) -> PendingCalls:
+            """The calls that the code of this worker has made."""
+            return PendingCalls()
+
+        @lazy
+        def groups(self) -> GroupRequests:
+            """The placement groups."""
+            from actorlib._worker.placement_groups import GroupRequests  # noqa: PLC0415  # seldom
+
+            return GroupRequests(self)
 
     @lazy
     def sender(self) -> OrderedSender:
@@ -215,13 +244,6 @@ class OwnerClient(ABC):
         config = self._config
         sharing = None if config.runs_functions else self.pipe.sharing
         return int.from_bytes(self._prefix[4:]), sharing
-
-    @lazy
-    def groups(self) -> GroupRequests:
-        """The placement groups; see Engine."""
-        from actorlib._worker.placement_groups import GroupRequests  # noqa: PLC0415  # seldom
-
-        return GroupRequests(self)
 
     @lazy
     def _results(self) -> PendingResults:
@@ -366,7 +388,7 @@ class OwnerClient(ABC):
     def return_borrowed_soon(self) -> None:
         """Gives borrowed references back; called from destructors, anywhere."""
 
-    def receive_pending(self) -> None:  # noqa: B027  # most have nothing to do
+    def receive_pending(self) -> None:  # most have nothing to do
         """Reads what has come: others may not need some memory any more."""
 
     @abstractmethod
@@ -437,34 +459,6 @@ class OwnerClient(ABC):
     def set_interface(self, interface: Callable[[], Interface]) -> None:
         """Takes what gives the interface of this actor, whose class is loaded once."""
         self._interface = interface
-
-    def share(self, actor: ActorId) -> ActorShare:
-        """Refuses: the owner knows; see Engine."""
-        del actor
-        raise RuntimeError(
-            "handle.share is known in the program that started the runtime: ask it "
-            "there, and send what it says as an argument"
-        )
-
-    def loads(self, actors: Sequence[ActorId]) -> NoReturn:
-        """Refuses: the owner knows; see Engine."""
-        del actors
-        raise RuntimeError(_OWNERS)
-
-    def suspend(self, actor: ActorId, patience: float | None) -> NoReturn:
-        """Refuses: the owner's program decides that; see Engine."""
-        del actor, patience
-        raise UnsupportedOptionError(_SUSPENDED_THERE)
-
-    def resume(self, actor: ActorId) -> NoReturn:
-        """Refuses likewise; see Engine."""
-        del actor
-        raise UnsupportedOptionError(_SUSPENDED_THERE)
-
-    def dead(self, actor: ActorId) -> NoReturn:
-        """Refuses: the owner knows; see Engine."""
-        del actor
-        raise RuntimeError(_OWNERS)
 
     def interface(self) -> Interface:
         """The interface of this actor; see Engine."""

@@ -7,7 +7,7 @@ import itertools
 import threading
 import weakref
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import HandlePin, PendingCalls, PlacementGroups
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from actorlib._core.engine import ActorSpec
     from actorlib._core.function_options import FunctionSpec
     from actorlib._core.group_spec import GroupId, GroupSpec
-    from actorlib._core.interface import Interface
     from actorlib._core.snapshot import ActorInfo, GroupInfo
 
 
@@ -97,8 +96,8 @@ class FakeEngine(SendingEngine, StreamOwner):
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self.context = RuntimeContext(job_id=bytes(4).hex())
-        self._pending = PendingCalls()
-        self._groups = NoGroups()
+        self.pending = PendingCalls()
+        self.groups: PlacementGroups = NoGroups()
         self.is_over = False
         self.recorder: Any = None
         self.memory = SharedMemory()
@@ -118,16 +117,6 @@ class FakeEngine(SendingEngine, StreamOwner):
         self._thread = None if loop is not None else threading.get_ident()
 
     # Engine.
-
-    @property
-    def pending(self) -> PendingCalls:
-        """See Engine."""
-        return self._pending
-
-    @property
-    def groups(self) -> NoGroups:
-        """See Engine."""
-        return self._groups
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Gives the next id: one byte of 1, 2, 3."""
@@ -225,14 +214,6 @@ class FakeEngine(SendingEngine, StreamOwner):
     def total(self) -> dict[str, float]:
         """Nothing: there is no machine."""
         return {}
-
-    def interface(self) -> Interface:
-        """Refuses: it is no actor's."""
-        raise RuntimeError("this is no actor")
-
-    def leave(self) -> NoReturn:
-        """Refuses: it is no actor's."""
-        raise TypeError("this is no actor")
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
         """Writes down that it was ended."""
