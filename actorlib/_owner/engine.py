@@ -118,9 +118,9 @@ def _future_of_actor(verb: FutureVerb) -> FutureVerb:
 class LocalEngine(RuntimeEngine):
     """Runs actors as subprocesses of this process.
 
-    Any thread may call a verb that is decorated: it crosses to the loop. Calls and what
-    else is frequent are not: they look for themselves which thread calls them, and the
-    derived class has what other threads do.
+    Any thread may call a verb that is decorated: it crosses to the loop. What is
+    frequent is not decorated, as that costs a frame: it looks for itself which thread
+    calls it, and the derived class has what other threads do.
 
     Attributes:
         portal: Calls functions on the loop, from any thread.
@@ -181,6 +181,8 @@ class LocalEngine(RuntimeEngine):
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Creates an actor; see Engine."""
+        if threading.get_ident() != self._thread:
+            return self._create_from_afar(spec)
         self._check_taking()
         if self._heritage:
             spec = self._heritage.given_to(spec)
@@ -199,6 +201,10 @@ class LocalEngine(RuntimeEngine):
             actor, made_of, self._submitter.constructor_arguments(arguments)
         )
         return actor
+
+    @abstractmethod
+    def _create_from_afar(self, spec: ActorSpec) -> ActorId:
+        """Creates an actor from another thread."""
 
     def call(
         self,
@@ -394,7 +400,14 @@ class LocalEngine(RuntimeEngine):
 
     def retain(self, actor: CountedId) -> None:
         """Counts a holder in this process; see Engine."""
-        self._references.retain(actor, OWNER)
+        if threading.get_ident() == self._thread:
+            self._references.retain(actor, OWNER)
+        else:
+            self._retain_from_afar(actor)
+
+    @abstractmethod
+    def _retain_from_afar(self, actor: CountedId) -> None:
+        """Counts a holder for another thread."""
 
     def release(self, actor: CountedId) -> None:
         """Counts a holder less, soon: a destructor may run anywhere; see Engine."""

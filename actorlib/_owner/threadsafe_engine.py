@@ -9,7 +9,6 @@ order, whichever way they go.
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,14 +52,14 @@ class CrossingEngine(LocalEngine):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call from another thread; see LocalEngine."""
         if not isinstance(callee, BoundMethod):
             return self._call_function_from_afar(callee, args, kwargs)
-        call = super().call
         supervisor = self._supervisors.get(callee.actor)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or supervisor is None or self._refuses:
-            return self.call_about(callee.actor, partial(call, callee, args, kwargs))
+            return self.call_about(
+                callee.actor, partial(self.call, callee, args, kwargs)
+            )
         headers = callee.headers
         if headers is not None or PROPAGATED:
             headers = headers_of(callee)
@@ -89,7 +88,6 @@ class CrossingEngine(LocalEngine):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function, from another thread."""
         if self._heritage:
             spec = self._heritage.of(spec)
         entry = (
@@ -97,7 +95,7 @@ class CrossingEngine(LocalEngine):
         )
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or entry is None:
-            return self.portal.call(partial(super().call, spec, args, kwargs))
+            return self.portal.call(partial(self.call, spec, args, kwargs))
         headers = spec.headers
         if headers is not None or PROPAGATED:
             headers = headers_of(spec)
@@ -116,31 +114,23 @@ class CrossingEngine(LocalEngine):
         pool = self.actor_table.pool
         bind(ref, pool, pool.post(ref, entry, None, payload, headers))
 
-    def retain(self, actor: CountedId) -> None:
-        """Counts a holder in this process; see Engine."""
-        if threading.get_ident() == self._thread:
-            super().retain(actor)
-        elif actor in self._unheld:
+    def _retain_from_afar(self, actor: CountedId) -> None:
+        if actor in self._unheld:
             self._unheld.discard(ActorId(actor))
         else:
-            self._home.post(super().retain, actor)
+            self._home.post(self.retain, actor)
 
     # What is waited for.
 
-    def create(self, spec: ActorSpec) -> ActorId:
-        """Creates an actor; see Engine."""
-        create, retain = super().create, super().retain
-        if threading.get_ident() == self._thread:
-            return create(spec)
-
-        def held() -> ActorId:
-            actor = create(spec)
+    def _create_from_afar(self, spec: ActorSpec) -> ActorId:
+        def create_held() -> ActorId:
+            actor = self.create(spec)
             # For the hold that is about to be made: until that has crossed, nobody
             # else has one.
-            retain(actor)
+            self.retain(actor)
             return actor
 
-        actor = self.portal.call(held)
+        actor = self.portal.call(create_held)
         self._unheld.add(actor)
         return actor
 
@@ -150,8 +140,7 @@ class CrossingEngine(LocalEngine):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator from another thread; see LocalEngine."""
-        called = partial(super().stream, callee, args, kwargs)
+        called = partial(self.stream, callee, args, kwargs)
         if isinstance(callee, BoundMethod):
             return self.call_about(callee.actor, called)
         return self.portal.call(called)
