@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
 from actorlib._client.connection import PATIENCE, connect
-from actorlib._core.engine import Engine, Refusal, RuntimeEngine
+from actorlib._core.engine import Engine, Refusal, RuntimeEngine, override
 from actorlib._core.forking import detach_loop
 from actorlib._core.loop_thread import block
 from actorlib._core.runtime_context import RuntimeContext
@@ -159,12 +159,12 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         """Creates an actor, which ends with this process; see Engine."""
         return super().create(self._in_namespace(spec))
 
+    @override
     def obtain(self, spec: ActorSpec) -> HandlePin:
-        """The actor that has a name, or a new one; see Engine."""
         return super().obtain(self._in_namespace(spec))
 
+    @override
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        """The actor of a name; see Engine."""
         return super().find(name, namespace or self._config.namespace)
 
     def _in_namespace(self, spec: ActorSpec) -> ActorSpec:
@@ -174,13 +174,13 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         updated = options.updated({"namespace": self._config.namespace})
         return replace(spec, options=updated)
 
+    @override
     def call(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call; see Engine."""
         if threading.get_ident() != self.reader.thread:
             self._portal.hide_refs()
         return super().call(callee, args, kwargs)
@@ -223,8 +223,8 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
                 + (f"actorlib ps --pid {self._pid} shows where" if self._pid else "")
             ) from None
 
+    @override
     def share(self, actor: ActorId) -> ActorShare:
-        """What an actor holds of devices; see Engine."""
         wanted = actor.hex()
         found = (info.share for info in self.actors() if info.actor_id == wanted)
         return next(found, ActorShare())

@@ -21,6 +21,7 @@ from actorlib._core.engine import (
     PendingCalls,
     PlacementGroups,
     RuntimeEngine,
+    override,
 )
 from actorlib._core.forking import detach_loop
 from actorlib._core.function_options import FunctionOptions
@@ -179,8 +180,8 @@ class LocalEngine(RuntimeEngine):
 
     # The verbs.
 
+    @override
     def create(self, spec: ActorSpec) -> ActorId:
-        """Creates an actor; see Engine."""
         if threading.get_ident() != self._thread:
             return self._create_from_afar(spec)
         self._check_taking()
@@ -206,13 +207,13 @@ class LocalEngine(RuntimeEngine):
     def _create_from_afar(self, spec: ActorSpec) -> ActorId:
         """Creates an actor from another thread."""
 
+    @override
     def call(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call; see Engine."""
         supervisor = self._supervisors.get(callee.actor)
         if supervisor is None or self._refuses or threading.get_ident() != self._thread:
             if threading.get_ident() != self._thread:
@@ -273,13 +274,13 @@ class LocalEngine(RuntimeEngine):
         self._submitter.post(pool, entry, result, call)
         return result
 
+    @override
     def stream(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator; see Engine."""
         if threading.get_ident() != self._thread:
             return self._stream_from_afar(callee, args, kwargs)
         if isinstance(callee, BoundMethod):
@@ -312,17 +313,15 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def put(self, value: object) -> ObjectRef[Any]:
-        """Keeps a value as it is now; see Engine."""
         self._check_thread()
         return self.actor_table.objects.put(value)
 
+    @override
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
-        """The ref of an object that was sent here; see Engine."""
         return self.actor_table.objects.borrow(object_id)
 
     @on_loop
     def obtain(self, spec: ActorSpec) -> HandlePin:
-        """The actor that has a name, or a new one; see Engine."""
         self._check_thread()
         supervisor = self.actor_table.actor_names.holder(spec.options)
         if supervisor is None:
@@ -331,7 +330,6 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        """The actor of a name; see Engine."""
         self._check_thread()
         return self._hold(self.actor_table.actor_names.find(name, namespace))
 
@@ -342,46 +340,40 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def names(self) -> list[tuple[str, str]]:
-        """Who answers to a name; see Engine."""
         return self.actor_table.actor_names.names()
 
     @on_loop
     def actors(self) -> list[ActorInfo]:
-        """What is known of each actor; see Engine."""
         return self.actor_table.inspector.actors()
 
     @_about_actor
     def share(self, actor: ActorId) -> ActorShare:
-        """What an actor holds of devices; see Engine."""
         return self.actor_table.inspector.share(self._supervisor_of(actor))
 
+    @override
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
-        """How many calls of each have no answer; see Engine."""
         known = self._supervisors.get
         return [
             None if (found := known(actor)) is None else found.router.load
             for actor in actors
         ]
 
+    @override
     def dead(self, actor: ActorId) -> asyncio.Future[None]:
-        """Done when the actor is dead for good; see Engine."""
         return asyncio.shield(self._supervisor_of(actor).ended)
 
     @_future_of_actor
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
-        """Done when the actor is ready; see Engine."""
         return self._supervisor_of(actor).ready()
 
     @_future_of_actor
     def end(self, actor: ActorId) -> asyncio.Future[None]:
-        """Ends the actor behind what it was sent; see Engine."""
         supervisor = self._supervisor_of(actor)
         supervisor.end("it was ended")
         return asyncio.shield(supervisor.ended)
 
     @_future_of_actor
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
-        """Ends the actor at once; see Engine."""
         supervisor = self._supervisor_of(actor)
         if restart:
             return supervisor.interrupt("it was killed, to be restarted")
@@ -390,16 +382,14 @@ class LocalEngine(RuntimeEngine):
 
     @_future_of_actor
     def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
-        """Takes an actor off its GPU and gives its share back; see Engine."""
         return self._supervisor_of(actor).suspend(patience)
 
     @_future_of_actor
     def resume(self, actor: ActorId) -> asyncio.Future[None]:
-        """Puts an actor back that was suspended; see Engine."""
         return self._supervisor_of(actor).resume()
 
+    @override
     def retain(self, actor: CountedId) -> None:
-        """Counts a holder in this process; see Engine."""
         if threading.get_ident() == self._thread:
             self._references.retain(actor, OWNER)
         else:
@@ -425,16 +415,16 @@ class LocalEngine(RuntimeEngine):
             self.loop.call_soon_threadsafe(callback)
 
     @property
+    @override
     def is_closed(self) -> bool:
-        """Whether it refuses everything by now; see RuntimeEngine."""
         return self._is_closed
 
     def show_output(self) -> None:
         """Shows all that workers have printed by now; on the loop."""
         self.machine.show_output()
 
+    @override
     def close_in_fork(self) -> None:
-        """Refuses everything from now on; see Engine."""
         self._is_in_fork = self._is_closed = self._refuses = True
         detach_loop(self.loop)
         for supervisor in self.actor_table:
@@ -502,7 +492,6 @@ class LocalEngine(RuntimeEngine):
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True
     ) -> None:
-        """Tells a middleware of every call from now on; see RuntimeEngine."""
         self._check_open()
         if self._observation is None:
             from actorlib._owner.observing import Observation  # noqa: PLC0415  # most are never observed
@@ -512,13 +501,12 @@ class LocalEngine(RuntimeEngine):
         self._observation.add(middleware, in_workers=in_workers)
 
     @property
+    @override
     def middlewares(self) -> tuple[Middleware, ...]:
-        """Those that are told of calls; see RuntimeEngine."""
         return () if self._observation is None else self._observation.middlewares
 
     @on_loop
     def remove_middleware(self, middleware: Middleware) -> None:
-        """Tells a middleware of no further calls; see RuntimeEngine."""
         if self._observation is None:
             raise ValueError(
                 f"{middleware!r} is none of the middlewares of this runtime: none was "
@@ -653,7 +641,6 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def snapshot(self) -> Snapshot:
-        """The state of the runtime now."""
         clients = self.actor_table.clients
         scheduler = self.actor_table.scheduler
         return Snapshot(
@@ -676,22 +663,21 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def calls(self) -> list[CallInfo]:
-        """The calls that have no answer yet; see RuntimeEngine."""
         return [*self.actor_table.inspector.calls()]
 
+    @override
     async def all_calls(
         self,
         patience: float,
         most: int | None = None,
         actor: ActorId | None = None,
     ) -> tuple[AllCalls, int]:
-        """The same, and those that workers alone know of; see RuntimeEngine."""
         if patience:
             self._check_open()
         return await self.actor_table.calls(patience, most, actor)
 
+    @override
     async def drain(self, patience: float) -> list[CallInfo]:
-        """Refuses new calls, and waits for those under way; see RuntimeEngine."""
         self._refuses = True
         deadline, now = self.loop.time() + patience, self.loop.time
         # One that is answered may have made others, and clients make more.
@@ -716,6 +702,7 @@ class LocalEngine(RuntimeEngine):
         ]
         return [ref for ref in refs if asyncio.isfuture(ref) and not ref.done()]
 
+    @override
     def logs(
         self,
         actor: ActorId | None = None,
@@ -725,20 +712,19 @@ class LocalEngine(RuntimeEngine):
         since: float = 0.0,
         is_newest: bool = False,
     ) -> LogPage:
-        """Lines of actors, from any thread; see RuntimeEngine."""
         return self.actor_table.logs.read(
             actor, after=after, most=most, since=since, is_newest=is_newest
         )
 
+    @override
     def begin_trace(self, kept: int) -> float:
-        """Begins to record what happens; see RuntimeEngine."""
         self._check_open()
         return self.actor_table.recording.begin(kept)
 
+    @override
     def end_trace(
         self, began: float, patience: float, *, goes_on: bool = False
     ) -> asyncio.Future[Callable[[], Recorded]]:
-        """Ends that, and gives what makes the record; see RuntimeEngine."""
         recording = self.actor_table.recording
         return recording.end(began, patience, goes_on=goes_on)
 
@@ -746,7 +732,6 @@ class LocalEngine(RuntimeEngine):
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None
     ) -> list[ObjectInfo]:
-        """What the object store keeps; see RuntimeEngine."""
         from actorlib._owner.stored_objects import (  # noqa: PLC0415  # few ask
             StoredObjects,
         )
@@ -755,29 +740,24 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def available(self) -> dict[str, float]:
-        """What nobody holds; see Engine."""
         return self.actor_table.scheduler.ledger.available()
 
     @on_loop
     def total(self) -> dict[str, float]:
-        """Everything that may be granted; see Engine."""
         return self.actor_table.scheduler.ledger.total()
 
     @on_loop
     def explain_group(self, group: GroupId) -> str:
-        """Why a placement group waits, or where its bundles are; see RuntimeEngine."""
         self._check_taking()
         reserved = self.actor_table.groups.find(group)
         return reserved.explain() if reserved else f"group {group.hex()} was removed"
 
     @on_loop
     def explain(self, actor: ActorId) -> str:
-        """Why an actor is not placed yet, or where it is."""
         return self.actor_table.inspector.explain(self._supervisor_of(actor))
 
     @on_loop
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Where an actor, or a call, would go now, or what stands in its way."""
         self._check_thread()
         placer = self.actor_table.placer
         if not isinstance(options, FunctionOptions):

@@ -63,7 +63,6 @@ class GroupVerbs(PlacementGroups):
 
     @on_loop
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; see PlacementGroups."""
         self._check()
         spec = replace(spec, id=self._new_id())
         self._groups.reserve(spec, OWNER)
@@ -71,7 +70,6 @@ class GroupVerbs(PlacementGroups):
 
     @on_loop
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """Gives a value when all bundles are reserved; see PlacementGroups."""
         self._check()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         call = next(self._calls)
@@ -93,20 +91,17 @@ class GroupVerbs(PlacementGroups):
 
     @on_loop
     def remove(self, group: GroupId) -> asyncio.Future[None]:
-        """Removes a group; see PlacementGroups."""
         self._check()
         reason = "remove_placement_group() was called"
         return removed(self._groups, group, reason, self._loop)
 
     @on_loop
     def find(self, name: str) -> GroupSpec:
-        """Finds the group of a name; see PlacementGroups."""
         self._check()
         return self._groups.named(name).spec
 
     @on_loop
     def infos(self) -> list[GroupInfo]:
-        """Lists what is known of each group; see PlacementGroups."""
         return [group.info() for group in self._groups]
 
     # Replier.

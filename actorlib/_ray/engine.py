@@ -18,6 +18,7 @@ from actorlib._core.engine import (
     HandlePin,
     PendingCalls,
     Refusal,
+    override,
 )
 from actorlib._core.labels import Label
 from actorlib._core.object_ref import mark_seen
@@ -301,7 +302,6 @@ class RayEngine(Engine):
 
     @on_loop
     def create(self, spec: ActorSpec) -> ActorId:
-        """Has Ray make an actor; see Engine."""
         self._check()
         if self.heritage:
             spec = self.heritage.given_to(spec)
@@ -362,7 +362,6 @@ class RayEngine(Engine):
 
     @on_loop
     def obtain(self, spec: ActorSpec) -> HandlePin:
-        """The actor that has a name, or a new one; see Engine."""
         name, namespace = spec.options.name, spec.options.namespace
         with suppress(ActorNotFoundError):
             return self.find(cast("str", name), namespace)
@@ -371,7 +370,6 @@ class RayEngine(Engine):
 
     @on_loop
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        """The actor of a name; see Engine."""
         self._check()
         where = namespace or self.context.namespace
         found = self._directory.find(name, where)
@@ -381,35 +379,31 @@ class RayEngine(Engine):
 
     @on_loop
     def names(self) -> list[tuple[str, str]]:
-        """Who answers to a name; see Engine."""
         self._check()
         return self._directory.names()
 
     @on_loop
     def actors(self) -> list[ActorInfo]:
-        """What is known of each actor; see Engine."""
         self._check()
         held = {actor.hex for actor in self._actors}
         return self._directory.infos(self.context.job_id, held)
 
     @on_loop
     def available(self) -> dict[str, float]:
-        """What nobody holds; see Engine."""
         self._check()
         return granted(ray.available_resources())
 
     @on_loop
     def total(self) -> dict[str, float]:
-        """Everything that may be granted; see Engine."""
         self._check()
         return granted(ray.cluster_resources())
 
+    @override
     def interface(self) -> Interface:
-        """The interface of this actor; see Engine."""
         return self.own_interface or super().interface()
 
+    @override
     def leave(self) -> NoReturn:
-        """Ends this actor; see Engine."""
         if self.own_interface is None:
             super().leave()
         raise ActorExit
@@ -423,7 +417,6 @@ class RayEngine(Engine):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call; see Engine."""
         self._check()
         if isinstance(callee, BoundMethod):
             return self._calls.call(self.actor(callee.actor), callee, args, kwargs)
@@ -438,7 +431,6 @@ class RayEngine(Engine):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator; see Engine."""
         self._check()
         if isinstance(callee, BoundMethod):
             stream = self._calls.stream(self.actor(callee.actor), callee, args, kwargs)
@@ -450,7 +442,6 @@ class RayEngine(Engine):
 
     @on_loop
     def put(self, value: object) -> ObjectRef[Any]:
-        """Has Ray keep a value; see Engine."""
         self._check()
         try:
             ray_ref = ray.put(pickle_value(value) if self.process.is_client else value)
@@ -470,19 +461,16 @@ class RayEngine(Engine):
 
     @on_loop
     def ready(self, actor: ActorId) -> ObjectRef[Any]:
-        """Done when the actor is ready; see Engine."""
         self._check()
         return self._lifecycle.ready(self.actor(actor))
 
     @on_loop
     def end(self, actor: ActorId) -> ObjectRef[None]:
-        """Ends the actor behind what it was sent; see Engine."""
         self._check()
         return self._lifecycle.end(self.actor(actor))
 
     @on_loop
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
-        """Ends the actor at once; see Engine."""
         self._check()
         return self._lifecycle.kill(self.actor(actor), restart=restart)
 
@@ -509,11 +497,11 @@ class RayEngine(Engine):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it refuses everything by now; see RuntimeEngine."""
+        """Whether it refuses everything by now."""
         return self._is_closed
 
+    @override
     def close_in_fork(self) -> None:
-        """Refuses everything from now on; see Engine."""
         self._is_closed = True
         self.process.leave()
 

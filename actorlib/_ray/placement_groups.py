@@ -41,7 +41,6 @@ class RayPlacementGroups(PlacementGroups):
 
     @on_loop
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; see PlacementGroups."""
         self.portal.check()
         if spec.name and self._row_of(spec.name) is not None:
             raise PlacementGroupAlreadyExistsError(
@@ -63,7 +62,6 @@ class RayPlacementGroups(PlacementGroups):
 
     @on_loop
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """The value, when all bundles are reserved; see PlacementGroups."""
         self.portal.check()
         state = self._states().get(group.hex())
         if state in (None, "REMOVED"):
@@ -89,7 +87,6 @@ class RayPlacementGroups(PlacementGroups):
 
     @on_loop
     def find(self, name: str) -> GroupSpec:
-        """The group of a name; see PlacementGroups."""
         self.portal.check()
         row = self._row_of(name)
         if row is None:
@@ -103,7 +100,6 @@ class RayPlacementGroups(PlacementGroups):
 
     @on_loop
     def infos(self) -> list[GroupInfo]:
-        """What is known of each group; see PlacementGroups."""
         return [_info(row) for row in self._rows() if row["state"] != "REMOVED"]
 
     def _row_of(self, name: str) -> Any:

@@ -28,6 +28,7 @@ from actorlib._core.engine import (
     PendingCalls,
     PlacementGroups,
     Refusal,
+    override,
 )
 from actorlib._core.ids import BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._core.labels import own_name
@@ -419,40 +420,40 @@ class OwnerClient(Engine):
 
     # The verbs.
 
+    @override
     def create(self, spec: ActorSpec) -> ActorId:
-        """Starts an actor; see Engine."""
         self.check_parent()
         actor, _ = self._creation.create(spec)
         return actor
 
+    @override
     def obtain(self, spec: ActorSpec) -> HandlePin:
-        """The actor that has a name, or a new one; see Engine."""
         self.check_parent()
         actor, taken = self._creation.create(spec)
         return taken or HandlePin(self, actor, spec.interface, spec.options.name)
 
+    @override
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        """The actor of a name; see Engine."""
         found: HandlePin = self.ask_and_wait(FIND, name, namespace)
         return found
 
+    @override
     def names(self) -> list[tuple[str, str]]:
-        """Who answers to a name; see Engine."""
         names: list[tuple[str, str]] = self.ask_and_wait(LIST, "names")
         return names
 
+    @override
     def actors(self) -> list[ActorInfo]:
-        """What is known of each actor; see Engine."""
         infos: list[ActorInfo] = self.ask_and_wait(LIST, "actors")
         return infos
 
+    @override
     def available(self) -> dict[str, float]:
-        """What nobody holds; see Engine."""
         amounts: dict[str, float] = self.ask_and_wait(LIST, "available")
         return amounts
 
+    @override
     def total(self) -> dict[str, float]:
-        """Everything that may be granted; see Engine."""
         amounts: dict[str, float] = self.ask_and_wait(LIST, "total")
         return amounts
 
@@ -460,12 +461,12 @@ class OwnerClient(Engine):
         """Takes what gives the interface of this actor, whose class is loaded once."""
         self._interface = interface
 
+    @override
     def interface(self) -> Interface:
-        """The interface of this actor; see Engine."""
         return self._interface()
 
+    @override
     def leave(self) -> NoReturn:
-        """Ends this actor; see Engine."""
         self.check_parent()
         own_call = running.get()
         self._exited_calls.add(0 if own_call is None else own_call[0])
@@ -496,38 +497,38 @@ class OwnerClient(Engine):
         """Makes an id for an actor or a group that is created here."""
         return new_id(self._prefix, kind, next(self._ids))
 
+    @override
     def call(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call; see Engine."""
         if not isinstance(callee, BoundMethod):
             return self._task_calls.call(callee, args, kwargs)
         is_async = callee.method.is_async
         new = self._new_async_ref if is_async else self._new_ref
         return self._actor_calls.call(callee, args, kwargs, new)
 
+    @override
     def stream(
         self,
         callee: Callee,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator; see Engine."""
         self.check_parent()
         if not isinstance(callee, BoundMethod):
             return self._task_calls.stream(callee, args, kwargs)
         return self._actor_calls.stream(callee, args, kwargs)
 
+    @override
     def put(self, value: object) -> ObjectRef[Any]:
-        """Has the owner keep a value; see Engine."""
         self.check_parent()
         return self._objects.put(value)
 
+    @override
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
-        """The ref of an object that was sent here; see Engine."""
         return self._objects.borrow(object_id)
 
     def name(self) -> bytes:
@@ -538,18 +539,18 @@ class OwnerClient(Engine):
         """How a ref is pickled into a value that is being sent; see ResultOwner."""
         return self._objects.travel(ref)
 
+    @override
     def ready(self, actor: ActorId) -> ObjectRef[None]:
-        """Asks to be told when the actor is ready; see Engine."""
         ref = self._new_ref()
         self.sender.post(actor, lambda: (AWAIT, ref.call, actor))
         return ref
 
+    @override
     def end(self, actor: ActorId) -> ObjectRef[None]:
-        """Ends an actor behind what it was sent; see Engine."""
         return self._end(actor, BEHIND_CALLS)
 
+    @override
     def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
-        """Ends an actor at once; see Engine."""
         return self._end(actor, TO_RESTART if restart else AT_ONCE)
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
@@ -579,8 +580,8 @@ class OwnerClient(Engine):
 
     # Counting handles.
 
+    @override
     def retain(self, actor: CountedId) -> None:
-        """Counts a holder; see Engine."""
         self.refcount.retain(actor)
 
     def release(self, actor: CountedId) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
+from actorlib._core.engine import PlacementGroups, override
 from actorlib._core.group_spec import GroupId, GroupSpec
 from actorlib._core.ids import GROUP_KIND
 from actorlib._wire.messages import GROUP
@@ -17,20 +18,18 @@ if TYPE_CHECKING:
 
 
 @final
-class GroupRequests:
+class GroupRequests(PlacementGroups):
     """Passes the verbs of placement groups to the owner; see PlacementGroups.
 
     Args:
         engine: The engine of the worker.
     """
 
-    __slots__ = ("_engine",)
-
     def __init__(self, engine: WorkerEngine) -> None:
         self._engine = engine
 
+    @override
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; see PlacementGroups."""
         spec = replace(spec, id=GroupId(self._engine.new_id(GROUP_KIND)))
         ref = self._engine.ask(GROUP, "reserve", dump(spec))
         if spec.name:  # it may be taken
@@ -38,21 +37,21 @@ class GroupRequests:
             ref.result()
         return spec
 
+    @override
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """The value, when all bundles are reserved; see PlacementGroups."""
         return self._engine.ask(GROUP, "ready", dump((group, dump(value))))
 
+    @override
     def remove(self, group: GroupId) -> ObjectRef[None]:
-        """Removes a group; see PlacementGroups."""
         return self._engine.ask(GROUP, "remove", dump(group))
 
+    @override
     def find(self, name: str) -> GroupSpec:
-        """The group of a name; see PlacementGroups."""
         spec: GroupSpec = self._ask("find", name)
         return spec
 
+    @override
     def infos(self) -> list[GroupInfo]:
-        """What is known of each group; see PlacementGroups."""
         infos: list[GroupInfo] = self._ask("infos", None)
         return infos
 

@@ -20,10 +20,10 @@ import threading
 import time
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import is_late, running
-from actorlib._core.engine import set_engine
+from actorlib._core.engine import Engine, set_engine
 from actorlib._core.object_ref import awaited_calls
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
@@ -311,9 +311,7 @@ class TaskOwnerClient(SerialOwnerClient):
         """Blocks any thread until the owner has answered; see OwnerClient."""
         super().wait(ref, None)
 
-    def leave(self) -> NoReturn:
-        """Refuses: this is no actor; see Engine."""
-        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
+    leave = Engine.leave  # refuses: this is not an actor
 
 
 class TaskExecutor:
