@@ -26,7 +26,7 @@ from typing import (
 from actorlib._api.call_batch import CHUNK_SIZE, Batch, chunks_of
 from actorlib._api.result_parts import collect_items, split_result
 from actorlib._core.callee import BoundMethod
-from actorlib._core.engine import HandlePin, current_engine, note_pickled
+from actorlib._core.engine import HandlePin, current_engine
 from actorlib._core.ids import ActorId
 from actorlib._core.interface import BUILT_IN, TERMINATE
 from actorlib._core.object_ref import ObjectRef, watch
@@ -227,7 +227,7 @@ class ActorMethod(Generic[P, R]):
 
     def __reduce__(self) -> tuple[object, ...]:
         pin = self._pin
-        note_pickled(pin.engine, pin.actor_id)
+        pin.engine.note_pickled(pin.actor_id)
         return _loaded_method, (
             pin.actor_id,
             pin.interface,
@@ -652,7 +652,7 @@ class ActorHandle(Generic[T]):
 
     def __reduce__(self) -> tuple[object, ...]:
         pin = self.__pin
-        note_pickled(pin.engine, pin.actor_id)
+        pin.engine.note_pickled(pin.actor_id)
         if pin.name is None:
             return _loaded_handle, (pin.actor_id, pin.interface)
         return _loaded_handle, (pin.actor_id, pin.interface, pin.name)

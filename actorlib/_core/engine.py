@@ -342,6 +342,29 @@ class Engine(Protocol):
         """Counts a reference of this process's as gone; from any thread."""
         ...
 
+    def note_pickled(self, actor: CountedId) -> None:
+        """Collects the id of a handle, or of another reference, that is being pickled.
+
+        Raises:
+            TypeError: It is pickled for something else than a call or its result.
+            ValueError: It belongs to another runtime than the call.
+        """
+        travelling = _pickling.get()
+        if travelling is None:
+            raise TypeError(
+                "a handle can be pickled only in an argument or a result of a call: "
+                "its actor could be gone when it is loaded from elsewhere. Give the "
+                "actor a name, and find it there by get_actor()"
+            )
+        target, ids = travelling
+        if target is not self and not _are_of_one_runtime(target, self):
+            raise ValueError(
+                f"the handle or the ref {actor.hex()} belongs to another runtime, "
+                "perhaps one that was shut down, and cannot be sent in this one: make "
+                "it anew here"
+            )
+        ids.append(actor)
+
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back soon, where calls can be made; also from a destructor."""
         ...
@@ -461,32 +484,6 @@ def pickling_engine() -> Engine:
             "pickle its value"
         )
     return travelling[0]
-
-
-def note_pickled(engine: Engine, actor: CountedId) -> None:
-    """Collects the id of a handle that is being pickled.
-
-    Raises:
-        TypeError: It is pickled for something else than a call or its result.
-        ValueError: It belongs to another runtime than the call.
-    """
-    collect = getattr(engine, "note_pickled", None)
-    if collect is not None:  # Ray pickles its values, and counts what is in them
-        collect(actor)
-        return
-    travelling = _pickling.get()
-    if travelling is None:
-        raise TypeError(
-            "a handle can be pickled only in an argument or a result of a call: its "
-            "actor could be gone when it is loaded from elsewhere. Give the actor a "
-            "name, and find it there by get_actor()"
-        )
-    if travelling[0] is not engine and not _are_of_one_runtime(travelling[0], engine):
-        raise ValueError(
-            f"the handle or the ref {actor.hex()} belongs to another runtime, perhaps "
-            "one that was shut down, and cannot be sent in this one: make it anew here"
-        )
-    travelling[1].append(actor)
 
 
 def _are_of_one_runtime(one: Engine, other: Engine) -> bool:

@@ -483,7 +483,7 @@ class RayEngine(Engine):
         """Nothing, likewise."""
 
     def note_pickled(self, actor: CountedId) -> None:
-        """Refuses to pickle a handle for anything but Ray; see Engine.
+        """Refuses to pickle a handle for anything but Ray, which counts those itself.
 
         Raises:
             TypeError: It is pickled for something else than Ray.

@@ -22,7 +22,6 @@ from actorlib._core.engine import (
     HandlePin,
     collecting_ids,
     current_engine,
-    note_pickled,
     pickling_engine,
 )
 from actorlib._core.object_ref import (
@@ -107,7 +106,7 @@ class EncodedValue:
 
     def __reduce__(self) -> tuple[object, ...]:
         for loan in self._loans:
-            note_pickled(self._engine, cast("Any", loan))
+            self._engine.note_pickled(cast("Any", loan))
         payload = self.payload
         if isinstance(payload, SharedPayload):
             if payload.is_forwardable:
@@ -167,7 +166,7 @@ def reduce_ref(object_id: ObjectId) -> tuple[object, ...]:
             f"the ref {object_id.hex()} belongs to another runtime, which this one "
             "cannot reach: await it, and send its value"
         )
-    note_pickled(engine, object_id)
+    engine.note_pickled(object_id)
     return load_ref, (object_id,)
 
 
