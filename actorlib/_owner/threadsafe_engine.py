@@ -1,10 +1,10 @@
 """The embedded engine for threads that are not its loop's, such as scripts'.
 
-Its verbs, called from any other thread, cross to the loop and wait there for what they
-give, so what is wrong is raised in the line that is wrong. A call with plain arguments
-needs no answer to be made, and is posted: its ref is made here, and a burst of calls
-wakes the loop once. Everything crosses in one line, so the calls of a thread keep their
-order, whichever way they go.
+Most verbs cross to the loop by ``@on_loop`` and wait there for their result, so an
+error is raised in the line that caused it. Here is what other threads do of the verbs
+that are frequent. A call with plain arguments needs no answer to be made, and is
+posted: its ref is made here, and a burst of calls wakes the loop once. Everything
+crosses in one line, so the calls of a thread keep their order, whichever way they go.
 """
 
 from __future__ import annotations
