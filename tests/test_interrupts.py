@@ -113,7 +113,6 @@ METHOD = ("actorlib._worker.serial_executor", "actorlib._worker.invoke")
     [
         ((*METHOD, "model"), False),
         ((*METHOD, "model", "torch"), False),
-        ((*METHOD, "actorlib._worker.observed_runs", "model"), False),
         (("model",), False),
         (METHOD, True),
         ((*METHOD, "model", "actorlib._core.object_ref"), True),

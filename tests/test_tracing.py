@@ -123,7 +123,7 @@ async def test_loop_of_an_actor_when_traced_then_its_coroutines_are_there(
 
     outcomes = runs(trace)
     assert ("fail_later", "LookupError") in outcomes
-    assert ("wait", "CancelledError") in outcomes
+    assert ("wait", "TaskCancelledError") in outcomes
     assert outcomes.count(("later", "finished")) == 3
     assert ("double", "finished") in outcomes
 

@@ -40,6 +40,7 @@ In reading order:
 * ``propagation``: context variables that are sent along with each call.
 * ``middleware``: what a program may have told of each call, before and after it.
 * ``observed_calls``: makes calls that middlewares are told of.
+* ``outcomes``: how a call ended.
 * ``tally``: counts calls by how they ended, without a look at each of them.
 * ``loop_thread``: calls functions on an event loop that another thread runs.
 * ``forking``: gives a forked child's event loop descriptors of its own.

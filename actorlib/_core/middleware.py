@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actorlib._core.callee import Callee
-    from actorlib._core.tally import Status, Tally
+    from actorlib._core.outcomes import Status
+    from actorlib._core.tally import Tally
 
 Side: TypeAlias = Literal["caller", "worker"]
 Observed: TypeAlias = tuple[int, bytes, float, dict[str, str]]

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from actorlib._core.callee import BoundMethod
 from actorlib._core.loop_thread import add_done_callback
 from actorlib._core.middleware import ObservedCall, Outcome
+from actorlib._core.outcomes import status_of_ref
 from actorlib._core.propagation import (
     OBSERVED,
     PROPAGATED,
     begin_observing,
     end_observing,
 )
-from actorlib._core.tally import status_of
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from actorlib._core.engine import Engine
     from actorlib._core.middleware import CallCounter, Middlewares, Observed
     from actorlib._core.object_ref import ObjectRef
+    from actorlib._core.outcomes import Status
     from actorlib._core.stream_reader import StreamReader
-    from actorlib._core.tally import Status, Tally
+    from actorlib._core.tally import Tally
 
 SESSION_BITS = 32
 """The numbers of calls that workers make have the number of their session above these.
@@ -287,4 +288,4 @@ def _text(carrier: dict[str, str]) -> dict[str, str]:
 
 
 def _done(under_way: _CallUnderWay, ref: asyncio.Future[Any]) -> None:
-    under_way.end(*status_of(ref))
+    under_way.end(*status_of_ref(ref))

@@ -6,24 +6,14 @@ its first waiter: a done callback, which the loop has to run, takes longer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, final
+from typing import TYPE_CHECKING, Any, final
 
-from actorlib.exceptions import (
-    ActorDiedError,
-    ActorUnavailableError,
-    DeadlineExceededError,
-    TaskCancelledError,
-    WorkerCrashedError,
-)
+from actorlib._core.outcomes import status_of_ref
 
 if TYPE_CHECKING:
     import asyncio
 
-Status: TypeAlias = Literal["ok", "error", "cancelled", "lost"]
-"""How a call ended; ``lost``: the process that it was sent to ended before it did."""
-
-_CANCELLED = (TaskCancelledError, DeadlineExceededError)
-_LOST = (ActorDiedError, ActorUnavailableError, WorkerCrashedError)
+    from actorlib._core.outcomes import Status
 
 
 @final
@@ -57,7 +47,7 @@ class Tally:
 
     def count(self, ref: asyncio.Future[Any]) -> None:
         """Counts a call whose ref is done; may be a done callback."""
-        self.add(status_of(ref)[0])
+        self.add(status_of_ref(ref)[0])
 
     def done(self) -> bool:
         """That it wants to be woken, as one that waits for a ref says."""
@@ -119,16 +109,3 @@ class TalliedWait:
     def __del__(self) -> None:
         if self._tally is not None:
             self._tally.others["cancelled"] += 1
-
-
-def status_of(ref: asyncio.Future[Any]) -> tuple[Status, str]:
-    """How a call ended, and the name of its error's class; of a ref that is done."""
-    if ref.cancelled():
-        return "cancelled", TaskCancelledError.__name__
-    # exception() would count as somebody's look at it, who would be told else.
-    error = cast("Any", ref)._exception  # noqa: SLF001  # asyncio's name for it
-    if error is None:
-        return "ok", ""
-    if isinstance(error, _CANCELLED):
-        return "cancelled", type(error).__name__
-    return "lost" if isinstance(error, _LOST) else "error", type(error).__name__

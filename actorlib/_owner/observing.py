@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actorlib._core.engine import Engine
     from actorlib._core.ids import ActorId
     from actorlib._core.middleware import Middleware
-    from actorlib._core.tally import Status
+    from actorlib._core.outcomes import Status
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.actor_table import ActorTable
 

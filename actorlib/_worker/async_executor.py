@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.call_run import CallRun
     from actorlib._worker.generators import OutgoingStream
     from actorlib._worker.startup import Start
 
@@ -590,11 +591,7 @@ class AsyncExecutor:
                 if _BEGINS_AT_ONCE:
                     self._begin_soon(frame, gate)
                     continue
-                work = (
-                    self._run_scalars(frame, gate)
-                    if client.recorder is None
-                    else client.recorder.awaited(frame, self._run_scalars, gate)
-                )
+                work = self._run_scalars(frame, gate)
                 task = self._loop.create_task(work, context=self._context.copy())
                 self._tasks[frame[1]] = task, frame, gate
                 continue
@@ -673,8 +670,8 @@ class AsyncExecutor:
                 asyncio.run_coroutine_threadsafe(closing, self._loop),
                 loop=self._pipe_loop,
             )
-        if self._client.recorder is not None:
-            self._client.recorder.tell(0)
+        if self._client.events is not None:
+            self._client.events.close()
         went = self._pipe_loop.create_future()
         self._client.sender.when_all_sent(
             lambda: self._client.later(partial(end_wait, went))
@@ -965,17 +962,10 @@ class AsyncExecutor:
         if self._cancelled_ready and frame[1] in self._cancelled_ready:
             self._answer_unbegun(frame, gate)
             return
-        recorder = self._client.recorder
         if frame[0] == CALL_SCALARS:
-            coroutine = (
-                self._run_scalars(frame, gate)
-                if recorder is None
-                else recorder.awaited(frame, self._run_scalars, gate)
-            )
-        elif recorder is None:
-            coroutine = self._run_async(frame, gate, self._main)
+            coroutine = self._run_scalars(frame, gate)
         else:
-            coroutine = recorder.awaited(frame, self._run_async, gate, self._main)
+            coroutine = self._run_async(frame, gate, self._main)
         self._beginning = coroutine, frame, gate
         try:
             task = _begun(coroutine, self._loop, self._context.copy())
@@ -996,12 +986,7 @@ class AsyncExecutor:
     def _begin_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
         if _BEGINS_AT_ONCE and self._is_single:
             self._unbegun.add(frame[1])
-        recorder = self._client.recorder
-        work = (
-            self._run_async(frame, gate, methods)
-            if recorder is None
-            else recorder.awaited(frame, self._run_async, gate, methods)
-        )
+        work = self._run_async(frame, gate, methods)
         task = methods.loop.create_task(work, context=methods.context.copy())
         methods.tasks[frame[1]] = task, frame, gate
 
@@ -1020,7 +1005,12 @@ class AsyncExecutor:
             if self._unbegun:
                 self._unbegun.discard(call)
         running.set((call, name, headers))
+        run: CallRun | None = None
         try:
+            if headers is not None:
+                enter_variables(headers)
+            if self._client.events is not None:
+                run = self._client.events.started(frame)
             if headers is None and type(payload) is tuple:  # they are scalars
                 method: Any = getattr(self.instance, name)
                 if not _can_call(method):
@@ -1029,8 +1019,12 @@ class AsyncExecutor:
             else:
                 value = await self._work_of(frame, gate)
         except BaseException as error:  # noqa: BLE001  # the user's code
+            if run is not None:
+                run.finish(error)
             self._raised(call, name, gate, methods, error)
         else:
+            if run is not None:
+                run.finish()
             self._returned(call, name, gate, methods, value)
 
     async def _run_scalars(self, frame: Frame, gate: Gate) -> None:
@@ -1041,14 +1035,20 @@ class AsyncExecutor:
         """
         call, name = frame[1], frame[2]
         running.set((call, name, None))
+        events = self._client.events
+        run = None if events is None else events.started(frame)
         try:
             method: Any = getattr(self.instance, name)
             if not _can_call(method):
                 method = bind_method(self.instance, name)
             value = await method(*frame[3:])
         except BaseException as error:  # noqa: BLE001  # the user's code
+            if run is not None:
+                run.finish(error)
             self._raised(call, name, gate, self._main, error)
         else:
+            if run is not None:
+                run.finish()
             self._returned(call, name, gate, self._main, value)
 
     def _returned(
@@ -1087,8 +1087,6 @@ class AsyncExecutor:
         error: BaseException,
     ) -> None:
         """Answers a call whose ``async def`` has raised, or was cancelled."""
-        if self._client.recorder is not None:
-            self._client.recorder.failed(call, error)
         answer: Frame | None
         try:
             if isinstance(error, asyncio.CancelledError):
@@ -1139,8 +1137,6 @@ class AsyncExecutor:
         """Loads the arguments of a call and starts it; gives what is to be awaited."""
         name = frame[2]
         headers = frame[4] if frame[0] == CALL_WITH else None
-        if headers is not None:
-            enter_variables(headers)
         args, kwargs = self._client.arguments(frame[3], frame[-1])
         method = find_method(self.instance, name)
         if headers is None:
@@ -1148,10 +1144,7 @@ class AsyncExecutor:
         where = partial(self._where, name)
         stream = partial(self._async_streams.run, frame, gate, where=where)
         places = gate.take, partial(self._leave, gate)
-        start = partial(start_async, headers, method, (args, kwargs), places, stream)
-        if "observed" in headers and self._client.observer is not None:
-            return self._client.observer.awaited(headers, name, start)
-        return start()
+        return start_async(headers, method, (args, kwargs), places, stream)
 
     def _cancel_async(self, call: int, methods: MethodLoop) -> None:
         running = methods.tasks.get(call)

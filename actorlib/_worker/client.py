@@ -48,7 +48,6 @@ from actorlib._wire.messages import (
     LIST,
     READY,
     RECORD,
-    RECORD_END,
     RELEASE_REFS,
     STREAM_ACK,
     TO_RESTART,
@@ -78,11 +77,10 @@ if TYPE_CHECKING:
     from actorlib._worker.engine import LinkReader
     from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.objects import WorkerObjects
-    from actorlib._worker.observed_runs import Copies, RunObserver
     from actorlib._worker.outgoing_links import OutgoingLinks
     from actorlib._worker.pending import OrderedSender, PendingResults
     from actorlib._worker.placement_groups import GroupRequests
-    from actorlib._worker.recording import RunRecorder
+    from actorlib._worker.run_events import RunEvents
     from actorlib._worker.startup import Start
     from actorlib._worker.task_calls import TaskCalls
 
@@ -139,8 +137,7 @@ class OwnerClient(Engine):
         is_call_quick: Whether the call that runs is known to take no time: what loading
             its arguments lets go of goes back with its answer.
         returns_late: Whether such arguments are being loaded.
-        observer: Tells middlewares of calls, if there is one who wants to be told.
-        recorder: Records when calls run, while somebody wants to know.
+        events: Tells consumers of the calls that run; None while there are none.
     """
 
     refusals: Mapping[str, Refusal] = {
@@ -177,9 +174,7 @@ class OwnerClient(Engine):
         self.is_over = self.is_call_quick = self.returns_late = False
         self._exited_calls: set[int] = set()
         self.pipe = pipe
-        self.observer: RunObserver | None = None
-        self._copies: Copies = []
-        self.recorder: RunRecorder | None = None
+        self.events: RunEvents | None = None
         if start.config.middleware:
             self.observe(start.config.middleware)
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
@@ -300,33 +295,29 @@ class OwnerClient(Engine):
         """Sends a frame, at the latest with the answer of the call that runs."""
         self.post(frame)
 
+    @lazy
+    def _run_events(self) -> RunEvents:
+        from actorlib._worker.run_events import RunEvents  # noqa: PLC0415  # seldom
+
+        return RunEvents(self, self._config, self.post, self.gather)
+
     def observe(self, middlewares: bytes) -> None:
         """Tells these of calls from now on.
 
         Args:
             middlewares: As the owner has encoded them; empty for nobody.
         """
-        observer, self.observer = self.observer, None
-        if observer is not None:
-            observer.end()
-        if middlewares:
-            from actorlib._worker.observed_runs import RunObserver  # noqa: PLC0415  # seldom
-
-            self.observer = RunObserver(
-                self, self._config, self.gather, middlewares, self._copies
-            )
-            self.observer.begin()
+        self._run_events.observe(middlewares)
+        self._switch_events()
 
     def record(self, mode: int, number: int) -> None:
         """Records when calls run, or no more, and tells of it; see RECORD."""
-        recorder = self.recorder
-        if recorder is None:
-            from actorlib._worker.recording import RunRecorder  # noqa: PLC0415  # seldom
+        self._run_events.record(mode, number)
+        self._switch_events()
 
-            recorder = RunRecorder(self.post)
-        self.recorder = None if mode == RECORD_END else recorder
-        if number:
-            recorder.tell(number)
+    def _switch_events(self) -> None:
+        events = self._run_events
+        self.events = events if events.has_consumers else None
 
     @abstractmethod
     def offer(self, frame: Frame) -> bool:

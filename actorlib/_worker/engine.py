@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from actorlib._core.object_ref import ObjectRef
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
-    from actorlib._worker.observed_runs import RunObserver
     from actorlib._worker.pending import OrderedSender
-    from actorlib._worker.recording import RunRecorder
     from actorlib._worker.refcount import LocalRefCount
+    from actorlib._worker.run_events import RunEvents
 
 
 class WorkerEngine(SendingEngine, StreamOwner, Protocol):
@@ -33,14 +32,12 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         refcount: Counts the handles that the worker holds.
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
-        observer: Tells middlewares of the calls that run, if any wants to be told.
-        recorder: Records when calls run, while somebody wants to know.
+        events: Tells consumers of the calls that run; None while there are none.
     """
 
     refcount: LocalRefCount
     is_over: bool
-    observer: RunObserver | None
-    recorder: RunRecorder | None
+    events: RunEvents | None
 
     @property
     def sender(self) -> OrderedSender:

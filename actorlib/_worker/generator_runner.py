@@ -9,17 +9,19 @@ run for what it does besides, and may have no end.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.current_call import running
-from actorlib._wire.messages import CANCELLED, FAILURE, RESULT, STREAM_ACK, Frame
+from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
 from actorlib._worker.generators import nbytes_of
-from actorlib._worker.invoke import bind_context
+from actorlib._worker.invoke import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextvars import Context
 
     from actorlib._worker.client import OwnerClient
     from actorlib._worker.generators import OutgoingStream, OutgoingStreams
@@ -94,13 +96,18 @@ class GeneratorRunner:
                 if call in self._cancelled:
                     self._cancelled.discard(call)
                     self._streams.cancel(call)
+                context = context_of(self._client, headers)
+                self._begin_run(stream, frame, context)
                 stream.source = self._generator(frame)
-                stream.next_item, stream.observed_run = bind_context(
-                    self._client,
-                    headers,
-                    stream.source.__next__,
-                    name.rpartition(":")[2],
+                # No code of ours stands between its caller and it; see InterruptSignal.
+                next_item = stream.source.__next__
+                stream.next_item = (
+                    next_item if context is None else partial(context.run, next_item)
                 )
+            elif stream.run is not None:
+                stream.run.resume()
+            else:
+                self._begin_run(stream, frame, None)
             answer = self._run(stream)
         except BaseException as error:  # noqa: BLE001  # the user's code
             # While the error is held: a handle in it is given back after it was sent.
@@ -108,18 +115,25 @@ class GeneratorRunner:
             return True
         if answer is None:
             running.set(None)
+            if stream.run is not None:
+                stream.run.pause()
             return False
         self._end(call, answer)
         return True
+
+    def _begin_run(
+        self, stream: OutgoingStream, frame: Frame, context: Context | None
+    ) -> None:
+        if self._client.events is not None:
+            stream.run = self._client.events.started(frame, context)
 
     def _end(
         self, call: int, answer: Frame, error: BaseException | None = None
     ) -> None:
         running.set(None)
-        observed_run = self._streams.of(call).observed_run
-        if observed_run is not None:
-            is_cancelled = answer[0] == FAILURE and answer[2] == CANCELLED
-            observed_run.end(error, is_cancelled=is_cancelled)
+        run = self._streams.of(call).run
+        if run is not None:
+            run.finish(error, is_cancelled=invoke.is_cancelled(answer))
         self._streams.end(call)
         self._answer(answer)
 
@@ -129,8 +143,8 @@ class GeneratorRunner:
     def close(self) -> None:
         """The actor ends: the ``finally`` blocks of those that are paused run."""
         for stream in self._streams.clear():
-            if stream.observed_run is not None:
-                stream.observed_run.end(None, is_cancelled=True)
+            if stream.run is not None:
+                stream.run.finish(is_cancelled=True)
             if stream.source is not None:
                 try:
                     stream.source.close()

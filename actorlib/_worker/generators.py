@@ -18,7 +18,7 @@ from actorlib._wire.messages import STREAM_ACK, Frame
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._worker.observed_runs import ObservedRun
+    from actorlib._worker.call_run import CallRun
 
 CUT_OFF = (
     "the stream was cut off: its actor was ended, and nobody took its items any more"
@@ -40,7 +40,7 @@ class OutgoingStream:
         window: What was sent, and what of it was taken.
         source: The generator, when there is one.
         next_item: Takes its next item, if it is a plain one.
-        observed_run: Its run, if middlewares are told of it and it is a plain one.
+        run: Its run, if it is a plain one and there are consumers of events.
         item_count: How many items it has given, also to nobody.
         end_reason: Why it is to end before its end, if it is.
         is_paused: Whether it waits for its reader.
@@ -54,7 +54,7 @@ class OutgoingStream:
         "item_count",
         "last_taken",
         "next_item",
-        "observed_run",
+        "run",
         "source",
         "wake_frame",
         "window",
@@ -66,7 +66,7 @@ class OutgoingStream:
         self.window = SendWindow(bounds_of(headers["stream"]))
         self.source: Any = None
         self.next_item: Callable[[], Any]
-        self.observed_run: ObservedRun | None = None
+        self.run: CallRun | None = None
         self.item_count = 0
         self.end_reason: str | None = None
         self.is_paused = False

@@ -32,9 +32,7 @@ _RUNS_METHODS = frozenset(
         "batches",
         "generator_runner",
         "invoke",
-        "observed_runs",
         "plain_methods",
-        "recording",
         "serial_executor",
     }
 )

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from actorlib._core.ids import CountedId
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
+    from actorlib._worker.call_run import CallRun
     from actorlib._worker.engine import WorkerEngine
-    from actorlib._worker.observed_runs import ObservedRun
 
 
 _SIMPLE = frozenset({type(None), bool, int, float})
@@ -108,19 +108,31 @@ def invoke(
     """
     _, call, name, borrowed, *headers, payload = frame
     running.set((call, name, headers[0] if headers else None))
+    context: Context | None = None
+    run: CallRun | None = None
     try:
+        if headers:
+            context = context_of(engine, headers[0])
+        if engine.events is not None:
+            run = engine.events.started(frame, context)
         args, kwargs = engine.arguments(borrowed, payload)
         method = getattr(instance, name)
         if not callable(method):
             method = bind_method(instance, name)
-        if headers:
-            value = call_with(engine, headers[0], method, args, kwargs, name)
-        else:
+        if headers and "batch" in headers[0]:
+            method, args = _each(method, headers[0], args), ()
+        if context is None:
             value = method(*args, **kwargs)
+        else:
+            value = context.run(method, *args, **kwargs)
     except BaseException as error:  # noqa: BLE001  # the user's code
+        if run is not None:
+            run.finish(error)
         answer = failure(engine, call, error, engine.where(name))
         running.set(None)
         return answer, error  # in no variable here: its traceback holds this frame
+    if run is not None:
+        run.finish()
     answer = own_result(engine, call, value, name)
     running.set(None)
     return answer, value
@@ -182,8 +194,6 @@ def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -
         engine.check_over(call, error)
     if isinstance(error, SystemExit):
         raise error
-    if engine.recorder is not None:
-        engine.recorder.failed(call, error)
     return _failure(engine, call, error, where)
 
 
@@ -215,6 +225,11 @@ def cancelled(call: int, why: str = "") -> Frame:
     return (FAILURE, call, CANCELLED, why, "", "", None, b"")
 
 
+def is_cancelled(answer: Frame) -> bool:
+    """Whether an answer says that the call was cancelled."""
+    return bool(answer[0] == FAILURE and answer[2] == CANCELLED)
+
+
 def _encoded(
     engine: SendingEngine, value: object
 ) -> tuple[Payload, list[CountedId] | None]:
@@ -226,69 +241,36 @@ def _encoded(
 _dumped = lru_cache(maxsize=64)(dump)
 
 
-def call_with(
-    engine: WorkerEngine,
-    headers: Mapping[str, Any],
-    method: Callable[..., object],
-    args: list[Any] | tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    name: str,
-) -> object:
-    """Calls a plain method, or each of a batch, in the context variables of the caller.
+def _each(
+    method: Callable[..., object], headers: Mapping[str, Any], args: Sequence[Any]
+) -> Callable[[], list[object]]:
+    """Gives what calls a plain method for each of a batch."""
+    from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
 
-    The thread has its own context back afterwards.
+    return partial(call_each, method, headers["batch"], args)
+
+
+def context_of(engine: WorkerEngine, headers: Mapping[str, Any]) -> Context | None:
+    """Makes the context that the code of a call runs in, with its caller's variables.
 
     Args:
         engine: The engine of this worker.
         headers: The headers of the call.
-        method: The method.
-        args: Its positional arguments.
-        kwargs: Its keyword arguments.
-        name: The name of the method.
+
+    Returns:
+        The context; None if the code runs in that of its thread.
 
     Raises:
         SerializationError: A context variable's value cannot be loaded here.
-        BaseException: What the method raised.
     """
-    if "batch" in headers:
-        from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
-
-        method = partial(call_each, method, headers["batch"])
-        args = (args,)
-    if "observed" in headers and engine.observer is not None:
-        run = _context(headers).run if engine.observer.sets_context(headers) else None
-        return engine.observer.call(headers, name, run, method, args, kwargs)
-    if "variables" not in headers:
-        return method(*args, **kwargs)
-    return _context(headers).run(method, *args, **kwargs)
-
-
-def bind_context(
-    engine: WorkerEngine,
-    headers: Mapping[str, Any],
-    function: Callable[..., object],
-    name: str,
-) -> tuple[Callable[..., object], ObservedRun | None]:
-    """Binds a function to the context variables of its caller; see call_with.
-
-    No code of ours stands between its caller and it; see InterruptSignal.
-
-    Args:
-        engine: The engine of this worker.
-        headers: The headers of the call.
-        function: The function, or what gives the next item of a stream.
-        name: What calls of it are called.
-
-    Returns:
-        What is called, and the run if middlewares are told of it.
-    """
-    if "observed" in headers and engine.observer is not None:
-        context = _context(headers)
-        run = engine.observer.run(headers, name, context.run)
-        return partial(context.run, function), run
-    if "variables" not in headers:
-        return function, None
-    return partial(_context(headers).run, function), None
+    events = engine.events
+    if "variables" not in headers and (
+        events is None or not events.sets_context(headers)
+    ):
+        return None
+    context = copy_context()
+    context.run(enter_variables, headers)
+    return context
 
 
 def start_async(
@@ -316,12 +298,6 @@ def start_async(
         return await_each(method, headers["batch"], arguments[0], gate_places)
     begun: Coroutine[Any, Any, object] = method(*arguments[0], **arguments[1])
     return stream(begun) if "stream" in headers else begun
-
-
-def _context(headers: Mapping[str, Any]) -> Context:
-    context = copy_context()
-    context.run(enter_variables, headers)
-    return context
 
 
 def pack_headers(headers: dict[str, Any] | None) -> dict[str, Any] | None:

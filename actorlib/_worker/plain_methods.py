@@ -90,10 +90,7 @@ class PlainMethods:
         """
         is_of_stream = frame[0] != CALL and is_stream(frame)
         run = self._run_stream if is_of_stream else self._run
-        if self._client.recorder is not None:
-            self._client.recorder.run(frame, lambda frame: run(frame, gate))
-        else:
-            run(frame, gate)
+        run(frame, gate)
 
     def close(self) -> None:
         """The actor ends: generators that are paused run their ``finally``."""

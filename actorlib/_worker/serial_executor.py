@@ -170,8 +170,8 @@ class SerialOwnerClient(OwnerClient):
         """Sends what was answered, and what was asked and waits for its arguments."""
         if "incoming_links" in vars(self):
             self.incoming_links.flush()
-        if self.recorder is not None:
-            self.recorder.tell(0)
+        if self.events is not None:
+            self.events.close()
         self.pipe.flush()
         if "sender" in vars(self):
             sent: list[bool] = []
@@ -255,7 +255,7 @@ class SerialExecutor:
 
     def run(self) -> None:
         """Runs the calls until the owner says that the actor is to stop."""
-        client, inbox, calls = self._client, self._inbox, self._inbox.calls
+        inbox, calls = self._inbox, self._inbox.calls
         has_calls = cast("Callable[[], bool]", calls.__len__)
         while True:
             if not calls:
@@ -271,12 +271,12 @@ class SerialExecutor:
                         self._use_links().call_over(frame[1])
                     with self._client.borrowing(frame[3]):
                         continue
-                if frame[0] == CALL and client.recorder is None:
-                    self._serve_call(frame)
+                if has_headers and is_stream(frame):
+                    self._serve_stream(frame)
                 else:
-                    self._serve(frame)
+                    self._serve_call(frame)
             elif frame[0] == STREAM_ACK:
-                self._serve(frame)
+                self._serve_stream(frame)
             elif frame[0] == STOP:
                 if self._client.drain_links():
                     calls.append(frame)
@@ -300,17 +300,6 @@ class SerialExecutor:
             return False
         cancelled.discard(call)
         return True
-
-    def _serve(self, frame: Frame) -> None:
-        """Runs a call, or goes on with a stream; records that if it is to be."""
-        is_of_stream = frame[0] == STREAM_ACK or (
-            frame[0] == CALL_WITH and is_stream(frame)
-        )
-        serve = self._serve_stream if is_of_stream else self._serve_call
-        if self._client.recorder is None:
-            serve(frame)
-        else:
-            self._client.recorder.run(frame, serve)
 
     def _serve_call(self, frame: Frame) -> None:
         call, name, links = frame[1], frame[2], self._links

@@ -31,7 +31,6 @@ from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
     CANCEL,
-    CANCELLED,
     DURATION,
     FAILURE,
     READY,
@@ -48,7 +47,7 @@ from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.interrupt_signal import InterruptSignal, NoInterrupts, is_below
-from actorlib._worker.invoke import bind_context
+from actorlib._worker.invoke import context_of
 from actorlib._worker.method_timing import FunctionTiming, MethodTiming
 from actorlib._worker.serial_executor import SerialOwnerClient
 from actorlib._worker.startup import enter_directory
@@ -56,10 +55,11 @@ from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
+    from contextvars import Context
 
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.observed_runs import ObservedRun
+    from actorlib._worker.call_run import CallRun
     from actorlib._worker.startup import Start
 
 
@@ -139,6 +139,9 @@ class TaskGenerators:
                 self._wait_for_reader(call)
                 frame = streams.of(call).wake_frame
         except KeyboardInterrupt as error:
+            run = streams.of(call).run
+            if run is not None:
+                run.finish(is_cancelled=True)
             streams.end(call)
             self._send(self._executor.interrupted(call, name, error))
 
@@ -390,10 +393,7 @@ class TaskExecutor:
                 self._answer_unstarted(frame, invoke.cancelled(frame[1]))
             else:
                 run = self._run_with if frame[0] == CALL_WITH else self._run_one
-                if self._client.recorder is not None:
-                    self._client.recorder.run(frame, run)
-                else:
-                    run(frame)
+                run(frame)
 
     def _run_with(self, frame: Frame) -> None:
         """Runs a call of which something is said."""
@@ -420,17 +420,20 @@ class TaskExecutor:
         running.set((call, name.partition(":")[2], headers[0] if headers else None))
         value: object = None
         raised: BaseException | None = None
-        run: ObservedRun | None = None
+        context: Context | None = None
+        run: CallRun | None = None
         try:
             try:
+                if headers:
+                    context = context_of(self._client, headers[0])
+                if self._client.events is not None:
+                    run = self._client.events.started(frame, context)
                 args, kwargs = self._client.arguments(borrowed, payload)
                 function = self.functions[name]
-                if headers:
-                    label = name.partition(":")[2]
-                    client = self._client
-                    if "batch" in headers[0]:
-                        function = self._of_chunk(function, headers[0]["batch"])
-                    function, run = bind_context(client, headers[0], function, label)
+                if headers and "batch" in headers[0]:
+                    function = self._of_chunk(function, headers[0]["batch"])
+                if context is not None:
+                    function = partial(context.run, function)
                 running_cell[0] = call
                 self.current = call
                 value = function(*args, **kwargs)
@@ -442,8 +445,7 @@ class TaskExecutor:
         else:
             answer = invoke.result(self._client, call, value, name)
         if run is not None:
-            is_cancelled = answer[0] == FAILURE and answer[2] == CANCELLED
-            run.end(raised, is_cancelled=is_cancelled)
+            run.finish(raised, is_cancelled=invoke.is_cancelled(answer))
         running.set(None)
         self._inbox.cancelled.discard(call)
         took = time.perf_counter() - started

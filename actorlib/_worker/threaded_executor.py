@@ -159,10 +159,7 @@ class ThreadedExecutor:
         try:
             is_of_stream = frame[0] != CALL and is_stream(frame)
             serve = self._serve_stream if is_of_stream else self._serve_call
-            if self._client.recorder is not None:
-                self._client.recorder.run(frame, serve)
-            else:
-                serve(frame)
+            serve(frame)
             self._run_deferred()
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             self._break(error)

@@ -99,7 +99,7 @@ class FakeEngine(SendingEngine, StreamOwner):
         self.pending = PendingCalls()
         self.groups: PlacementGroups = NoGroups()
         self.is_over = False
-        self.recorder: Any = None
+        self.events: Any = None
         self.memory = SharedMemory()
         self.created: list[ActorSpec] = []
         self.sent: list[Sent] = []

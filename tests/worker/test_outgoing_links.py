@@ -92,7 +92,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.refcount = LocalRefCount()
-        self.recorder: Any = None
+        self.events: Any = None
         self.posted: deque[Frame] = deque()
         self.returns = 0
 
