@@ -213,10 +213,10 @@ async def test_actor_when_it_has_ended_then_its_last_runs_are_in_the_trace(
         actor_id = pin_of(actor).actor_id
         engine: Any = find_engine()
         ended = engine.actor_table.by_id[actor_id].ended
-        assert actor_id in recording()._timed
+        assert actor_id in recording()._sent
         del actor
         await ended
-        assert actor_id not in recording()._timed
+        assert actor_id not in recording()._sent
 
     assert runs(trace).count(("ping", "finished")) == 3
     assert (trace.calls, trace.dropped) == (3, 0)
@@ -243,19 +243,18 @@ async def test_trace_when_it_is_over_then_nothing_is_left(runtime: Runtime) -> N
     supervisor = next(
         made for made in engine.actor_table if made.record.state.value == "alive"
     )
-    before = supervisor.router.calls.marks
 
     async def fail() -> None:
         async with runtime.trace():
             await actor.ping.remote()
-            assert supervisor.router.calls.marks is not before
+            assert supervisor.router.calls.note_sent is not None
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         await fail()
 
     kept = recording()
-    assert supervisor.router.calls.marks is before
+    assert supervisor.router.calls.note_sent is None
     assert supervisor.record.watcher is None
     assert [*kept._users, *kept._calls, *kept._pieces, *kept._moves] == []
 

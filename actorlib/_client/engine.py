@@ -123,7 +123,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
             elif frame[0] == ITEM:
                 self.item(frame)
             else:
-                self._take(self.take_link_frame(frame))
+                self._take(self.take_other(frame))
 
     def _pipe_lost(self, error: Exception | None) -> None:
         why = "has ended" if error is None else f"sends what makes no sense: {error}"

@@ -1,10 +1,9 @@
 """Records what a runtime does while somebody wants to know, for a timeline.
 
-What is written down here of a call is when it was taken in, who made it and for whom:
-the numbers of calls have marks of when they were given (``call_table``), and meanwhile
-they have exact ones. When a call ran is written down by its worker (``recording``), and
-comes in pieces that nobody looks into before the end. So a call costs the owner little
-while this goes on, and nothing at any other time.
+What is written down here of a call is when it got its number, who made it and for
+whom, as the tables of calls tell it (``call_table``). When a call ran is written down
+by its worker (``run_recorder`` there), and comes in pieces that nobody looks into
+before the end. So a call costs the owner little while this goes on.
 
 Several may record at once: there is one record, and each gets what is of its time. The
 newest is kept, and how much is not.
@@ -24,7 +23,6 @@ from actorlib._core.ids import ActorId
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.trace_events import Actor, Made, Moved, Ran, Recorded, read_piece
 from actorlib._owner.actor_record import ActorState
-from actorlib._owner.call_table import Marks
 from actorlib._owner.task import Task
 from actorlib._owner.worker_calls import WorkerCall, WorkerStream
 from actorlib._wire.function_code import ADD_FUNCTION
@@ -43,7 +41,6 @@ if TYPE_CHECKING:
     from actorlib._owner.call_table import CallTable
     from actorlib._owner.inquiries import Inquiries, Told
     from actorlib._owner.objects import ObjectTable
-    from actorlib._owner.router import CallRouter
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import WorkerSession
@@ -60,68 +57,45 @@ V = TypeVar("V")
 
 
 @final
-class ExactMarks(Marks):
-    """Writes down when each call of one table was taken in.
+class SentCalls:
+    """Records when each call of one table was taken in.
 
     Args:
-        earlier: The marks that the table had.
         table: The table.
         callee: The actor, or worker of functions, that the calls are for; empty for
             the line of functions.
         recorded: Takes each call.
-        router: That of the actor; None for functions.
+
+    Attributes:
+        table: As given.
+        recorded: As given.
+        count: How many calls were recorded, also those that are not kept.
     """
 
+    __slots__ = ("_callee", "count", "recorded", "table")
+
     def __init__(
-        self,
-        earlier: Marks,
-        table: CallTable[Any, Any],
-        callee: bytes,
-        recorded: deque[Any],
-        router: CallRouter | None,
+        self, table: CallTable[Any, Any], callee: bytes, recorded: deque[Any]
     ) -> None:
-        self.earlier = earlier
-        self.due = 0.0
-        self._posted = table.posted
-        self._callee = callee
-        # The fields of ``Made``: a bare tuple is made in half the time.
+        self.table = table
         self.recorded = recorded
-        self._router = router
+        self.count = 0
+        self._callee = callee
 
-    def __len__(self) -> int:
-        """How many marks are kept."""
-        return len(self.earlier)
-
-    def mark(self, first: int, now: float, oldest: int) -> float:
-        """A number is given now; see Marks. Wants to be told of the next one, too."""
-        if now >= self.due:
-            self.due = self.earlier.mark(first, now, oldest)
-        target, what, _ = self._posted[first]
-        if type(target) is ObjectRef and type(what) is str:
-            # The usual call, in as few steps as there are.
-            self.recorded.append((self._callee, first, time.monotonic(), 0, 0, what))
-        else:
-            self.again(first)
-        router = self._router
-        if router is not None and (channel := router.channel) is not None:
-            channel.is_turn_timed = False
-        return 0.0
-
-    def again(self, number: int) -> None:
-        """A call has this number from now on; see Marks."""
-        target, what, _ = self._posted[number]
+    def note(self, number: int, target: object, what: Any) -> None:
+        """A call has this number from now on; see CallTable."""
+        self.count += 1
         session = parent = 0
-        if isinstance(target, (WorkerCall, WorkerStream)):
-            session, parent = target.session.number, target.parent_call
-        elif isinstance(target, Task):
-            session, parent = _OF_FUNCTION, target.number
-        name = what if isinstance(what, str) else what.entry.label
-        made = (self._callee, number, time.monotonic(), session, parent, name)
-        self.recorded.append(made)
-
-    def when(self, number: int) -> float | None:
-        """When a number was given; see Marks."""
-        return self.earlier.when(number)
+        if type(target) is not ObjectRef:  # the usual call is the program's
+            if isinstance(target, (WorkerCall, WorkerStream)):
+                session, parent = target.session.number, target.parent_call
+            elif isinstance(target, Task):
+                session, parent = _OF_FUNCTION, target.number
+        name = what if type(what) is str else what.entry.label
+        # The fields of ``Made``: a bare tuple is made in half the time.
+        self.recorded.append(
+            (self._callee, number, time.monotonic(), session, parent, name)
+        )
 
 
 class _User(NamedTuple):
@@ -172,8 +146,8 @@ class CallRecording:
         # By when they began, and whether they go on.
         self._users: dict[float, _User] = {}
         self._active: set[float] = set()
-        self._timed: dict[bytes, tuple[CallTable[Any, Any], ExactMarks, int]] = {}
-        self._untimed_calls = 0
+        self._sent: dict[bytes, SentCalls] = {}
+        self._ended_calls = 0
         self._calls: deque[Any] = deque(maxlen=1)
         self._pieces: deque[tuple[int, int, bytes]] = deque()
         self._piece_runs = 0
@@ -197,8 +171,8 @@ class CallRecording:
         if kept > self._kept:
             self._kept = kept
             self._calls = deque(self._calls, maxlen=kept)
-            for _, marks, _ in self._timed.values():
-                marks.recorded = self._calls
+            for sent in self._sent.values():
+                sent.recorded = self._calls
         first: dict[bytes, Actor] = {
             record.id: _described(record, record.state.value)
             for record in self._registry
@@ -266,7 +240,7 @@ class CallRecording:
         self._puts.clear()
         self._sessions.clear()
         self._actors.clear()
-        self._piece_runs = self._dropped = self._kept = self._untimed_calls = 0
+        self._piece_runs = self._dropped = self._kept = self._ended_calls = 0
 
     # What is recorded.
 
@@ -296,14 +270,14 @@ class CallRecording:
         for supervisor in self._supervisors.values():
             self._watch(supervisor)
             self._begin(supervisor)
-        self._time(self._pool.calls, b"", None)
+        self._record(self._pool.calls, b"")
         self._objects.note_put = self._put
 
     def _switch_off(self) -> None:
         for record in self._registry:
             record.watcher = None
-        for callee in [*self._timed]:
-            self._untime(callee)
+        for callee in [*self._sent]:
+            self._record_no_more(callee)
         self._objects.note_put = None
 
     def _begin(self, supervisor: ActorSupervisor) -> None:
@@ -314,26 +288,20 @@ class CallRecording:
 
     def _watch(self, supervisor: ActorSupervisor) -> None:
         supervisor.record.watcher = self._moved
-        router = supervisor.router
-        self._time(router.calls, supervisor.record.id, router)
+        self._record(supervisor.router.calls, supervisor.record.id)
 
-    def _time(
-        self, calls: CallTable[Any, Any], callee: bytes, router: CallRouter | None
-    ) -> None:
-        earlier = calls.marks
-        marks = ExactMarks(earlier, calls, callee, self._calls, router)
-        calls.use_marks(marks, 0.0)
-        self._timed[callee] = calls, marks, calls.made
+    def _record(self, calls: CallTable[Any, Any], callee: bytes) -> None:
+        sent = self._sent[callee] = SentCalls(calls, callee, self._calls)
+        calls.note_sent = sent.note
 
-    def _untime(self, callee: bytes) -> None:
-        calls, marks, before = self._timed.pop(callee)
-        calls.use_marks(marks.earlier, marks.due)
-        self._untimed_calls += calls.made - before
+    def _record_no_more(self, callee: bytes) -> None:
+        sent = self._sent.pop(callee)
+        sent.table.note_sent = None
+        self._ended_calls += sent.count
 
     def _recorded_calls(self) -> int:
         """How many calls were recorded, also those that are not kept."""
-        timed = self._timed.values()
-        return self._untimed_calls + sum(calls.made - made for calls, _, made in timed)
+        return self._ended_calls + sum(sent.count for sent in self._sent.values())
 
     def _moved(self, record: ActorRecord) -> None:
         why = str(record.exit or "")
@@ -342,8 +310,8 @@ class CallRecording:
         self._moves.append(move)
         if record.state is ActorState.ALIVE:
             self._begin(self._supervisors[record.id])  # before any call is sent to it
-        elif record.state is ActorState.DEAD and record.id in self._timed:
-            self._untime(record.id)
+        elif record.state is ActorState.DEAD and record.id in self._sent:
+            self._record_no_more(record.id)
 
     def _put(self, nbytes: int) -> None:
         self._puts.append((time.monotonic(), nbytes))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from actorlib._owner.calls_under_way import UnderWay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 R = TypeVar("R")
 W = TypeVar("W")
@@ -52,6 +52,9 @@ class CallTable(Generic[R, W]):
         posted: The others, in the order of their numbers, which begin at 1: who wants
             the answer or None, what is called, and the headers.
         next_mark: When ``mark`` is due again.
+        note_sent: Told of each call that gets a number, also another one as it goes
+            once more: the number, who wants the answer, what is called. None while
+            there is no consumer.
     """
 
     def __init__(self) -> None:
@@ -59,6 +62,7 @@ class CallTable(Generic[R, W]):
         # Bare tuples: anything with a constructor would cost each call of an actor.
         self.posted: dict[int, tuple[R | None, W, Mapping[str, object] | None]] = {}
         self.next_mark = 0.0
+        self.note_sent: Callable[[int, R | None, W], None] | None = None
         self._next = 1
         self._next_deferred = -1
         self._marks = Marks()
@@ -102,22 +106,9 @@ class CallTable(Generic[R, W]):
         number = self._next
         self._next = number + 1
         self.posted[number] = target, what, headers
+        if self.note_sent is not None:
+            self.note_sent(number, target, what)
         return number
-
-    @property
-    def marks(self) -> Marks:
-        """What tells when calls were made."""
-        return self._marks
-
-    def use_marks(self, marks: Marks, next_mark: float) -> None:
-        """Has others tell when calls were made.
-
-        Args:
-            marks: The others.
-            next_mark: When ``mark`` is due again; 0 for the next call.
-        """
-        self._marks = marks
-        self.next_mark = next_mark
 
     def mark(self, now: float) -> None:
         """The last call was made now; to be said when ``next_mark`` is reached."""
@@ -135,8 +126,9 @@ class CallTable(Generic[R, W]):
         """
         again = self._next
         self._next = again + 1
-        self.posted[again] = self.posted.pop(number)
-        self._marks.again(again)
+        self.posted[again] = target, what, _ = self.posted.pop(number)
+        if self.note_sent is not None:
+            self.note_sent(again, target, what)
         return again
 
     # All calls.
@@ -234,9 +226,6 @@ class Marks:
         elif len(self._firsts) < _FEW:
             self._close = _CLOSE
         return now + self._close
-
-    def again(self, number: int) -> None:
-        """A call that goes once more has this number; it needs no mark of its own."""
 
     def when(self, number: int) -> float | None:
         """When a number was given, at most a twentieth of a second too early.

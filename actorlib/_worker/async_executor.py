@@ -48,7 +48,6 @@ from actorlib._wire.messages import (
     ITEM,
     LEAVE,
     LINKED,
-    OBSERVE,
     RESULT,
     RESULT_SCALAR,
     STOP,
@@ -632,10 +631,8 @@ class AsyncExecutor:
             for call in self._streams.stalled():
                 self._streams.cancel(call, CUT_OFF)
                 self._cancel(call)
-        elif frame[0] == OBSERVE:
-            self._client.observe(frame[1])
         else:
-            self._receive(self._client.take_link_frame(frame))
+            self._receive(self._client.take_other(frame))
 
     def _start_background(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._pipe_loop.create_task(work)

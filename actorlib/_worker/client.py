@@ -46,6 +46,7 @@ from actorlib._wire.messages import (
     LINK_OPENED,
     LINKED,
     LIST,
+    OBSERVE,
     READY,
     RECORD,
     RELEASE_REFS,
@@ -652,10 +653,10 @@ class OwnerClient(Engine):
         with self.borrowing(frame[-2]):
             self._results.settle(frame)
 
-    def take_link_frame(self, frame: Frame) -> list[Frame]:
-        """Does what a frame about links says; gives the frames that follow from it."""
-        if frame[0] == RECORD:
-            self.record(*frame[1:])
+    def take_other(self, frame: Frame) -> list[Frame]:
+        """Does what a frame about links or events says; gives those that follow."""
+        if frame[0] in (OBSERVE, RECORD):
+            (self.observe if frame[0] == OBSERVE else self.record)(*frame[1:])
             return []
         if frame[0] == LINK_CALLS:
             if frame[1:]:

@@ -16,7 +16,6 @@ from actorlib._wire.messages import (
     CANCEL,
     FAILURE,
     ITEM,
-    OBSERVE,
     RESULT,
     STOP,
     STREAM_ACK,
@@ -55,15 +54,13 @@ class Inbox:
         streams: The streams that this actor makes; they are woken in order with calls.
         settle: Takes an answer to something that this worker asked.
         item: Takes an item of a stream that this worker reads.
-        take_link_frame: Takes a frame about links; gives the frames that follow.
-        observe: Takes the middlewares that are told of calls from now on.
+        take_other: Takes a frame about links or events; gives those that follow.
         on_interrupt: Told, by whoever reads, that a method is to be interrupted.
     """
 
     settle: Callable[[Frame], None]
     item: Callable[[Frame], None]
-    take_link_frame: Callable[[Frame], list[Frame]]
-    observe: Callable[[bytes], None]
+    take_other: Callable[[Frame], list[Frame]]
 
     def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
         self.calls: deque[Frame] = deque()
@@ -238,10 +235,8 @@ class Inbox:
         elif kind == STREAM_EXPIRE:
             for call in self.streams.stalled():
                 self.streams.cancel(call, CUT_OFF)
-        elif kind == OBSERVE:
-            self.observe(frame[1])
         else:
-            for following in self.take_link_frame(frame):
+            for following in self.take_other(frame):
                 self._sort(following)
 
     def _note_cancelled(self, frame: Frame) -> None:

@@ -55,8 +55,7 @@ class SerialOwnerClient(OwnerClient):
         self._method_thread = None if start.config.limits else threading.get_ident()
         inbox.settle = self.settle
         inbox.item = self.item
-        inbox.take_link_frame = self.take_link_frame
-        inbox.observe = self.observe
+        inbox.take_other = self.take_other
 
     def post(self, frame: Frame) -> None:
         """Sends a frame now: the method that posts it may go on for long."""
