@@ -1,5 +1,8 @@
 """Makes calls that middlewares see, in the place of an engine's own verbs.
 
+That is where the events of a call come from at its caller: *created*, and *finished*
+with its ref. Those of the code that runs come from ``_worker/run_events.py``.
+
 An engine is asked for ``call`` and ``stream`` by name for each call. So two attributes
 of the engine, which hide its methods of these names, are all that it takes to see every
 call; without them nothing is asked and nothing costs.
@@ -36,10 +39,6 @@ if TYPE_CHECKING:
     from actorlib._core.stream_reader import StreamReader
     from actorlib._core.tally import Tally
 
-SESSION_BITS = 32
-"""The numbers of calls that workers make have the number of their session above these.
-"""
-
 _MOST_TALLIES: Final = 10_000
 """Methods of actors whose tallies are found at once; actors come and go."""
 
@@ -60,48 +59,36 @@ class _CallUnderWay:
         self,
         call: ObservedCall,
         told: Middlewares,
-        tokens: list[object],
         calls: dict[int, list[Ran]],
         later: Callable[[Callable[[], None]], None],
     ) -> None:
         self._call = call
         self._calls = calls
         self._later = later
-        self._told: Middlewares | None = told
-        self._tokens = tokens
+        self._told: Middlewares | None = None
+        self._tokens = told.before(call)
+        self._told = told
         calls[call.number] = []
 
     def end(self, status: Status, error: str = "") -> None:
         """The call is over."""
         told, self._told = self._told, None
-        if told is not None:
-            _tell_end(told, self._call, self._tokens, self._calls, status, error)
+        if told is None:
+            return
+        runs = self._calls.pop(self._call.number, [])
+        began, ended, raised = runs[-1] if runs else (None, None, "")
+        if status == "lost" and raised:
+            status = "error"  # of another actor, which the code did not catch
+        if status == "error":
+            error = raised or error  # without what we have put around it
+        outcome = Outcome(status, error, began, ended, len(runs))
+        told.after(self._call, self._tokens, outcome)
 
     def __del__(self) -> None:
-        told, self._told = self._told, None
-        if told is not None:
+        if self._told is not None:
             # A destructor may run anywhere, also in the middle of a middleware.
-            how: Status = "cancelled"
             why = TaskCancelledError.__name__
-            what = self._call, self._tokens, self._calls
-            self._later(partial(_tell_end, told, *what, how, why))
-
-
-def _tell_end(
-    told: Middlewares,
-    call: ObservedCall,
-    tokens: list[object],
-    calls: dict[int, list[Ran]],
-    status: Status,
-    error: str,
-) -> None:
-    runs = calls.pop(call.number, [])
-    began, ended, raised = runs[-1] if runs else (None, None, "")
-    if status == "lost" and raised:
-        status = "error"  # of another actor, which the code did not catch
-    if status == "error":
-        error = raised or error  # without what we have put around it
-    told.after(call, tokens, Outcome(status, error, began, ended, len(runs)))
+            self._later(partial(self.end, "cancelled", why))
 
 
 class ObservedCalls:
@@ -140,10 +127,15 @@ class ObservedCalls:
         """
         self._engine.call = self.call if counter is None else self._counted_by(counter)
         self._engine.stream = self.stream
+        if counter is not None:
+            end_observing(self)
+        elif OBSERVED.name not in PROPAGATED:  # else another engine of this process
+            begin_observing(self)
 
     def end(self) -> None:
         """Sees no more calls."""
         del self._engine.call, self._engine.stream
+        end_observing(self)
 
     def call(
         self,
@@ -223,10 +215,7 @@ class ObservedCalls:
             call = _seen(
                 number, callee, self._caller, is_stream=is_stream, carrier=carrier
             )
-            tokens = told.before(call)
-            under_way = _CallUnderWay(
-                call, told, tokens, self.under_way, self._engine.later
-            )
+            under_way = _CallUnderWay(call, told, self.under_way, self._engine.later)
             carrier = _text(call.carrier) if call.carrier else {}
         return under_way, (number, self._caller, made, carrier)
 

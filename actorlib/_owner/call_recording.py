@@ -2,7 +2,7 @@
 
 What is written down here of a call is when it got its number, who made it and for
 whom, as the tables of calls tell it (``call_table``). When a call ran is written down
-by its worker (``run_recorder`` there), and comes in pieces that nobody looks into
+by its worker (``run_events`` there), and comes in pieces that nobody looks into
 before the end. So a call costs the owner little while this goes on.
 
 Several may record at once: there is one record, and each gets what is of its time. The
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._owner.actor_record import ActorRecord, Registry
-    from actorlib._owner.call_table import CallTable
     from actorlib._owner.inquiries import Inquiries, Told
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.supervisor import ActorSupervisor
@@ -54,48 +53,6 @@ _PIECES: Final = 100_000
 _msgpack: Any = msgpack
 
 V = TypeVar("V")
-
-
-@final
-class SentCalls:
-    """Records when each call of one table was taken in.
-
-    Args:
-        table: The table.
-        callee: The actor, or worker of functions, that the calls are for; empty for
-            the line of functions.
-        recorded: Takes each call.
-
-    Attributes:
-        table: As given.
-        recorded: As given.
-        count: How many calls were recorded, also those that are not kept.
-    """
-
-    __slots__ = ("_callee", "count", "recorded", "table")
-
-    def __init__(
-        self, table: CallTable[Any, Any], callee: bytes, recorded: deque[Any]
-    ) -> None:
-        self.table = table
-        self.recorded = recorded
-        self.count = 0
-        self._callee = callee
-
-    def note(self, number: int, target: object, what: Any) -> None:
-        """A call has this number from now on; see CallTable."""
-        self.count += 1
-        session = parent = 0
-        if type(target) is not ObjectRef:  # the usual call is the program's
-            if isinstance(target, (WorkerCall, WorkerStream)):
-                session, parent = target.session.number, target.parent_call
-            elif isinstance(target, Task):
-                session, parent = _OF_FUNCTION, target.number
-        name = what if type(what) is str else what.entry.label
-        # The fields of ``Made``: a bare tuple is made in half the time.
-        self.recorded.append(
-            (self._callee, number, time.monotonic(), session, parent, name)
-        )
 
 
 class _User(NamedTuple):
@@ -146,8 +103,7 @@ class CallRecording:
         # By when they began, and whether they go on.
         self._users: dict[float, _User] = {}
         self._active: set[float] = set()
-        self._sent: dict[bytes, SentCalls] = {}
-        self._ended_calls = 0
+        self._recorded_calls = 0  # also those that are not kept
         self._calls: deque[Any] = deque(maxlen=1)
         self._pieces: deque[tuple[int, int, bytes]] = deque()
         self._piece_runs = 0
@@ -171,14 +127,12 @@ class CallRecording:
         if kept > self._kept:
             self._kept = kept
             self._calls = deque(self._calls, maxlen=kept)
-            for sent in self._sent.values():
-                sent.recorded = self._calls
         first: dict[bytes, Actor] = {
             record.id: _described(record, record.state.value)
             for record in self._registry
         }
         runs = self._dropped + self._piece_runs
-        self._users[began] = _User(kept, first, self._recorded_calls(), runs)
+        self._users[began] = _User(kept, first, self._recorded_calls, runs)
         self._active.add(began)
         if len(self._active) == 1:
             self._switch_on()
@@ -200,7 +154,7 @@ class CallRecording:
         ended = time.monotonic()
         if not goes_on:
             self._active.discard(began)
-        gone = self._recorded_calls() - len(self._calls)
+        gone = self._recorded_calls - len(self._calls)
         overflow = max(0, gone - self._users[began].calls)
         if not self._active:
             self._switch_off()
@@ -240,7 +194,7 @@ class CallRecording:
         self._puts.clear()
         self._sessions.clear()
         self._actors.clear()
-        self._piece_runs = self._dropped = self._kept = self._ended_calls = 0
+        self._piece_runs = self._dropped = self._kept = self._recorded_calls = 0
 
     # What is recorded.
 
@@ -270,14 +224,15 @@ class CallRecording:
         for supervisor in self._supervisors.values():
             self._watch(supervisor)
             self._begin(supervisor)
-        self._record(self._pool.calls, b"")
+        self._pool.calls.note_sent = partial(self._sent, b"")
         self._objects.note_put = self._put
 
     def _switch_off(self) -> None:
         for record in self._registry:
             record.watcher = None
-        for callee in [*self._sent]:
-            self._record_no_more(callee)
+        for supervisor in self._supervisors.values():
+            supervisor.router.calls.note_sent = None
+        self._pool.calls.note_sent = None
         self._objects.note_put = None
 
     def _begin(self, supervisor: ActorSupervisor) -> None:
@@ -288,20 +243,28 @@ class CallRecording:
 
     def _watch(self, supervisor: ActorSupervisor) -> None:
         supervisor.record.watcher = self._moved
-        self._record(supervisor.router.calls, supervisor.record.id)
+        supervisor.router.calls.note_sent = partial(self._sent, supervisor.record.id)
 
-    def _record(self, calls: CallTable[Any, Any], callee: bytes) -> None:
-        sent = self._sent[callee] = SentCalls(calls, callee, self._calls)
-        calls.note_sent = sent.note
+    def _sent(self, callee: bytes, number: int, target: object, what: Any) -> None:
+        """A call has this number from now on.
 
-    def _record_no_more(self, callee: bytes) -> None:
-        sent = self._sent.pop(callee)
-        sent.table.note_sent = None
-        self._ended_calls += sent.count
-
-    def _recorded_calls(self) -> int:
-        """How many calls were recorded, also those that are not kept."""
-        return self._ended_calls + sum(sent.count for sent in self._sent.values())
+        Args:
+            callee: The actor, or worker of functions, that it is for; empty for the
+                line of functions.
+            number: As the table of calls tells it, and so the rest.
+            target: Who wants the answer.
+            what: What is called.
+        """
+        self._recorded_calls += 1
+        session = parent = 0
+        if type(target) is not ObjectRef:  # the usual call is the program's
+            if isinstance(target, (WorkerCall, WorkerStream)):
+                session, parent = target.session.number, target.parent_call
+            elif isinstance(target, Task):
+                session, parent = _OF_FUNCTION, target.number
+        name = what if type(what) is str else what.entry.label
+        # The fields of ``Made``: a bare tuple is made in half the time.
+        self._calls.append((callee, number, time.monotonic(), session, parent, name))
 
     def _moved(self, record: ActorRecord) -> None:
         why = str(record.exit or "")
@@ -310,8 +273,6 @@ class CallRecording:
         self._moves.append(move)
         if record.state is ActorState.ALIVE:
             self._begin(self._supervisors[record.id])  # before any call is sent to it
-        elif record.state is ActorState.DEAD and record.id in self._sent:
-            self._record_no_more(record.id)
 
     def _put(self, nbytes: int) -> None:
         self._puts.append((time.monotonic(), nbytes))

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.middleware import Middlewares, Run
-from actorlib._core.observed_calls import SESSION_BITS, ObservedCalls
-from actorlib._core.propagation import begin_observing, end_observing
+from actorlib._core.observed_calls import ObservedCalls
+from actorlib._wire.messages import LINKED
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from actorlib._core.outcomes import Status
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.actor_table import ActorTable
-
-
-_OF_WORKERS = 1 << SESSION_BITS
-"""The least number of a call that a worker makes."""
 
 
 class Observation:
@@ -85,23 +81,17 @@ class Observation:
         if self._middlewares:
             self._middlewares = []
             self._calls.end()
-            end_observing(self)
 
     def _tell(self) -> None:
         """Tells workers who is told of calls now."""
         table, middlewares = self._table, self._middlewares
         self._told = Middlewares((made for made, _ in middlewares), self._failed)
         sent = b""
-        counter = self._told.counter
         if middlewares:
             sent = dump([pickled for _, pickled in middlewares if pickled])
-            self._calls.begin(counter)
+            self._calls.begin(self._told.counter)
         else:
             self._calls.end()
-        if middlewares and counter is None:
-            begin_observing(self)
-        else:
-            end_observing(self)
         table.observe(sent, self._ran if middlewares else None)
 
     def _ran(
@@ -135,7 +125,7 @@ class Observation:
                 status,
                 error,
                 0 if process is None else process.pid,
-                number < _OF_WORKERS,
+                number < LINKED,
             )
         )
 

@@ -235,7 +235,8 @@ TO_RESTART: Final = 2
 
 LINKED: Final = 1 << 40
 """The least number of a call that came over a link: the session of its caller times
-this, and the caller's own number of it. So no two calls in one worker have the same."""
+this, and the caller's own number of it. So no two calls in one worker have the same.
+Calls that middlewares are told of have numbers of their own, made in the same way."""
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

@@ -46,9 +46,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``actor_calls``: sends calls to other actors, in order.
 * ``task_calls``: sends calls of functions, each function once.
 * ``actor_creation``: creates actors from within a worker.
-* ``call_run``: one run of a call, from its beginning to its end.
-* ``run_events``: produces the events of the calls that run here, and has as consumers:
-* ``run_recorder``: records when calls ran here, for traces and timelines.
+* ``run_events``: produces the events of the calls that run here, and records them.
 * ``run_observer``: tells middlewares of calls that run here, and the owner of each.
 * ``placement_groups``: asks the owner for placement groups.
 * ``pending``: keeps calls that are not sent yet, and those without an answer.

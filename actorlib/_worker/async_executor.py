@@ -37,7 +37,6 @@ from actorlib._core.interface import bind_method, find_method
 from actorlib._core.loop_thread import UserLoopPortal, blocking_allowed, new_loop
 from actorlib._core.object_ref import end_wait, hide_from_other_loops, mark_seen
 from actorlib._wire.async_channel import AsyncChannel
-from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.codec import pack
 from actorlib._wire.messages import (
     CALL,
@@ -60,7 +59,7 @@ from actorlib._worker.async_client import AsyncOwnerClient
 from actorlib._worker.concurrency_groups import Gate, Gates
 from actorlib._worker.executor_threads import GroupThreads
 from actorlib._worker.generators import CUT_OFF, OutgoingStreams, is_stream, nbytes_of
-from actorlib._worker.invoke import start_async
+from actorlib._worker.invoke import load_variables, start_async
 from actorlib._worker.loop_watchdog import LoopWatch, WatchThread
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.plain_methods import PlainMethods
@@ -71,8 +70,8 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.call_run import CallRun
     from actorlib._worker.generators import OutgoingStream
+    from actorlib._worker.run_events import CallRun
     from actorlib._worker.startup import Start
 
 T = TypeVar("T")
@@ -1005,9 +1004,10 @@ class AsyncExecutor:
         run: CallRun | None = None
         try:
             if headers is not None:
-                enter_variables(headers)
-            if self._client.events is not None:
-                run = self._client.events.started(frame)
+                load_variables(self._client, frame)
+            events = self._client.events
+            if events is not None and (headers or events.recorder is not None):
+                run = events.started(frame)
             if headers is None and type(payload) is tuple:  # they are scalars
                 method: Any = getattr(self.instance, name)
                 if not _can_call(method):
@@ -1033,7 +1033,9 @@ class AsyncExecutor:
         call, name = frame[1], frame[2]
         running.set((call, name, None))
         events = self._client.events
-        run = None if events is None else events.started(frame)
+        run: CallRun | None = None
+        if events is not None and events.recorder is not None:
+            run = events.started(frame)
         try:
             method: Any = getattr(self.instance, name)
             if not _can_call(method):

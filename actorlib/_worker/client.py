@@ -177,7 +177,7 @@ class OwnerClient(Engine):
         self.pipe = pipe
         self.events: RunEvents | None = None
         if start.config.middleware:
-            self.observe(start.config.middleware)
+            self.events = self._run_events.switch((OBSERVE, start.config.middleware))
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
         self.memory.bind_to(blocks, self, self.receive_pending)
 
@@ -301,24 +301,6 @@ class OwnerClient(Engine):
         from actorlib._worker.run_events import RunEvents  # noqa: PLC0415  # seldom
 
         return RunEvents(self, self._config, self.post, self.gather)
-
-    def observe(self, middlewares: bytes) -> None:
-        """Tells these of calls from now on.
-
-        Args:
-            middlewares: As the owner has encoded them; empty for nobody.
-        """
-        self._run_events.observe(middlewares)
-        self._switch_events()
-
-    def record(self, mode: int, number: int) -> None:
-        """Records when calls run, or no more, and tells of it; see RECORD."""
-        self._run_events.record(mode, number)
-        self._switch_events()
-
-    def _switch_events(self) -> None:
-        events = self._run_events
-        self.events = events if events.has_consumers else None
 
     @abstractmethod
     def offer(self, frame: Frame) -> bool:
@@ -656,7 +638,7 @@ class OwnerClient(Engine):
     def take_other(self, frame: Frame) -> list[Frame]:
         """Does what a frame about links or events says; gives those that follow."""
         if frame[0] in (OBSERVE, RECORD):
-            (self.observe if frame[0] == OBSERVE else self.record)(*frame[1:])
+            self.events = self._run_events.switch(frame)
             return []
         if frame[0] == LINK_CALLS:
             if frame[1:]:

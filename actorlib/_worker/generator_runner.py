@@ -17,11 +17,10 @@ from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
 from actorlib._worker.generators import nbytes_of
-from actorlib._worker.invoke import context_of
+from actorlib._worker.invoke import begin_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Context
 
     from actorlib._worker.client import OwnerClient
     from actorlib._worker.generators import OutgoingStream, OutgoingStreams
@@ -96,8 +95,7 @@ class GeneratorRunner:
                 if call in self._cancelled:
                     self._cancelled.discard(call)
                     self._streams.cancel(call)
-                context = context_of(self._client, headers)
-                self._begin_run(stream, frame, context)
+                context, stream.run = begin_run(self._client, frame)
                 stream.source = self._generator(frame)
                 # No code of ours stands between its caller and it; see InterruptSignal.
                 next_item = stream.source.__next__
@@ -106,8 +104,8 @@ class GeneratorRunner:
                 )
             elif stream.run is not None:
                 stream.run.resume()
-            else:
-                self._begin_run(stream, frame, None)
+            elif self._client.events is not None:
+                stream.run = self._client.events.started(frame)
             answer = self._run(stream)
         except BaseException as error:  # noqa: BLE001  # the user's code
             # While the error is held: a handle in it is given back after it was sent.
@@ -120,12 +118,6 @@ class GeneratorRunner:
             return False
         self._end(call, answer)
         return True
-
-    def _begin_run(
-        self, stream: OutgoingStream, frame: Frame, context: Context | None
-    ) -> None:
-        if self._client.events is not None:
-            stream.run = self._client.events.started(frame, context)
 
     def _end(
         self, call: int, answer: Frame, error: BaseException | None = None

@@ -18,7 +18,7 @@ from actorlib._wire.messages import STREAM_ACK, Frame
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._worker.call_run import CallRun
+    from actorlib._worker.run_events import CallRun
 
 CUT_OFF = (
     "the stream was cut off: its actor was ended, and nobody took its items any more"

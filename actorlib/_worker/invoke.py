@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import running
 from actorlib._core.engine import collecting_ids
-from actorlib._core.interface import bind_method
+from actorlib._core.interface import bind_method, find_method
 from actorlib._shm.memory import share_payload
 from actorlib._wire import serialization
 from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.messages import (
+    CALL_WITH,
     CANCELLED,
     FAILURE,
     ITEM,
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
     from actorlib._core.ids import CountedId
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
-    from actorlib._worker.call_run import CallRun
     from actorlib._worker.engine import WorkerEngine
+    from actorlib._worker.run_events import CallRun
 
 
 _SIMPLE = frozenset({type(None), bool, int, float})
@@ -108,31 +109,20 @@ def invoke(
     """
     _, call, name, borrowed, *headers, payload = frame
     running.set((call, name, headers[0] if headers else None))
-    context: Context | None = None
-    run: CallRun | None = None
     try:
-        if headers:
-            context = context_of(engine, headers[0])
-        if engine.events is not None:
-            run = engine.events.started(frame, context)
-        args, kwargs = engine.arguments(borrowed, payload)
-        method = getattr(instance, name)
-        if not callable(method):
-            method = bind_method(instance, name)
-        if headers and "batch" in headers[0]:
-            method, args = _each(method, headers[0], args), ()
-        if context is None:
+        events = engine.events
+        if headers or (events is not None and events.recorder is not None):
+            value = _run_with(engine, instance, frame)
+        else:  # the usual call
+            args, kwargs = engine.arguments(borrowed, payload)
+            method = getattr(instance, name)
+            if not callable(method):
+                method = bind_method(instance, name)
             value = method(*args, **kwargs)
-        else:
-            value = context.run(method, *args, **kwargs)
     except BaseException as error:  # noqa: BLE001  # the user's code
-        if run is not None:
-            run.finish(error)
         answer = failure(engine, call, error, engine.where(name))
         running.set(None)
         return answer, error  # in no variable here: its traceback holds this frame
-    if run is not None:
-        run.finish()
     answer = own_result(engine, call, value, name)
     running.set(None)
     return answer, value
@@ -241,36 +231,71 @@ def _encoded(
 _dumped = lru_cache(maxsize=64)(dump)
 
 
-def _each(
-    method: Callable[..., object], headers: Mapping[str, Any], args: Sequence[Any]
-) -> Callable[[], list[object]]:
-    """Gives what calls a plain method for each of a batch."""
-    from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+def _run_with(engine: WorkerEngine, instance: object, frame: Frame) -> object:
+    """Runs a call that has headers, or that consumers of events are told of."""
+    context, run = begin_run(engine, frame)
+    try:
+        args, kwargs = engine.arguments(frame[3], frame[-1])
+        method = find_method(instance, frame[2])
+        if frame[0] == CALL_WITH and "batch" in frame[4]:
+            from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
 
-    return partial(call_each, method, headers["batch"], args)
+            method, args = partial(call_each, method, frame[4]["batch"]), (args,)
+        if context is not None:
+            method = partial(context.run, method)
+        value: object = method(*args, **kwargs)
+    except BaseException as error:
+        if run is not None:
+            run.finish(error)
+        raise
+    if run is not None:
+        run.finish()
+    return value
 
 
-def context_of(engine: WorkerEngine, headers: Mapping[str, Any]) -> Context | None:
-    """Makes the context that the code of a call runs in, with its caller's variables.
+def begin_run(
+    engine: WorkerEngine, frame: Frame
+) -> tuple[Context | None, CallRun | None]:
+    """Begins to run the code of a call.
 
     Args:
         engine: The engine of this worker.
-        headers: The headers of the call.
+        frame: The call.
 
     Returns:
-        The context; None if the code runs in that of its thread.
+        What the code runs in, None for the context of the thread; what is to be told
+        how it ends, None if no consumer of events wants to know.
 
     Raises:
         SerializationError: A context variable's value cannot be loaded here.
     """
     events = engine.events
+    context = _context_of(engine, frame) if frame[0] == CALL_WITH else None
+    return context, None if events is None else events.started(frame, context)
+
+
+def _context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
+    headers, events = frame[4], engine.events
     if "variables" not in headers and (
         events is None or not events.sets_context(headers)
     ):
         return None
     context = copy_context()
-    context.run(enter_variables, headers)
+    context.run(load_variables, engine, frame)
     return context
+
+
+def load_variables(engine: WorkerEngine, frame: Frame) -> None:
+    """Sets the context variables that came with a call in this context.
+
+    Raises:
+        SerializationError: One cannot be loaded; the handles of the call went back.
+    """
+    try:
+        enter_variables(frame[4])
+    except BaseException:
+        with engine.borrowing(frame[3]):
+            raise
 
 
 def start_async(

@@ -295,8 +295,9 @@ class OutgoingLinks:
             return False
         frame = (LINK_CALL, self._base + call, parent, method, headers, payload)
         self._unanswered[call] = link, parent, method
-        if self._engine.events is not None:
-            self._engine.events.sent(self._base + call, parent)
+        events = self._engine.events
+        if events is not None:
+            events.sent(self._base + call, parent)
         if route is Route.LINK:
             unsent = self._put(link, link.socket, frame)
         elif link.socket.send((LINK_PAUSE, 0), frame):

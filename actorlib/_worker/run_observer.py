@@ -7,28 +7,25 @@ to be told of has a header that says so. So calls without it pay nothing here.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final, TypeAlias, cast, final
+import operator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
 from actorlib._core.log import warn
 from actorlib._core.middleware import Middlewares, ObservedCall, Outcome
-from actorlib._core.observed_calls import SESSION_BITS, ObservedCalls
-from actorlib._core.propagation import (
-    OBSERVED,
-    PROPAGATED,
-    begin_observing,
-    end_observing,
-)
-from actorlib._wire.messages import RAN
+from actorlib._core.observed_calls import ObservedCalls
+from actorlib._wire.messages import LINKED, RAN
 from actorlib._wire.serialization import decode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from contextvars import Context
 
     from actorlib._core.engine import Engine
     from actorlib._core.middleware import Middleware, Observed
+    from actorlib._core.outcomes import Status
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
-    from actorlib._worker.call_run import CallRun
 
 Copies: TypeAlias = "list[tuple[bytes, Middleware]]"
 """Middlewares that were loaded in a worker, each with how it was sent."""
@@ -61,52 +58,73 @@ class RunObserver:
         self._is_actor = not config.runs_functions
         self._pickled = middlewares
         self._copies = copies
-        self._loaded: Middlewares | None = None
         session = int.from_bytes(config.prefix[4:])
         self._calls = ObservedCalls(
             engine,
-            itertools.count((session << SESSION_BITS) + 1),
+            itertools.count(session * LINKED + 1),
             config.actor_id if self._is_actor else b"",
-            self._middlewares,
+            lambda: self._middlewares,
         )
-
-    def begin(self) -> None:
-        """Sees the calls that are made here, from now on."""
-        if OBSERVED.name not in PROPAGATED:  # else the owner does so in this process
-            begin_observing(self)
         self._calls.begin()
 
     def end(self) -> None:
         """Sees nothing any more but the end of what has begun."""
         self._calls.end()
-        end_observing(self)
 
-    @property
+    @cached_property
     def has_middlewares(self) -> bool:
         """Whether any middleware has a copy here."""
-        return bool(self._middlewares().each)
+        return bool(self._middlewares.each)
 
+    @cached_property
     def _middlewares(self) -> Middlewares:
-        """Gives the middlewares, which are loaded when there is something to tell."""
-        if self._loaded is None:
-            self._loaded = Middlewares(_load(self._pickled, self._copies), set())
-        return self._loaded
+        """The middlewares, which are loaded when there is something to tell."""
+        return Middlewares(_load(self._pickled, self._copies), set())
 
-    def started(self, run: CallRun) -> Callable[[CallRun], None] | None:
-        """Tells of a run that begins; gives what tells of its end.
+    def started(
+        self, name: str, headers: Mapping[str, Any], context: Context | None
+    ) -> Callable[[Status, str, float, float], None] | None:
+        """Tells of a run that begins.
 
-        None if the call is not to be told of.
+        Args:
+            name: The method, or the function with its number before it.
+            headers: The headers of the call.
+            context: What its code runs in; None for the context of the thread.
+
+        Returns:
+            What tells of its end; None if the call is not to be told of.
         """
-        observed: Observed | None = (run.headers or {}).get("observed")
-        if observed is None:
+        if "observed" not in headers:
             return None
-        method = run.name.rpartition(":")[2]  # a function has its number before it
-        middlewares = self._middlewares()
-        if not middlewares.each:
-            return ObservedRun(self._report, method, observed).finished
+        observed: Observed = headers["observed"]
+        number, caller, made, _ = observed
+        method = name.rpartition(":")[2]
+        middlewares = self._middlewares
+        run = operator.call if context is None else context.run
+        call: ObservedCall | None = None
+        tokens: list[object] = []
+        if middlewares.each:
+            call = self._call(observed, method, is_stream="stream" in headers)
+            # What this sets of context variables is set where the call's code runs, and
+            # ``after`` may put it back.
+            tokens = run(middlewares.before, call)
+
+        def finished(status: Status, error: str, began: float, ended: float) -> None:
+            if call is not None:
+                outcome = Outcome(status, error, began, ended, 1)
+                run(middlewares.after, call, tokens, outcome)
+            self._report(
+                (RAN, number, method, caller, made, began, ended, status, error)
+            )
+
+        return finished
+
+    def _call(
+        self, observed: Observed, method: str, *, is_stream: bool
+    ) -> ObservedCall:
         number, caller, _, carrier = observed
         config, is_actor = self._config, self._is_actor
-        call = ObservedCall(
+        return ObservedCall(
             "worker",
             number,
             config.actor_id.hex() if is_actor else "",
@@ -114,51 +132,8 @@ class RunObserver:
             config.name if is_actor else None,
             method,
             caller.hex(),
-            is_stream=run.is_stream,
+            is_stream=is_stream,
             carrier=carrier,
-        )
-        tokens = run.in_context()(middlewares.before, call)
-        under_way = middlewares, call, tokens
-        return ObservedRun(self._report, method, observed, under_way).finished
-
-
-@final
-class ObservedRun:
-    """A run that was told of, and has not ended.
-
-    Args:
-        report: Sends what the owner is told.
-        method: The method, or what calls of the function are called.
-        observed: What came with the call.
-        under_way: The middlewares, the call as they see it, and their tokens. What
-            ``before`` sets of context variables is set where the call's code runs, and
-            ``after`` may put it back. Default: None, where there are no middlewares.
-    """
-
-    __slots__ = ("_method", "_observed", "_report", "_under_way")
-
-    def __init__(
-        self,
-        report: Callable[[Frame], None],
-        method: str,
-        observed: Observed,
-        under_way: tuple[Middlewares, ObservedCall, list[object]] | None = None,
-    ) -> None:
-        self._report = report
-        self._method = method
-        self._observed = observed
-        self._under_way = under_way
-
-    def finished(self, run: CallRun) -> None:
-        """Tells of the end."""
-        began, ended, status, error = run.began, run.ended, run.status, run.error
-        if self._under_way is not None:
-            middlewares, call, tokens = self._under_way
-            outcome = Outcome(status, error, began, ended, 1)
-            run.in_context()(middlewares.after, call, tokens, outcome)
-        number, caller, made, _ = self._observed
-        self._report(
-            (RAN, number, self._method, caller, made, began, ended, status, error)
         )
 
 

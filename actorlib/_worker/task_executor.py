@@ -47,7 +47,7 @@ from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.interrupt_signal import InterruptSignal, NoInterrupts, is_below
-from actorlib._worker.invoke import context_of
+from actorlib._worker.invoke import begin_run
 from actorlib._worker.method_timing import FunctionTiming, MethodTiming
 from actorlib._worker.serial_executor import SerialOwnerClient
 from actorlib._worker.startup import enter_directory
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.call_run import CallRun
+    from actorlib._worker.run_events import CallRun
     from actorlib._worker.startup import Start
 
 
@@ -424,10 +424,9 @@ class TaskExecutor:
         run: CallRun | None = None
         try:
             try:
-                if headers:
-                    context = context_of(self._client, headers[0])
-                if self._client.events is not None:
-                    run = self._client.events.started(frame, context)
+                events = self._client.events
+                if headers or (events is not None and events.recorder is not None):
+                    context, run = begin_run(self._client, frame)
                 args, kwargs = self._client.arguments(borrowed, payload)
                 function = self.functions[name]
                 if headers and "batch" in headers[0]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 import pytest
-from helpers.actors import AsyncCaller, Caller, Gate
+from helpers.actors import LIMIT, AsyncCaller, Caller, Gate, end_of
 
 import actorlib
 from actorlib._core import propagation
@@ -229,6 +229,22 @@ class TestCalls:
 
         request_id.set(1)
         assert await reader.read.remote() == (1, 7)
+
+    @pytest.mark.parametrize("kind", [Caller, AsyncCaller])
+    async def test_variable_when_it_cannot_be_loaded_then_handles_sent_with_it_go_back(
+        self, kind: Any
+    ) -> None:
+        caller, back = kind.remote(), KINDS["serial"].remote()
+        await asyncio.gather(caller, back)
+        request_id.set(Unloadable())
+        with pytest.raises(TypeError, match="cannot be loaded here"):
+            await caller.run.remote(_ask, back)
+
+        ended = end_of(back)
+        del back
+
+        async with asyncio.timeout(LIMIT):
+            await ended
 
     async def test_variable_when_it_is_not_marked_then_it_stays_here(self) -> None:
         caller = Caller.remote()
