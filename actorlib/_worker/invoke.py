@@ -241,9 +241,11 @@ def _run_with(engine: WorkerEngine, instance: object, frame: Frame) -> object:
             from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
 
             method, args = partial(call_each, method, frame[4]["batch"]), (args,)
-        if context is not None:
-            method = partial(context.run, method)
-        value: object = method(*args, **kwargs)
+        value: object
+        if context is None:
+            value = method(*args, **kwargs)
+        else:
+            value = context.run(method, *args, **kwargs)
     except BaseException as error:
         if run is not None:
             run.finish(error)
@@ -276,12 +278,12 @@ def begin_run(
 
 def _context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
     headers, events = frame[4], engine.events
-    if "variables" not in headers and (
-        events is None or not events.sets_context(headers)
-    ):
+    has_variables = "variables" in headers
+    if not has_variables and (events is None or not events.sets_context(headers)):
         return None
     context = copy_context()
-    context.run(load_variables, engine, frame)
+    if has_variables:
+        context.run(load_variables, engine, frame)
     return context
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from actorlib.observe import ObservedCall, Outcome
 
 PLAIN: Frame = (CALL, 1, "work", None, b"")
-SEEN = (7, b"", 1.5, {})
+SEEN: Any = (7, b"", 1.5, {})
 PLACE: ContextVar[str] = ContextVar("place", default="")
 TOLD: list[Outcome] = []
 
