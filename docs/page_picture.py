@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from selenium import webdriver
 
+from actorlib import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
 from actorlib._core.web_address import WebAddress
 from actorlib._door.processes import Usage
 from actorlib._door.protocol import OK, VERSION, Answer
+from actorlib._door.rows import Status
 from actorlib._web.application import Application
 from actorlib._web.guard import Admission
 from actorlib._web.uvicorn_server import QuietServer
@@ -46,10 +48,13 @@ LIVING: list[tuple[str, str | None, dict[int, float], int, float]] = [
     ("Router", "front", {}, 12, 410.0),
     ("Router", "back", {}, 5, 390.0),
 ]
-WHY = (
-    "Trainer 'train-2' asks GPU=2; free is GPU=1 on device 7. Held: GPU=1 by Trainer "
-    "'train-0' (pid 4100), GPU=1 by Trainer 'train-1' (pid 4101) and 15 more"
-)
+REASONS = {
+    f"{90:032x}": "Trainer 'train-2' asks GPU=2; free is GPU=1 on device 7. Held: "
+    "GPU=1 by Trainer 'train-0' (pid 4100), GPU=1 by Trainer 'train-1' (pid 4101) and "
+    "15 more",
+    f"{91:032x}": "Judge 'second' asks GPU=0.75. Ahead of it in line: Trainer "
+    "'train-2' (GPU=2)",
+}
 
 
 def wave(seed: int, second: int) -> float:
@@ -59,7 +64,7 @@ def wave(seed: int, second: int) -> float:
     return max(0.05, 1 + 0.18 * slow + 0.16 * noise)
 
 
-def actors(second: int) -> Iterator[dict[str, Any]]:
+def actors(second: int) -> Iterator[ActorInfo]:
     """The rows of all actors, as a runtime tells them."""
     for number, (kind, name, devices, calls, rate) in enumerate(LIVING):
         made = sum(rate * wave(number, each) for each in range(second))
@@ -70,22 +75,19 @@ def actors(second: int) -> Iterator[dict[str, Any]]:
             name=name,
             devices={str(place): part for place, part in devices.items()},
             pending_calls=under_way,
-            running_calls=min(under_way, 4),
             made_calls=int(made) + under_way,
         )
     line: dict[str, Any] = {"state": "pending", "pid": 0, "started_at": None}
-    yield actor(90, class_name="Trainer", name="train-2", why=WHY, **line)
-    why = "Judge 'second' asks GPU=0.75. Ahead of it in line: Trainer 'train-2' (GPU=2)"
-    yield actor(91, class_name="Judge", name="second", why=why, **line)
+    yield actor(90, class_name="Trainer", name="train-2", **line)
+    yield actor(91, class_name="Judge", name="second", **line)
 
 
-def actor(number: int, **said: Any) -> dict[str, Any]:
+def actor(number: int, **changed: Any) -> ActorInfo:
     """The row of one actor."""
-    devices: dict[str, float] = said.get("devices", {})
+    devices: dict[str, float] = changed.get("devices", {})
     granted = {place: int(part * 80 * GIB) for place, part in devices.items()}
-    return {
+    known: dict[str, Any] = {
         "actor_id": f"{number:032x}",
-        "repr_name": "",
         "state": "alive",
         "pid": 4100 + number,
         "resources": {"GPU": sum(devices.values())} if devices else {"GPU": 2.0},
@@ -95,52 +97,50 @@ def actor(number: int, **said: Any) -> dict[str, Any]:
             place: int(nbytes * (0.35 + number % 5 / 9))
             for place, nbytes in granted.items()
         },
-        "share": {"devices": []},
+        "mask": None,
         "pending_calls": 0,
-        "running_calls": 0,
-        "made_calls": 0,
         "restarts": int(number == 8),
         "started_at": BEGAN - 5000 + 37 * number,
-        "ended_at": None,
-        "why": "",
         "death": "",
-        "earlier_deaths": (),
-        **said,
     }
+    return ActorInfo(**{**known, **changed})
 
 
-def status(second: int) -> dict[str, Any]:
+def status(second: int) -> Status:
     """What a runtime tells."""
-    rows = list(actors(second))
+    rows = tuple(actors(second))
     free = [1.0] * 8
     for row in rows:
-        for place, part in row["devices"].items():
+        for place, part in row.devices.items():
             free[int(place)] -= part
-    return {
-        "version": "0.1.0",
-        "python": "3.12.4",
-        "pid": OWN,
-        "program": ["python", "serve.py", "--models", "all"],
-        "total": {"GPU": 8.0, "CPU": 64.0, "memory": 512.0 * GIB},
-        "available": {"GPU": sum(free), "CPU": 23.0, "memory": 318.0 * GIB},
-        "waiting": ["Trainer 'train-2': GPU=2", "Judge 'second': GPU=0.75"],
-        "waiting_count": 2,
-        "object_store": {"live": 21 * GIB, "warm": 6 * GIB, "limit": 150 * GIB},
-        "devices": [
-            {
-                "device": str(place),
-                "kind": "GPU",
-                "model": "NVIDIA H100 80GB HBM3",
-                "nbytes": 80 * GIB,
-                "available": round(left, 4),
-                "is_logical": False,
-            }
-            for place, left in enumerate(free)
-        ],
-        "draining": [],
-        "functions": [],
-        "actors": rows,
-    }
+    devices = tuple(
+        DeviceInfo(
+            device=str(place),
+            kind="GPU",
+            model="NVIDIA H100 80GB HBM3",
+            nbytes=80 * GIB,
+            available=round(left, 4),
+            is_logical=False,
+        )
+        for place, left in enumerate(free)
+    )
+    return Status(
+        version="0.1.0",
+        python="3.12.4",
+        pid=OWN,
+        program=("python", "serve.py", "--models", "all"),
+        snapshot=Snapshot(
+            total={"GPU": 8.0, "CPU": 64.0, "memory": 512.0 * GIB},
+            available={"GPU": sum(free), "CPU": 23.0, "memory": 318.0 * GIB},
+            waiting=("Trainer 'train-2': GPU=2", "Judge 'second': GPU=0.75"),
+            actors=rows,
+            object_store=ObjectStoreInfo(live=21 * GIB, warm=6 * GIB, limit=150 * GIB),
+            devices=devices,
+        ),
+        waiting_count=2,
+        running_calls={row.actor_id: min(row.pending_calls, 4) for row in rows},
+        reasons=REASONS,
+    )
 
 
 async def main() -> None:

@@ -65,8 +65,8 @@ async def test_client_when_attached_then_the_runtime_serves_it_until_it_ends() -
 
             [door] = find_runtimes(owner.pid)
             told = await asyncio.to_thread(ask_loop, door, "status")
-            assert told["name"] == runtime.snapshot().name == name
-            assert [client["pid"] for client in told["clients"]] == [os.getpid()]
+            assert told.snapshot.name == runtime.snapshot().name == name
+            assert [client.pid for client in told.snapshot.clients] == [os.getpid()]
             with pytest.raises(UnsupportedOptionError, match=str(owner.pid)):
                 runtime.logs()
 

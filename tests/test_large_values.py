@@ -555,9 +555,9 @@ async def test_objects_when_asked_then_who_made_and_who_holds_each(
     assert used - 2 * 4096 <= sum(row.nbytes or 0 for row in rows) <= used
     (oldest,) = runtime.objects(sort="age", limit=1)
     assert oldest.object_id == first.object_id
-    assert [row["object_id"] for row in told["objects"]] == [first.object_id]
-    assert (told["has_more"], told["pid"]) == (True, os.getpid())
-    assert told["object_store"]["live"] >= 8 * MIB
+    assert [row.object_id for row in told.objects] == [first.object_id]
+    assert (told.has_more, told.pid) == (True, os.getpid())
+    assert told.object_store.live >= 8 * MIB
     actorlib.kill(late)
     with pytest.raises(ActorDiedError):
         await call

@@ -9,7 +9,7 @@ In reading order:
 * ``machine_checks``: what it checks: each says what is fine, or wrong and what to do.
 * ``start_check``: tries whether an actor can be started, as a program of its own.
 * ``ps``: shows the runtimes of this user and what goes on in them.
-* ``listing``: asks for that, as a document.
+* ``listing``: asks for that, as rows.
 * ``ps_page``: puts it on a page.
 * ``actor_columns``: makes columns of actors, as many as there is room for.
 * ``runtime_words``: says what a runtime is and has, or where it is stuck.

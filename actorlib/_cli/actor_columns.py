@@ -8,144 +8,119 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._cli.pages import id_endings, in_time
+from actorlib._cli.pages import id_endings, in_time, printable
 from actorlib._core.resources import format_bytes
+from actorlib._core.tables import Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._cli.listing import ActorFound
-
-    Cell = Callable[[ActorFound], str]
+    from actorlib._door.rows import ActorStatus
 
 NOTHING = "-"
 _FOLDED = 16
 """As wide a column of text is left, before others are left out for it."""
 _GAP = 2
 """Columns of text between two of the table."""
+_TEXTS = frozenset({"actor", "devices", "on device"})
+"""The columns that may be folded."""
+_ALWAYS = 100
+"""The importance of the columns that are never left out."""
 
 
-class Columns(NamedTuple):
+class ActorTable(NamedTuple):
     """A table of actors.
 
     Attributes:
-        names: The headings.
-        rows: The cells, row by row.
-        right: The columns that are numbers.
+        columns: The columns that there is room for.
+        cells: Their cells, row by row; see ``printable``.
     """
 
-    names: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    right: frozenset[str]
+    columns: list[Column[ActorStatus]]
+    cells: list[tuple[str, ...]]
 
 
-_DROPPED = (
-    "enforced",
-    "restarts",
-    "age",
-    "id",
-    "on device",
-    "running",
-    "devices",
-    "rss",
-    "pss",
-    "cpu%",
-    "waiting",
-    "runtime",
-    "calls/s",
-    "state",
-)
-"""What is left out first, and then; an actor and its pid are always there."""
-_TEXTS = frozenset({"actor", "devices", "on device"})
-_RIGHT = frozenset(
-    {
-        "runtime",
-        "pid",
-        "cpu%",
-        "pss",
-        "rss",
-        "running",
-        "waiting",
-        "calls/s",
-        "restarts",
-        "age",
-    }
-)
-
-
-def actor_columns(
-    actors: Sequence[ActorFound],
+def actor_table(
+    actors: Sequence[ActorStatus],
     width: int,
-    rates: Mapping[str, float] | None = None,
     owners: Mapping[str, int] | None = None,
-) -> Columns:
+    *,
+    has_rates: bool = False,
+) -> ActorTable:
     """Makes a table of actors.
 
     Args:
         actors: Its rows.
         width: How many columns of text there are.
-        rates: Calls a second by the id of the actor, if that is to be shown.
         owners: The pid of its runtime by the id of the actor, if that is to be shown.
+        has_rates: Whether calls a second are shown.
     """
-    cells = _cells(actors, rates)
-    if owners is not None:
-        first: dict[str, Cell] = {"runtime": lambda actor: str(owners[actor["id"]])}
-        cells = first | cells
-    if not any(a["device_nbytes"] or a["device_memory"] for a in actors):
-        del cells["on device"]
-    if not any(actor["enforced_by"] for actor in actors):
-        del cells["enforced"]
-    made = {name: [cell(actor) for actor in actors] for name, cell in cells.items()}
-    widths = {
-        name: max(len(name), *map(len, column)) if column else len(name)
-        for name, column in made.items()
+    columns = _columns(actors, owners, has_rates=has_rates)
+    cells = {
+        column: [printable(str(column.cell(actor))) for actor in actors]
+        for column in columns
     }
-    names = _fitting(widths, width)
-    return Columns(
-        names=names,
-        rows=list(zip(*(made[name] for name in names), strict=True)),
-        right=_RIGHT.intersection(names),
-    )
+    fitting = _fitting(cells, width)
+    rows = list(zip(*(cells[column] for column in fitting), strict=True))
+    return ActorTable(fitting, rows)
 
 
-def _cells(
-    actors: Sequence[ActorFound], rates: Mapping[str, float] | None
-) -> dict[str, Cell]:
-    endings = id_endings([actor["id"] for actor in actors])
-    is_fair = any(actor["pss"] is not None for actor in actors)
-    cells: dict[str, Cell] = {
-        "id": lambda actor: endings[actor["id"]],
-        "actor": lambda actor: actor["label"],
-        "pid": lambda actor: str(actor["pid"] or NOTHING),
-        "state": lambda actor: actor["state"],
-        "devices": _devices,
-        "on device": on_device,
-        "enforced": lambda actor: actor["enforced_by"] or NOTHING,
-        "cpu%": lambda a: NOTHING if a["cpu"] is None else f"{a['cpu']:.0f}",
-    }
-    if is_fair:
-        cells["pss"] = lambda actor: format_bytes(actor["pss"])
+def _columns(
+    actors: Sequence[ActorStatus],
+    owners: Mapping[str, int] | None,
+    *,
+    has_rates: bool,
+) -> list[Column[ActorStatus]]:
+    endings = id_endings([actor.actor_id for actor in actors])
+    has_devices = any(one.device_nbytes or one.device_memory for one in actors)
+    if any(actor.process.pss is not None for actor in actors):
+        memory = _number("pss", lambda actor: format_bytes(actor.process.pss), 9)
     else:
-        cells["rss"] = lambda actor: format_bytes(actor["rss"])
-    if rates is not None:
-        cells["calls/s"] = lambda actor: in_rate(rates.get(actor["id"]))
-    rest: dict[str, Cell] = {
-        "running": lambda a: NOTHING if a["running"] is None else str(a["running"]),
-        "waiting": lambda a: str(waiting_calls(a)),
-        "restarts": lambda actor: str(actor["restarts"]),
-        "age": lambda actor: in_time(actor["age"]),
+        memory = _number("rss", lambda actor: format_bytes(actor.process.rss), 8)
+    of_runtime = owners or {}
+    columns = {
+        _number("runtime", lambda one: str(of_runtime[one.actor_id]), 12): bool(owners),
+        _text("id", lambda actor: endings[actor.actor_id], 4): True,
+        _text("actor", lambda actor: actor.label, _ALWAYS): True,
+        _number("pid", lambda actor: str(actor.pid or NOTHING), _ALWAYS): True,
+        _text("state", lambda actor: actor.state, 14): True,
+        _text("devices", _devices, 7): True,
+        _text("on device", on_device, 5): has_devices,
+        _text("enforced", lambda actor: actor.enforced_by or NOTHING, 1): any(
+            actor.enforced_by for actor in actors
+        ),
+        _number("cpu%", lambda actor: in_percent(actor.process.cpu), 10): True,
+        memory: True,
+        _number("calls/s", lambda actor: in_rate(actor.rate), 13): has_rates,
+        _number("running", lambda actor: in_count(actor.running_calls), 6): True,
+        _number("waiting", lambda actor: str(waiting_calls(actor)), 11): True,
+        _number("restarts", lambda actor: str(actor.restarts), 2): True,
+        _number("age", lambda actor: in_time(actor.age), 3): True,
     }
-    return cells | rest
+    return [column for column, is_shown in columns.items() if is_shown]
 
 
-def waiting_calls(actor: ActorFound) -> int:
+def _text(
+    heading: str, cell: Callable[[ActorStatus], str], importance: int
+) -> Column[ActorStatus]:
+    return Column(heading, cell, importance=importance)
+
+
+def _number(
+    heading: str, cell: Callable[[ActorStatus], str], importance: int
+) -> Column[ActorStatus]:
+    return Column(heading, cell, is_number=True, importance=importance)
+
+
+def waiting_calls(actor: ActorStatus) -> int:
     """Counts the calls that wait; all of them where it is unknown which run."""
-    return actor["pending"] if actor["waiting"] is None else actor["waiting"]
+    waiting = actor.waiting_calls
+    return actor.pending_calls if waiting is None else waiting
 
 
-def on_device(actor: ActorFound) -> str:
+def on_device(actor: ActorStatus) -> str:
     """Says how many bytes of its devices are in use, of those that it was granted."""
-    granted, used = actor["device_nbytes"], actor["device_memory"]
+    granted, used = actor.device_nbytes, actor.device_memory
     if not granted and not used:
         return NOTHING
     has = format_bytes(sum(used.values())) if used else NOTHING
@@ -153,6 +128,16 @@ def on_device(actor: ActorFound) -> str:
     if len(known) < len(granted) or not known:
         return has
     return f"{has} of {format_bytes(sum(known))}"
+
+
+def in_count(count: int | None) -> str:
+    """Writes a number, if it is known."""
+    return NOTHING if count is None else str(count)
+
+
+def in_percent(part: float | None) -> str:
+    """Writes per cent, if they are known."""
+    return NOTHING if part is None else f"{part:.0f}"
 
 
 def in_rate(rate: float | None) -> str:
@@ -166,19 +151,22 @@ def in_rate(rate: float | None) -> str:
     raise AssertionError
 
 
-def _devices(actor: ActorFound) -> str:
-    parts = [f"{device[:12]} ({part:g})" for device, part in actor["devices"].items()]
+def _devices(actor: ActorStatus) -> str:
+    parts = [f"{device[:12]} ({part:g})" for device, part in actor.devices.items()]
     return ", ".join(parts) or NOTHING
 
 
-def _fitting(widths: Mapping[str, int], width: int) -> tuple[str, ...]:
-    """Names the columns that have room, texts folded."""
-    room = {
-        name: min(needed, _FOLDED) if name in _TEXTS else needed
-        for name, needed in widths.items()
-    }
-    for name in _DROPPED:
-        if sum(room.values()) + _GAP * len(room) + 1 <= width:
+def _fitting(
+    cells: Mapping[Column[ActorStatus], Sequence[str]], width: int
+) -> list[Column[ActorStatus]]:
+    """Chooses the columns that have room, texts folded."""
+    room: dict[Column[ActorStatus], int] = {}
+    for column, texts in cells.items():
+        needed = max(map(len, (column.heading, *texts)))
+        room[column] = min(needed, _FOLDED) if column.heading in _TEXTS else needed
+    for column in sorted(cells, key=lambda column: column.importance):
+        is_enough = sum(room.values()) + _GAP * len(room) + 1 <= width
+        if is_enough or column.importance == _ALWAYS:
             break
-        room.pop(name, None)
-    return tuple(room)
+        del room[column]
+    return list(room)

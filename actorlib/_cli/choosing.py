@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from actorlib._core.labels import with_pid
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    Row = Mapping[str, Any]
+    from actorlib._core.snapshot import ActorInfo
 
 _SHORTEST = 4
 _SHOWN = 8
 
 
-def find_actor(rows: Sequence[Row], word: str) -> Row:
+def find_actor(rows: Sequence[ActorInfo], word: str) -> ActorInfo:
     """Finds the actor that is meant, one that lives before one that is dead.
 
     Args:
@@ -26,8 +27,8 @@ def find_actor(rows: Sequence[Row], word: str) -> Row:
     Raises:
         RuntimeNotFoundError: There is none, or there are several.
     """
-    living = [row for row in rows if row["state"] != "dead"]
-    dead = [row for row in rows if row["state"] == "dead"]
+    living = [row for row in rows if row.state != "dead"]
+    dead = [row for row in rows if row.state == "dead"]
     for among in (living, dead):
         for means in _meanings(word):
             found = [row for row in among if means(row)]
@@ -44,26 +45,24 @@ def find_actor(rows: Sequence[Row], word: str) -> Row:
     )
 
 
-def title_of(row: Row) -> str:
+def title_of(actor: ActorInfo) -> str:
     """Names an actor with its process: ``Model 'm1' (pid 812)``."""
-    head = row["repr_name"] or row["class_name"]
-    label = head if row["name"] is None else f"{head} {row['name']!r}"
-    return f"{label} (pid {row['pid']})" if row["pid"] else label
+    return with_pid(actor.label, actor.pid)
 
 
-def _meanings(word: str) -> Iterator[Callable[[Row], bool]]:
+def _meanings(word: str) -> Iterator[Callable[[ActorInfo], bool]]:
     """What a word may be, the likeliest first."""
-    yield lambda row: row["name"] == word
+    yield lambda row: row.name == word
     if word.isdecimal() and not word.startswith("0"):
-        yield lambda row: row["pid"] == int(word)
+        yield lambda row: row.pid == int(word)
     if len(word) >= _SHORTEST:
-        yield lambda row: row["actor_id"].startswith(word)
-        yield lambda row: row["actor_id"].endswith(word)
-    yield lambda row: row["class_name"] == word
+        yield lambda row: row.actor_id.startswith(word)
+        yield lambda row: row.actor_id.endswith(word)
+    yield lambda row: row.class_name == word
 
 
-def _named(rows: Iterable[Row]) -> str:
-    titles = [f"{title_of(row)} {row['actor_id']}" for row in rows]
+def _named(rows: Iterable[ActorInfo]) -> str:
+    titles = [f"{title_of(row)} {row.actor_id}" for row in rows]
     more = len(titles) - _SHOWN
     rest = [f"and {more} more"] if more > 0 else []
     return ", ".join([*titles[:_SHOWN], *rest])

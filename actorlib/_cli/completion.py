@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from actorlib._cli.completion_scripts import SCRIPTS
 from actorlib._cli.documents import write_text
@@ -14,9 +14,10 @@ from actorlib._door.protocol import OK
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from actorlib._cli.recorded_parser import Command
+    from actorlib._core.snapshot import ActorInfo
 
 WHAT: Final = (*SCRIPTS, ACTORS, PIDS)
 """What can be printed: a script, or what scripts ask for."""
@@ -48,28 +49,28 @@ def _pids() -> list[str]:
 
 
 def _actors() -> list[str]:
-    rows: list[Mapping[str, Any]] = []
+    rows: list[ActorInfo] = []
     for address in find_runtimes():
         with suppress(ActorlibError, ValueError):
             answer = ask(address, "status", patience=_PATIENCE, grace=_PATIENCE)
             if answer.outcome == OK:
-                rows += answer.value["actors"]
+                rows += answer.value.snapshot.actors
     return sorted(set(words_for(rows)))
 
 
-def words_for(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def words_for(rows: Sequence[ActorInfo]) -> Iterator[str]:
     """Gives a word for each actor that finds it: its name, its class, or its pid.
 
     Args:
         rows: What is known of the actors.
     """
-    nameless = Counter(row["class_name"] for row in rows if row["name"] is None)
-    named = {row["name"] for row in rows}
+    nameless = Counter(row.class_name for row in rows if row.name is None)
+    named = {row.name for row in rows}
     for row in rows:
-        if row["name"] is not None:
-            if row["name"].isprintable():
-                yield row["name"]
-        elif nameless[row["class_name"]] == 1 and row["class_name"] not in named:
-            yield row["class_name"]
-        elif row["pid"]:
-            yield str(row["pid"])
+        if row.name is not None:
+            if row.name.isprintable():
+                yield row.name
+        elif nameless[row.class_name] == 1 and row.class_name not in named:
+            yield row.class_name
+        elif row.pid:
+            yield str(row.pid)

@@ -16,7 +16,7 @@ from rich.table import Table
 import actorlib
 from actorlib._cli import demo_figures
 from actorlib._cli.pages import console
-from actorlib._core.tables import table
+from actorlib._core.tables import Column, table
 from actorlib.accelerators import Device, Host, discover, families, inventory
 
 if TYPE_CHECKING:
@@ -130,22 +130,17 @@ def _visible() -> list[str]:
 
 
 def _placed(reports: Sequence[demo_figures.Report], found: dict[str, Device]) -> Table:
-    rows = [
-        (
-            report.name,
-            str(report.pid),
-            ", ".join(_named(str(device), found) for device in report.devices),
-            f"{report.share:g}",
-            "\n".join(report.masks) or "none",
-        )
-        for report in reports
+    columns: list[Column[demo_figures.Report]] = [
+        Column("actor", lambda report: report.name),
+        Column("process", lambda report: str(report.pid), is_number=True),
+        Column(
+            "device",
+            lambda report: ", ".join(_named(str(d), found) for d in report.devices),
+        ),
+        Column("share", lambda report: f"{report.share:g}", is_number=True),
+        Column("mask", lambda report: "\n".join(report.masks) or "none"),
     ]
-    result = table(
-        ("actor", "process", "device", "share", "mask"),
-        rows,
-        right={"process", "share"},
-        title="Where each actor says it is",
-    )
+    result = table(columns, reports, "Where each actor says it is")
     result.columns[0].no_wrap = True
     return result
 

@@ -7,7 +7,9 @@ the machine's memory has no memory of its own, and one that is lost has nothing.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypedDict, final
+from typing import TYPE_CHECKING, Any, final
+
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -15,19 +17,26 @@ if TYPE_CHECKING:
     from actorlib.accelerators import Host
 
 
-class DeviceMeter(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceMeter:
     """What NVML says of a card now.
 
-    ``busy`` is the per cent of the last moment (a sixth of a second to a second) in
-    which it was computing anything at all; ``used`` and ``total`` are bytes.
+    Attributes:
+        index: Its number.
+        uuid: Its UUID, or None if unknown.
+        model: Its product name, or None if unknown.
+        busy: The per cent of the last moment (a sixth of a second to a second) in
+            which it was computing anything at all; None if unknown.
+        used: Bytes of its memory that are in use, or None if unknown.
+        total: Bytes of its memory, or None if unknown.
     """
 
     index: int
-    uuid: str | None
-    model: str | None
-    busy: int | None
-    used: int | None
-    total: int | None
+    uuid: str | None = None
+    model: str | None = None
+    busy: int | None = None
+    used: int | None = None
+    total: int | None = None
 
 
 @final
@@ -72,29 +81,22 @@ class DeviceMeters:
 
 
 def _metered(nvml: ModuleType, index: int) -> DeviceMeter:
-    meter: DeviceMeter = {
-        "index": index,
-        "uuid": None,
-        "model": None,
-        "busy": None,
-        "used": None,
-        "total": None,
-    }
     handle = _asked(nvml, "nvmlDeviceGetHandleByIndex", index)
     if handle is None:
-        return meter
-    meter["uuid"] = _asked(nvml, "nvmlDeviceGetUUID", handle)
-    meter["model"] = _asked(nvml, "nvmlDeviceGetName", handle)
+        return DeviceMeter(index=index)
     rates = _asked(nvml, "nvmlDeviceGetUtilizationRates", handle)
-    if rates is not None:
-        meter["busy"] = int(rates.gpu)
     # The first version counts what the driver keeps for itself as used.
     question = "nvmlDeviceGetMemoryInfo"
     memory = _asked(nvml, question, handle, nvml.nvmlMemory_v2)
     memory = memory or _asked(nvml, question, handle)
-    if memory is not None:
-        meter["used"], meter["total"] = int(memory.used), int(memory.total)
-    return meter
+    return DeviceMeter(
+        index=index,
+        uuid=_asked(nvml, "nvmlDeviceGetUUID", handle),
+        model=_asked(nvml, "nvmlDeviceGetName", handle),
+        busy=None if rates is None else int(rates.gpu),
+        used=None if memory is None else int(memory.used),
+        total=None if memory is None else int(memory.total),
+    )
 
 
 def _asked(nvml: ModuleType, question: str, *about: object) -> Any:

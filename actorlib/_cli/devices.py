@@ -1,7 +1,8 @@
 """Shows every accelerator of this machine, and why not more: ``actorlib devices``.
 
-``Summary`` is the document that ``actorlib devices --json`` prints: its names are
-promises. Only the command line loads this file, as it imports rich.
+``Summary`` is the document that ``actorlib devices --json`` prints, with the columns of
+``DOCUMENT``: their names are promises. Only the command line loads this file, as it
+imports rich.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import contextlib
 import sys
 import time
 from itertools import compress, groupby
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from rich.console import Group
 
@@ -18,10 +19,19 @@ import actorlib
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console
 from actorlib._core.resources import format_askable, format_bytes
-from actorlib._core.tables import table
+from actorlib._core.rows import RowEncoder, extend_row
+from actorlib._core.tables import Column, table_of
+from actorlib._core.value import dataclass
 from actorlib._enforcement.enforcement import divided, find_facts
 from actorlib._enforcement.tiers import Facts, faults
-from actorlib.accelerators import Host, discover, families, inventory
+from actorlib.accelerators import (
+    Device,
+    Host,
+    Rejected,
+    discover,
+    families,
+    inventory,
+)
 from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claimants
 
 if TYPE_CHECKING:
@@ -30,8 +40,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from actorlib.accelerators import Accelerator, Detection, Device, Rejected
+    from actorlib.accelerators import Accelerator, Detection
 
+RowT = TypeVar("RowT")
 
 _OTHER_VARIABLES = (
     "ACTORLIB_HIDE_DEVICES",
@@ -54,55 +65,52 @@ _OTHER_VARIABLES = (
 """Variables besides each family's own one that change which devices are meant."""
 
 
-class ClaimFound(TypedDict):
-    """A runtime that has a device; its program is empty if it is not known."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRow:
+    """What can make a part of a device hold.
 
-    pid: int
-    program: str
+    Attributes:
+        tiers: What can, the weakest first.
+        why_not: Why the others cannot.
+    """
 
-
-class SharesFound(TypedDict):
-    """What can make a part of a device hold, the weakest first; why not the others."""
-
-    tiers: list[str]
+    tiers: tuple[str, ...]
     why_not: dict[str, str]
 
 
-class DeviceFound(TypedDict):
-    """A device that may be granted; see ``actorlib.accelerators.Device``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow(Device):
+    """A device that may be granted.
 
-    ``claims`` are the runtimes of this user that have it now; ``shares`` is null for a
-    device that is given as a whole only.
+    Attributes:
+        claims: The runtimes of this user that have it now.
+        shares: What can make parts of it hold; None for a device that is given as a
+            whole only.
     """
 
-    id: str
-    index: int
-    uuid: str | None
-    pci: str | None
-    model: str | None
-    type: str | None
-    memory: int | None
-    parent: str | None
-    peers: list[str]
-    integrated: bool
-    source: str
-    written: str
-    claims: list[ClaimFound]
-    shares: SharesFound | None
+    claims: tuple[Claimant, ...]
+    shares: TierRow | None
+
+    @property
+    def reached(self) -> tuple[str, ...]:
+        """Its peers, in order."""
+        return tuple(sorted(self.peers))
 
 
-class NotOffered(TypedDict):
-    """What was looked at and is not offered, and why."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyRow:
+    """What one family has.
 
-    name: str
-    model: str | None
-    why: str
-
-
-class FamilyFound(TypedDict):
-    """What one family has; its variable's value is the owner's, null if unset.
-
-    ``said`` is all of the owner's masks that count for it, as they are set.
+    Attributes:
+        family: The family.
+        kind: The resource that its devices count as, or None.
+        variable: Its visibility variable, or None if it has none.
+        value: The owner's value of that, or None if it is unset.
+        said: All of the owner's masks that count for it, as they are set.
+        outer: The entries of the owner's mask that lead to a device; see Detection.
+        reason: Why there is nothing, or why something was left out.
+        devices: Its devices.
+        rejected: What was looked at and is not offered.
     """
 
     family: str
@@ -110,30 +118,60 @@ class FamilyFound(TypedDict):
     variable: str | None
     value: str | None
     said: str
-    outer: list[str] | None
+    outer: tuple[str, ...] | None
     reason: str
-    devices: list[DeviceFound]
-    rejected: list[NotOffered]
+    devices: tuple[DeviceRow, ...]
+    rejected: tuple[Rejected, ...]
 
 
-class KindFound(TypedDict):
-    """One resource; ``declarable`` is the most that may be declared, null for any."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindRow:
+    """One resource.
+
+    Attributes:
+        count: How many devices of it there are.
+        divisible: Whether a part of a device may be asked for.
+        counts: How many whole devices may be asked for at once; None for any number.
+        types: The types of its devices.
+        declarable: The most devices that may be declared; None for any number.
+    """
 
     count: int
     divisible: bool
-    counts: list[int] | None
-    types: list[str]
+    counts: tuple[int, ...] | None
+    types: tuple[str, ...]
     declarable: int | None
 
 
-class Summary(TypedDict):
-    """The machine; families and kinds by name, times in seconds, sizes in bytes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The accelerators of a machine.
+
+    Attributes:
+        version: Which actorlib this is.
+        families: Every family that was asked, by name.
+        kinds: The resources that there are, by name.
+        environment: The variables that matter, as far as they are set.
+        took: Seconds that it took to find out.
+    """
 
     version: str
-    families: list[FamilyFound]
-    kinds: dict[str, KindFound]
+    families: tuple[FamilyRow, ...]
+    kinds: dict[str, KindRow]
     environment: dict[str, str]
     took: float
+
+
+DOCUMENT: Final = RowEncoder(
+    {
+        DeviceRow: (
+            "id index uuid pci model type memory parent peers=reached "
+            "integrated source written claims shares"
+        ),
+        Rejected: "name model why",
+    }
+)
+"""The columns of the document; rows of other classes have all their fields."""
 
 
 def summarize(
@@ -157,96 +195,70 @@ def summarize(
     environ = host.environ
     parted = [device for listed in divided(found).values() for device in listed]
     facts = find_facts(host, parted) if parted else Facts()
-    shares = {device: _shares(device, facts) for device in parted}
+    shares = {device: _tiers(device, facts) for device in parted}
     offered = {detection.family: detection for detection in found.detections}
     names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
         *_OTHER_VARIABLES
     }
-    return {
-        "version": actorlib.__version__,
-        "families": [
+    return Summary(
+        version=actorlib.__version__,
+        families=tuple(
             _family(
                 family,
                 offered[family.family],
-                [
-                    _device(
+                tuple(
+                    extend_row(
+                        DeviceRow,
                         device,
-                        claimed.get((device.family, device.id), ()),
-                        shares.get(device),
+                        claims=tuple(claimed.get((device.family, device.id), ())),
+                        shares=shares.get(device),
                     )
                     for device in found.by_family.get(family.family, ())
-                ],
+                ),
                 environ,
             )
             for family in sorted(accelerators, key=lambda family: family.family)
-        ],
-        "kinds": {
-            name: {
-                "count": len(devices),
-                "divisible": found.kinds[name].divisible,
-                "counts": None
-                if (counts := found.kinds[name].counts) is None
-                else [*counts],
-                "types": sorted({d.type for d in devices if d.type}),
-                "declarable": _declarable(name, len(devices), detections, accelerators),
-            }
+        ),
+        kinds={
+            name: KindRow(
+                count=len(devices),
+                divisible=found.kinds[name].divisible,
+                counts=found.kinds[name].counts,
+                types=tuple(sorted({d.type for d in devices if d.type})),
+                declarable=_declarable(name, len(devices), detections, accelerators),
+            )
             for name, devices in sorted(found.devices.items())
         },
-        "environment": {name: environ[name] for name in sorted(names & {*environ})},
-        "took": round(took, 6),
-    }
+        environment={name: environ[name] for name in sorted(names & {*environ})},
+        took=round(took, 6),
+    )
 
 
 def _family(
     family: Accelerator,
     detection: Detection,
-    devices: list[DeviceFound],
+    devices: tuple[DeviceRow, ...],
     environ: Mapping[str, str],
-) -> FamilyFound:
-    return {
-        "family": family.family,
-        "kind": family.kind.name or None,
-        "variable": family.visible_env or None,
-        "value": environ.get(family.visible_env),
-        "said": detection.said,
-        "outer": None if detection.outer is None else [*detection.outer],
-        "reason": detection.reason,
-        "devices": devices,
-        "rejected": [_rejected(rejected) for rejected in detection.rejected],
-    }
+) -> FamilyRow:
+    return FamilyRow(
+        family=family.family,
+        kind=family.kind.name or None,
+        variable=family.visible_env or None,
+        value=environ.get(family.visible_env),
+        said=detection.said,
+        outer=detection.outer,
+        reason=detection.reason,
+        devices=devices,
+        rejected=detection.rejected,
+    )
 
 
-def _device(
-    device: Device, claimants: Sequence[Claimant], shares: SharesFound | None
-) -> DeviceFound:
-    return {
-        "id": device.id,
-        "index": device.index,
-        "uuid": device.uuid,
-        "pci": device.pci,
-        "model": device.model,
-        "type": device.type,
-        "memory": device.memory,
-        "parent": device.parent,
-        "peers": sorted(device.peers),
-        "integrated": device.integrated,
-        "source": device.source,
-        "written": device.written,
-        "claims": [{"pid": each.pid, "program": each.program} for each in claimants],
-        "shares": shares,
-    }
-
-
-def _shares(device: Device, facts: Facts) -> SharesFound:
+def _tiers(device: Device, facts: Facts) -> TierRow:
     why_not = faults(device, facts)
-    return {
-        "tiers": [tier.word for tier, why in why_not.items() if not why],
-        "why_not": {tier.word: why for tier, why in why_not.items() if why},
-    }
-
-
-def _rejected(rejected: Rejected) -> NotOffered:
-    return {"name": rejected.name, "model": rejected.model, "why": rejected.why}
+    return TierRow(
+        tiers=tuple(tier.word for tier, why in why_not.items() if not why),
+        why_not={tier.word: why for tier, why in why_not.items() if why},
+    )
 
 
 def _declarable(
@@ -297,7 +309,7 @@ def show(
     with contextlib.redirect_stdout(sys.stderr):
         summary = look(host or Host(), every)
     if as_json:
-        write_document(summary)
+        write_document(DOCUMENT.encode(summary))
     else:
         console().print(draw(summary), crop=False)
 
@@ -321,15 +333,11 @@ def look(host: Host, accelerators: Sequence[Accelerator]) -> Summary:
 def draw(summary: Summary) -> RenderableType:
     """Puts a summary on a page for people, of any width."""
     sections = (
-        _table(
-            "Devices that actors may hold",
-            "family kind id model type memory identity links mask taken-by",
-            _offered(summary),
-        )
+        _table("Devices that actors may hold", _OFFERED, _offered(summary))
         or "There is no accelerator here that actors could hold.\n",
         _amounts(summary),
         _holding(summary),
-        _table("Not offered", "family what model why", _left_out(summary)),
+        _table("Not offered", _LEFT_OUT, _left_out(summary)),
         _reasons(summary),
         _settings(summary),
         _ending(summary),
@@ -337,50 +345,71 @@ def draw(summary: Summary) -> RenderableType:
     return Group(*(section for section in sections if section))
 
 
-def _table(title: str, columns: str, rows: Sequence[Sequence[str]]) -> Table | None:
+def _table(
+    title: str, columns: Sequence[Column[RowT]], rows: Sequence[RowT]
+) -> Table | None:
     """Makes a table of the columns that are not empty; None without any rows."""
     if not rows:
         return None
+    cells = [[column.cell(row) for column in columns] for row in rows]
     has_content = [
-        any(row[place] != _NOTHING for row in rows) for place in range(len(rows[0]))
+        any(row[place] != _NOTHING for row in cells) for place in range(len(columns))
     ]
-    return table(
-        [*compress(columns.split(), has_content)],
-        [[*compress(row, has_content)] for row in rows],
-        title=title,
+    return table_of(
+        [*compress(columns, has_content)],
+        [[*compress(row, has_content)] for row in cells],
+        title,
     )
 
 
-def _offered(summary: Summary) -> list[Sequence[str]]:
+class _Offered(NamedTuple):
+    """A device of a family, and how much of an id tells it from the others."""
+
+    family: FamilyRow
+    device: DeviceRow
+    length: int
+
+
+_OFFERED: list[Column[_Offered]] = [
+    Column("family", lambda row: row.family.family),
+    Column("kind", lambda row: row.family.kind or ""),
+    Column("id", lambda row: row.device.id[: row.length]),
+    Column("model", lambda row: row.device.model or _NOTHING),
+    Column("type", lambda row: row.device.type or _NOTHING),
+    Column("memory", lambda row: _memory(row.device)),
+    Column("identity", lambda row: _identity(row.device, row.length)),
+    Column("links", lambda row: _links(row.device, row.family.devices, row.length)),
+    Column("mask", lambda row: _written(row) if row.family.variable else _NOTHING),
+    Column("taken-by", lambda row: describe_claimants(row.device.claims) or _NOTHING),
+]
+_LEFT_OUT: list[Column[tuple[FamilyRow, Rejected]]] = [
+    Column("family", lambda row: row[0].family),
+    Column("what", lambda row: row[1].name),
+    Column("model", lambda row: row[1].model or _NOTHING),
+    Column("why", lambda row: row[1].why),
+]
+
+
+def _offered(summary: Summary) -> list[_Offered]:
     """A row for each device that actors may hold, by kind and index."""
-    rows: list[tuple[str, int, Sequence[str]]] = []
-    for family in summary["families"]:
-        kind, devices = family["kind"] or "", family["devices"]
-        length = _length(devices)
-        for device in devices:
-            row = (
-                family["family"],
-                kind,
-                device["id"][:length],
-                device["model"] or _NOTHING,
-                device["type"] or _NOTHING,
-                _memory(device),
-                _identity(device, length),
-                _links(device, devices, length),
-                _written(device, length) if family["variable"] else _NOTHING,
-                _claims(device),
-            )
-            rows.append((kind, device["index"], row))
-    return [row for _, _, row in sorted(rows)]
+    rows = [
+        _Offered(family, device, _length(family.devices))
+        for family in summary.families
+        for device in family.devices
+    ]
+    return sorted(
+        rows,
+        key=lambda row: (row.family.kind or "", row.device.index, row.family.family),
+    )
 
 
-def _length(devices: Sequence[DeviceFound]) -> int:
+def _length(devices: Sequence[DeviceRow]) -> int:
     """How much of an id or a UUID tells it from the others."""
     columns = (
-        {device["id"] for device in devices},
-        {device["uuid"] or "" for device in devices},
-        {device["written"] for device in devices},
-        {device["parent"] or "" for device in devices},
+        {device.id for device in devices},
+        {device.uuid or "" for device in devices},
+        {device.written for device in devices},
+        {device.parent or "" for device in devices},
     )
     length = _SHORT
     while any(len({word[:length] for word in words}) < len(words) for words in columns):
@@ -388,40 +417,35 @@ def _length(devices: Sequence[DeviceFound]) -> int:
     return length
 
 
-def _identity(device: DeviceFound, length: int) -> str:
+def _identity(device: DeviceRow, length: int) -> str:
     """Its UUID, or its PCI address where that is new."""
-    uuid = device["uuid"]
-    if uuid is None or uuid == device["id"]:
-        return device["pci"] or _NOTHING
+    uuid = device.uuid
+    if uuid is None or uuid == device.id:
+        return device.pci or _NOTHING
     return uuid[:length]
 
 
-def _written(device: DeviceFound, length: int) -> str:
-    is_uuid = device["written"] == device["uuid"]
-    return "its UUID" if is_uuid else device["written"][:length]
+def _written(row: _Offered) -> str:
+    written = row.device.written
+    return "its UUID" if written == row.device.uuid else written[: row.length]
 
 
-def _claims(device: DeviceFound) -> str:
-    claimants = (Claimant(**claim) for claim in device["claims"])
-    return describe_claimants(claimants) or _NOTHING
+def _memory(device: DeviceRow) -> str:
+    if device.memory is None:
+        return "shared" if device.integrated else _NOTHING
+    size = format_bytes(device.memory)
+    return f"{size}, shared" if device.integrated else size
 
 
-def _memory(device: DeviceFound) -> str:
-    if device["memory"] is None:
-        return "shared" if device["integrated"] else _NOTHING
-    size = format_bytes(device["memory"])
-    return f"{size}, shared" if device["integrated"] else size
-
-
-def _links(device: DeviceFound, devices: Sequence[DeviceFound], length: int) -> str:
+def _links(device: DeviceRow, devices: Sequence[DeviceRow], length: int) -> str:
     """What a device is a part of, and which others it reaches, by their ids."""
-    known = {other["uuid"] or other["id"]: other["id"] for other in devices}
-    ids = [known[peer] for peer in device["peers"] if peer in known]
+    known = {other.uuid or other.id: other.id for other in devices}
+    ids = [known[peer] for peer in device.reached if peer in known]
     if all(map(str.isdecimal, ids)):
         reached = _ranges(map(int, ids))
     else:
         reached = ",".join(word[:length] for word in ids)
-    parent = f"part of {device['parent'][:length]}" if device["parent"] else ""
+    parent = f"part of {device.parent[:length]}" if device.parent else ""
     return ", ".join(filter(None, (parent, reached))) or _NOTHING
 
 
@@ -437,20 +461,20 @@ def _ranges(numbers: Iterable[int]) -> str:
 def _amounts(summary: Summary) -> str:
     """A line for each resource that is there: how it is asked for."""
     lines: list[str] = []
-    for name, kind in summary["kinds"].items():
+    for name, kind in summary.kinds.items():
         masks = {
-            family["variable"] or "no variable"
-            for family in summary["families"]
-            if family["kind"] == name and family["devices"]
+            family.variable or "no variable"
+            for family in summary.families
+            if family.kind == name and family.devices
         }
         if not masks:
             continue
-        counts = f" {', '.join(map(str, kind['counts']))}" if kind["counts"] else ""
-        share = "shares of one, or " if kind["divisible"] else ""
-        types = ", ".join(kind["types"]) or "unknown"
+        counts = f" {', '.join(map(str, kind.counts))}" if kind.counts else ""
+        share = "shares of one, or " if kind.divisible else ""
+        types = ", ".join(kind.types) or "unknown"
         memory = _by_memory(summary) if name == "GPU" else ""
         lines.append(
-            f"{name}: {kind['count']}, given as {share}whole ones{counts}{memory}; "
+            f"{name}: {kind.count}, given as {share}whole ones{counts}{memory}; "
             f"accelerator_type {types}; masked by {', '.join(sorted(masks))}.\n"
         )
     return "".join(lines)
@@ -459,20 +483,20 @@ def _amounts(summary: Summary) -> str:
 def _holding(summary: Summary) -> str:
     """A line for devices that are alike: what makes shares of them hold, what not."""
     alike: dict[tuple[str, str], list[str]] = {}
-    for family in summary["families"]:
-        for device in family["devices"]:
-            shares = device["shares"]
+    for family in summary.families:
+        for device in family.devices:
+            shares = device.shares
             if shares is None:
                 continue
             reasons: dict[str, list[str]] = {}
-            for word, why in shares["why_not"].items():
+            for word, why in shares.why_not.items():
                 reasons.setdefault(why, []).append(word)
-            said = f"by {', '.join(shares['tiers']) or 'nothing'}.\n" + "".join(
+            said = f"by {', '.join(shares.tiers) or 'nothing'}.\n" + "".join(
                 f"  Not by {', '.join(words)}: {why}.\n"
                 for why, words in reasons.items()
             )
-            alike.setdefault((family["kind"] or "", said), []).append(
-                device["id"][: _length(family["devices"])]
+            alike.setdefault((family.kind or "", said), []).append(
+                device.id[: _length(family.devices)]
             )
     return "".join(
         f"Shares of {kind} {', '.join(ids)} can be made to hold {said}"
@@ -483,10 +507,10 @@ def _holding(summary: Summary) -> str:
 def _by_memory(summary: Summary) -> str:
     """How GPUs are asked for by their memory, to go on with a sentence."""
     each = [
-        device["memory"]
-        for family in summary["families"]
-        if family["kind"] == "GPU"
-        for device in family["devices"]
+        device.memory
+        for family in summary.families
+        if family.kind == "GPU"
+        for device in family.devices
     ]
     known = [nbytes for nbytes in each if nbytes]
     if not known:
@@ -497,52 +521,47 @@ def _by_memory(summary: Summary) -> str:
     return f", or by gpu_memory up to {format_askable(max(known))}"
 
 
-def _left_out(summary: Summary) -> list[Sequence[str]]:
+def _left_out(summary: Summary) -> list[tuple[FamilyRow, Rejected]]:
     return [
-        (
-            family["family"],
-            rejected["name"],
-            rejected["model"] or _NOTHING,
-            rejected["why"],
-        )
-        for family in summary["families"]
-        for rejected in family["rejected"]
+        (family, rejected)
+        for family in summary.families
+        for rejected in family.rejected
     ]
 
 
 def _reasons(summary: Summary) -> str:
     """A line for each reason of families that was not just given for a device."""
     given: dict[str, list[str]] = {}
-    for family in summary["families"]:
-        reason = f"{family['reason']}; "
-        for rejected in family["rejected"]:
-            name, why = rejected["name"], rejected["why"]
+    for family in summary.families:
+        reason = f"{family.reason}; "
+        for rejected in family.rejected:
+            name, why = rejected.name, rejected.why
             for text in (f"{name} is left out: {why}", f"{name}: {why}", why):
                 reason = reason.removeprefix(f"{text}; ")
         if left := reason.removesuffix("; "):
-            given.setdefault(left, []).append(family["family"])
+            given.setdefault(left, []).append(family.family)
     return "".join(f"{', '.join(names)}: {why}\n" for why, names in given.items())
 
 
 def _settings(summary: Summary) -> str:
-    variables = summary["environment"].items()
+    variables = summary.environment.items()
     lines = [f"  {name}={value!r}\n" for name, value in variables]
     return "".join(["Set in this environment:\n", *lines]) if lines else ""
 
 
 def _ending(summary: Summary) -> str:
     """What was looked for in vain, and what can be done without a device."""
-    families, gpu = summary["families"], summary["kinds"].get("GPU")
+    families, gpu = summary.families, summary.kinds.get("GPU")
     absent = [
-        family["family"]
+        family.family
         for family in families
-        if not (family["devices"] or family["rejected"] or family["reason"])
+        if not (family.devices or family.rejected or family.reason)
     ]
     lines = [f"Looked for without a trace: {', '.join(absent)}.\n"] if absent else []
-    if gpu and not any(family["devices"] for family in families):
-        lines.append(f"{_advice(summary, gpu['declarable'])}\n")
+    if gpu and not any(family.devices for family in families):
+        lines.append(f"{_advice(summary, gpu.declarable)}\n")
     lines.append(
-        f"{len(families)} families were asked within {summary['took']:.2f} s. "
+        f"{len(families)} families were asked within {summary.took:.2f} s. "
         "--json tells all of it, with whole UUIDs."
     )
     return "\n".join(lines)
@@ -551,9 +570,9 @@ def _ending(summary: Summary) -> str:
 def _advice(summary: Summary, declarable: int | None) -> str:
     if declarable == 0:
         masks = {
-            family["said"]
-            for family in summary["families"]
-            if family["kind"] == "GPU" and family["outer"] == []
+            family.said
+            for family in summary.families
+            if family.kind == "GPU" and family.outer == ()
         }
         return (
             f"No GPU is left, not even one to be declared, by "

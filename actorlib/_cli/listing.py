@@ -1,143 +1,164 @@
-"""Lists the runtimes of this user and what goes on in them, as a document.
+"""Lists the runtimes of this user and what goes on in them, as rows.
 
-``Listing`` is what ``actorlib ps --json`` prints: its names are promises. Here is what
-asks runtimes at their doors, and the system about their processes; nothing here makes
-a page, so that programs which read the document do not wait for rich to be imported.
+``Listing`` is what ``actorlib ps --json`` prints, with the columns of ``DOCUMENT``:
+their names are promises. Here is what asks runtimes at their doors, and the system
+about their processes; nothing here makes a page, so that programs which read the
+document do not wait for rich to be imported.
 """
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Final, NamedTuple
 
+from actorlib._core.rows import RowEncoder, extend_row
+from actorlib._core.snapshot import (
+    ClientInfo,
+    DeviceInfo,
+    ObjectStoreInfo,
+    Snapshot,
+    WorkerGroupInfo,
+)
+from actorlib._core.value import dataclass
 from actorlib._door import processes
+from actorlib._door.addresses import Address
 from actorlib._door.client import ask, user_name
-from actorlib._door.protocol import BLOCKED
+from actorlib._door.rows import (
+    UNKNOWN_USE,
+    ActorStatus,
+    ProcessUse,
+    Standstill,
+    Status,
+    describe_actor,
+)
 from actorlib.exceptions import RuntimeUnreachableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from actorlib._door.addresses import Address
 
 _INTERVAL = 0.1
 """Seconds over which CPU time is measured."""
 _FEW = 250
 """Of so many processes the memory is divided fairly: to ask that takes 1 ms of each."""
+_NOTHING: Final = Snapshot(
+    total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
+)
 
 
-class ActorFound(TypedDict):
-    """An actor; see ``actorlib.ActorInfo`` for what is not said here.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientStatus(ClientInfo):
+    """A program that is attached to a runtime.
 
-    ``devices`` are the parts of devices by their id, ``device_nbytes`` the bytes that
-    these stand for (null where the memory of a device is unknown), ``device_memory``
-    those that its processes had when NVML was asked last, of the devices that are
-    watched. ``enforced_by`` says what keeps it to its part, of several the weakest;
-    empty without devices. ``cpu`` is in per cent of one CPU
-    over the last moment, ``pss`` and ``rss`` are bytes of memory: what it shares with
-    others divided among them, and counted in full. ``running`` and ``waiting`` are its
-    calls without an answer, null where there are too many to look at; ``made`` is how
-    many calls it was sent so far. ``age`` is in
-    seconds since it was ready. ``why`` says what it waits for and who has that.
+    Attributes:
+        seen_at: When the runtime was asked, in seconds since the epoch.
     """
 
-    id: str
-    class_name: str
-    name: str | None
-    label: str
-    pid: int
-    state: str
-    resources: dict[str, float]
-    devices: dict[str, float]
-    device_nbytes: dict[str, int | None]
-    device_memory: dict[str, int]
-    enforced_by: str
-    cpu: float | None
-    pss: int | None
-    rss: int | None
-    pending: int
-    running: int | None
-    waiting: int | None
-    made: int
-    restarts: int
-    age: float | None
-    death: str
-    why: str
+    seen_at: float
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was attached."""
+        return self.seen_at - self.attached_at
+
+    @property
+    def words(self) -> str:
+        """As much of its command line as is shown."""
+        return processes.shortened(self.program)
 
 
-class DeviceFound(TypedDict):
-    """A device that a runtime may grant; see ``actorlib.DeviceInfo``."""
-
-    id: str
-    kind: str
-    model: str | None
-    nbytes: int | None
-    available: float
-    is_logical: bool
-
-
-class FunctionsFound(TypedDict):
-    """The calls of functions that ask for the same; see WorkerGroupInfo."""
-
-    resources: str
-    running: int
-    waiting: int
-    pids: list[int]
-
-
-class ClientFound(TypedDict):
-    """A program that is attached; ``age`` is in seconds."""
-
-    pid: int
-    program: str
-    age: float
-
-
-class Stuck(TypedDict):
-    """Where the loop of a runtime stands that does not answer.
-
-    ``seconds`` is for how long: exactly, or at least; ``is_running`` whether anybody
-    runs it; ``frames`` where its thread is, the outermost first.
-    """
-
-    seconds: float
-    is_exact: bool
-    is_running: bool
-    frames: list[dict[str, Any]]
-
-
-class RuntimeFound(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeRow:
     """A runtime; what is not known while it is stuck is empty.
 
-    ``error`` says why nothing is known of it, or is empty.
+    Attributes:
+        pid: The process of the program.
+        user: Its user.
+        program: As much of its command line as is shown.
+        version: Which actorlib it is.
+        error: Why nothing is known of it, or empty.
+        stuck: Where its loop stands, if it does not answer.
+        process: What the system says of its process.
+        snapshot: Its state, without actors; ``waiting`` has the first of those who
+            wait.
+        in_line_count: How many wait.
+        actors: Its actors, with their processes.
+        clients: The programs that are attached to it.
     """
 
     pid: int
     user: str
     program: str
-    name: str
-    version: str
-    error: str
-    stuck: Stuck | None
-    cpu: float | None
-    pss: int | None
-    rss: int | None
-    total: dict[str, float]
-    available: dict[str, float]
-    object_store: dict[str, int]
-    in_line: list[str]
-    in_line_count: int
-    devices: list[DeviceFound]
-    actors: list[ActorFound]
-    functions: list[FunctionsFound]
-    clients: list[ClientFound]
+    version: str = ""
+    error: str = ""
+    stuck: Standstill | None = None
+    process: ProcessUse = UNKNOWN_USE
+    snapshot: Snapshot = _NOTHING
+    in_line_count: int = 0
+    actors: tuple[ActorStatus, ...] = ()
+    clients: tuple[ClientStatus, ...] = ()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether it has told what goes on in it."""
+        return not self.error and self.stuck is None
 
 
-class Listing(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
     """Every runtime that was asked."""
 
-    runtimes: list[RuntimeFound]
+    runtimes: tuple[RuntimeRow, ...]
+
+
+DOCUMENT: Final = RowEncoder(
+    {
+        RuntimeRow: (
+            "pid user program name=snapshot.name version error stuck "
+            "cpu=process.cpu pss=process.pss rss=process.rss "
+            "total=snapshot.total available=snapshot.available "
+            "object_store=snapshot.object_store in_line=snapshot.waiting "
+            "in_line_count devices=snapshot.devices actors "
+            "functions=snapshot.worker_groups clients"
+        ),
+        ActorStatus: (
+            "id=actor_id class_name name label pid state resources devices "
+            "device_nbytes device_memory enforced_by cpu=process.cpu "
+            "pss=process.pss rss=process.rss pending=pending_calls "
+            "running=running_calls waiting=waiting_calls made=made_calls "
+            "restarts age death why"
+        ),
+        DeviceInfo: "id=device kind model nbytes available is_logical",
+        WorkerGroupInfo: "resources running waiting pids",
+        ClientStatus: "pid program=words age",
+    }
+)
+"""The columns of the documents of ``ps`` and ``top``."""
+
+
+class Reply(NamedTuple):
+    """What a runtime has answered.
+
+    Attributes:
+        address: Where its door is.
+        at: When it was asked, in seconds since the epoch.
+        answer: Its status, where its loop stands, or why nothing is known of it.
+    """
+
+    address: Address
+    at: float
+    answer: Status | Standstill | str
+
+    @property
+    def pid(self) -> int:
+        """The process of the program, as that counts it if it has answered."""
+        answer = self.answer
+        return answer.pid if isinstance(answer, Status) else self.address.pid
+
+    def pids(self) -> Iterator[int]:
+        """Lists the processes of the program and its actors."""
+        yield self.pid
+        if isinstance(self.answer, Status):
+            for actor in self.answer.snapshot.actors:
+                if actor.pid and actor.state != "dead":
+                    yield actor.pid
 
 
 def listed(
@@ -153,177 +174,134 @@ def listed(
         has_dead: Whether actors are listed that are dead.
         meanwhile: Called while the time passes over which CPU time is measured.
     """
-    runtimes = asked(addresses, has_dead=has_dead)
-    began, before = time.monotonic(), cpu_times(runtimes)
-    measure_memory(runtimes)
+    replies = ask_runtimes(addresses, has_dead=has_dead)
+    began, before = time.monotonic(), cpu_times(replies)
+    memory = memory_of(replies)
     if meanwhile is not None:
         meanwhile()
     time.sleep(max(0.0, began + _INTERVAL - time.monotonic()))
-    now = cpu_times(runtimes)
-    fill_cpu(runtimes, before, now, time.monotonic() - began)
-    return {"runtimes": runtimes}
+    now = cpu_times(replies)
+    busy = busyness(before, now, time.monotonic() - began)
+    return list_runtimes(replies, memory, busy)
 
 
-def asked(
+def ask_runtimes(
     addresses: Sequence[Address], *, has_dead: bool = False
-) -> list[RuntimeFound]:
-    """Asks runtimes alone: what the system says of their processes is left open."""
+) -> list[Reply]:
+    """Asks runtimes alone, and not the system."""
     if len(addresses) == 1:
-        return [_asked(addresses[0], has_dead=has_dead)]
+        return [_ask(addresses[0], has_dead=has_dead)]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # most users have one
 
     with ThreadPoolExecutor(max_workers=min(16, len(addresses))) as asking:
-        return list(asking.map(partial(_asked, has_dead=has_dead), addresses))
+        return list(asking.map(partial(_ask, has_dead=has_dead), addresses))
 
 
-def cpu_times(runtimes: Sequence[RuntimeFound]) -> dict[int, float]:
+def _ask(address: Address, *, has_dead: bool) -> Reply:
+    try:
+        answer = ask(address, "status", dead=has_dead).value
+    except (RuntimeUnreachableError, ValueError) as error:
+        answer = str(error)
+    return Reply(address, time.time(), answer)
+
+
+def cpu_times(replies: Sequence[Reply]) -> dict[int, float]:
     """Reads the CPU time of every process, in seconds, by its pid."""
-    found = {row["pid"]: processes.cpu_time(row["pid"]) for row in _living(runtimes)}
+    found = {pid: processes.cpu_time(pid) for each in replies for pid in each.pids()}
     return {pid: cpu for pid, cpu in found.items() if cpu is not None}
 
 
-def fill_cpu(
-    runtimes: Sequence[RuntimeFound],
-    before: Mapping[int, float],
-    now: Mapping[int, float],
-    took: float,
-) -> None:
-    """Fills in how busy the processes were between two looks.
+def busyness(
+    before: Mapping[int, float], now: Mapping[int, float], took: float
+) -> dict[int, float]:
+    """Says how busy processes were between two looks, in per cent of one CPU.
 
     Args:
-        runtimes: Where it is filled in.
         before: Their CPU time at the first.
         now: Their CPU time at the second.
         took: Seconds between the two.
     """
-    for row in _living(runtimes):
-        pid = row["pid"]
-        if pid in before and pid in now and took > 0:
-            row["cpu"] = round(max(0.0, now[pid] - before[pid]) / took * 100, 1)
+    if took <= 0:
+        return {}
+    return {
+        pid: round(max(0.0, now[pid] - before[pid]) / took * 100, 1)
+        for pid in before.keys() & now.keys()
+    }
 
 
-def measure_memory(runtimes: Sequence[RuntimeFound], few: int = _FEW) -> None:
-    """Fills in the memory of the processes.
+def memory_of(
+    replies: Sequence[Reply], few: int = _FEW
+) -> dict[int, tuple[int | None, int | None]]:
+    """Measures the memory of the processes: by pid, divided fairly and in full.
 
     Args:
-        runtimes: Where it is filled in.
+        replies: Whose.
         few: Of so many it is divided fairly, too.
     """
-    rows = _living(runtimes)
-    for row in rows:
-        found = processes.usage(row["pid"])
-        row["rss"] = None if found is None else found.rss
-        if len(rows) <= few:
-            row["pss"] = processes.pss(row["pid"])
-
-
-def _living(runtimes: Sequence[RuntimeFound]) -> list[RuntimeFound | ActorFound]:
-    """Gives what has a process."""
-    rows: list[RuntimeFound | ActorFound] = []
-    for found in runtimes:
-        rows.append(found)
-        rows += [a for a in found["actors"] if a["pid"] and a["state"] != "dead"]
-    return rows
-
-
-def _asked(address: Address, *, has_dead: bool) -> RuntimeFound:
-    found: RuntimeFound = {
-        "pid": address.pid,
-        "user": user_name(address.uid),
-        "program": processes.program(address.pid),
-        "name": "",
-        "version": "",
-        "error": "",
-        "stuck": None,
-        "cpu": None,
-        "pss": None,
-        "rss": None,
-        "total": {},
-        "available": {},
-        "object_store": {},
-        "in_line": [],
-        "in_line_count": 0,
-        "devices": [],
-        "actors": [],
-        "functions": [],
-        "clients": [],
-    }
-    try:
-        answer = ask(address, "status", dead=has_dead)
-    except (RuntimeUnreachableError, ValueError) as error:
-        found["error"] = str(error)
-        return found
-    told = answer.value
-    if answer.outcome == BLOCKED:
-        found["stuck"] = told
-        return found
-    found["pid"] = told["pid"]
-    found["program"] = processes.shortened(" ".join(told["program"]))
-    found["name"] = told.get("name", "")
-    found["version"] = told["version"]
-    found["total"] = told["total"]
-    found["available"] = told["available"]
-    found["object_store"] = told["object_store"]
-    found["in_line"] = told["waiting"]
-    found["in_line_count"] = told["waiting_count"]
-    found["devices"] = [
-        {
-            "id": row["device"],
-            "kind": row["kind"],
-            "model": row["model"],
-            "nbytes": row["nbytes"],
-            "available": row["available"],
-            "is_logical": row["is_logical"],
-        }
-        for row in told["devices"]
-    ]
-    now = time.time()
-    found["actors"] = [_actor(row, now) for row in told["actors"]]
-    found["functions"] = [
-        {
-            "resources": row["resources"],
-            "running": row["running"],
-            "waiting": row["waiting"],
-            "pids": list(row["pids"]),
-        }
-        for row in told["functions"]
-    ]
-    found["clients"] = [
-        {
-            "pid": row["pid"],
-            "program": processes.shortened(row["program"]),
-            "age": now - row["attached_at"],
-        }
-        for row in told.get("clients", ())
-    ]
+    pids = {pid for reply in replies for pid in reply.pids()}
+    found: dict[int, tuple[int | None, int | None]] = {}
+    for pid in pids:
+        usage = processes.usage(pid)
+        pss = processes.pss(pid) if len(pids) <= few else None
+        found[pid] = pss, None if usage is None else usage.rss
     return found
 
 
-def _actor(row: Mapping[str, Any], now: float) -> ActorFound:
-    pending, running = row["pending_calls"], row["running_calls"]
-    began, ended = row["started_at"], row["ended_at"]
-    head = row["repr_name"] or row["class_name"]
-    return {
-        "id": row["actor_id"],
-        "class_name": row["class_name"],
-        "name": row["name"],
-        "label": head if row["name"] is None else f"{head} {row['name']!r}",
-        "pid": row["pid"],
-        "state": row["state"],
-        "resources": row["resources"],
-        "devices": row["devices"],
-        "device_nbytes": row["device_nbytes"],
-        "device_memory": row["device_memory"],
-        "enforced_by": row["enforced_by"],
-        "cpu": None,
-        "pss": None,
-        "rss": None,
-        "pending": pending,
-        "running": running,
-        "waiting": None if running is None else max(0, pending - running),
-        "made": row["made_calls"],
-        "restarts": row["restarts"],
-        "age": None if began is None else max(0.0, (ended or now) - began),
-        "death": row["death"],
-        "why": row["why"],
+def list_runtimes(
+    replies: Sequence[Reply],
+    memory: Mapping[int, tuple[int | None, int | None]],
+    busy: Mapping[int, float],
+    rates: Mapping[str, float] | None = None,
+) -> Listing:
+    """Joins what runtimes and the system say.
+
+    Args:
+        replies: What runtimes have answered.
+        memory: What ``memory_of`` has measured.
+        busy: How busy their processes are.
+        rates: Calls a second that actors were sent, by their ids.
+    """
+    uses = {
+        pid: ProcessUse(cpu=busy.get(pid), pss=pss, rss=rss)
+        for pid, (pss, rss) in memory.items()
     }
+    runtimes = (_runtime(reply, uses, rates or {}) for reply in replies)
+    return Listing(runtimes=tuple(runtimes))
+
+
+def _runtime(
+    reply: Reply, uses: Mapping[int, ProcessUse], rates: Mapping[str, float]
+) -> RuntimeRow:
+    row = partial(
+        RuntimeRow,
+        pid=reply.pid,
+        user=user_name(reply.address.uid),
+        process=uses.get(reply.pid, UNKNOWN_USE),
+    )
+    answer = reply.answer
+    if not isinstance(answer, Status):
+        program = processes.program(reply.address.pid)
+        if isinstance(answer, Standstill):
+            return row(program=program, stuck=answer)
+        return row(program=program, error=answer)
+    snapshot = answer.snapshot
+    return row(
+        program=processes.shortened(" ".join(answer.program)),
+        version=answer.version,
+        snapshot=replace(snapshot, actors=()),
+        in_line_count=answer.waiting_count,
+        actors=tuple(
+            describe_actor(
+                actor,
+                answer,
+                reply.at,
+                None if actor.state == "dead" else uses.get(actor.pid),
+                rates.get(actor.actor_id),
+            )
+            for actor in snapshot.actors
+        ),
+        clients=tuple(
+            extend_row(ClientStatus, client, seen_at=reply.at)
+            for client in snapshot.clients
+        ),
+    )

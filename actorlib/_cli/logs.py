@@ -1,7 +1,7 @@
 """Shows what actors have printed and logged, and follows it: ``actorlib logs``.
 
-``Logs`` is the document that ``actorlib logs --json`` prints, and ``Line`` each of
-those that ``--json -f`` prints: their names are promises.
+``Logs`` is the document that ``actorlib logs --json`` prints, and ``LogLine`` each of
+those that ``--json -f`` prints: the names of their columns are promises.
 
 To follow is to ask the door again and again, each time for what is new. Its thread
 answers that by itself: the loop of the program is not asked. Lines that were dropped
@@ -14,20 +14,24 @@ import logging
 import re
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypedDict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from actorlib._cli.choosing import find_actor
 from actorlib._cli.documents import write_document, write_text
 from actorlib._cli.pages import escaped
 from actorlib._core.log import checked_level
+from actorlib._core.rows import RowEncoder, encode_row
 from actorlib._door import processes
 from actorlib._door.client import ask, the_runtime
 from actorlib._door.protocol import BLOCKED, MOST_LINES
+from actorlib._door.rows import Logs
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from actorlib._core.snapshot import LogLine
     from actorlib._door.addresses import Address
 
 _PATIENCE = 2.0
@@ -44,35 +48,8 @@ _COLOURLESS = "\x1b[0m"
 _LABELS = {"stdout": "out", "stderr": "err"}
 
 
-class Line(TypedDict):
-    """A line; see ``actorlib.LogLine``."""
-
-    number: int
-    time: float
-    source: str
-    actor_id: str
-    label: str
-    pid: int
-    text: str
-    level: int
-    logger: str
-    method: str
-    call: str
-    traceback: str
-    lost: int
-
-
-class Logs(TypedDict):
-    """Lines of a runtime.
-
-    ``lost`` counts the lines that were lost behind the last of these, ``has_lost`` says
-    whether any were lost, and each line counts those directly before it.
-    """
-
-    pid: int
-    lines: list[Line]
-    has_lost: bool
-    lost: int
+DOCUMENT: Final = RowEncoder({Logs: "pid lines has_lost lost"})
+"""The columns of the document."""
 
 
 class Chosen(NamedTuple):
@@ -118,16 +95,14 @@ class Chosen(NamedTuple):
         """Whether every line that is recent enough is wanted."""
         return self.level is None and self.pattern is None
 
-    def has(self, line: Line) -> bool:
+    def has(self, line: LogLine) -> bool:
         """Whether a line is wanted, if it is recent enough."""
-        if self.level is not None and (
-            line["source"] != "log" or line["level"] < self.level
-        ):
+        if self.level is not None and (line.source != "log" or line.level < self.level):
             return False
         if self.pattern is None:
             return True
-        found = (line["text"], line["logger"], line["traceback"])
-        return any(map(self.pattern.search, found))
+        texts = (line.text, line.logger, line.traceback)
+        return any(map(self.pattern.search, texts))
 
 
 def show(
@@ -161,10 +136,10 @@ def show(
     reader = _Reader(address, chosen, *_meant(address, word))
     found = reader.last(count)
     if as_json and not is_followed:
-        write_document(found)
+        write_document(DOCUMENT.encode(found))
         return 0
-    _write(found["lines"], found["lost"], as_json=as_json)
-    reader.unshown = found["lost"] if as_json else 0
+    _write(found.lines, found.lost, as_json=as_json)
+    reader.unshown = found.lost if as_json else 0
     pause = _PAUSE
     while is_followed:
         time.sleep(pause)
@@ -189,7 +164,7 @@ def _meant(address: Address, word: str | None) -> tuple[str | None, str | None]:
     answer = ask(address, "status", patience=_PATIENCE, dead=True)
     if answer.outcome == BLOCKED:
         return None, word
-    return str(find_actor(answer.value["actors"], word)["actor_id"]), None
+    return find_actor(answer.value.snapshot.actors, word).actor_id, None
 
 
 class _Page(NamedTuple):
@@ -202,7 +177,7 @@ class _Page(NamedTuple):
         end: The time of the latest of them, or None.
     """
 
-    lines: list[Line]
+    lines: list[LogLine]
     lost: int
     total: int
     end: float | None
@@ -242,22 +217,18 @@ class _Reader:
             lines, lost = page.lines, page.lost
         else:
             lines, lost = self._search(count)
-        has_lost = lost > 0 or any(line["lost"] for line in lines)
-        return {
-            "pid": self._address.pid,
-            "lines": lines,
-            "has_lost": has_lost,
-            "lost": lost,
-        }
+        return Logs(
+            pid=self._address.pid, lines=tuple(lines), lost=lost, number=self._after
+        )
 
     def next_page(self) -> _Page:
         """Gives the lines that are wanted behind those that were given."""
         return self._page(after=self._after)
 
-    def _search(self, count: int) -> tuple[list[Line], int]:
+    def _search(self, count: int) -> tuple[list[LogLine], int]:
         """Reads all lines up to now; gives the last that are wanted, and the lost."""
         now = time.time()
-        lines: deque[Line] = deque(maxlen=count)
+        lines: deque[LogLine] = deque(maxlen=count)
         while True:
             page = self.next_page()
             lines += page.lines
@@ -268,58 +239,58 @@ class _Reader:
 
     def _page(self, **options: Any) -> _Page:
         answer = self._ask(**options)
-        self._after = answer["number"]
-        found: list[Line] = answer["lines"]
-        wanted: list[Line] = []
+        self._after = answer.number
+        wanted: list[LogLine] = []
         lost, self.unshown = self.unshown, 0
-        for line in found:
-            lost += line["lost"]
+        for line in answer.lines:
+            lost += line.lost
             if self._has(line):
-                wanted.append({**line, "lost": lost})
+                wanted.append(replace(line, lost=lost) if lost != line.lost else line)
                 lost = 0
-        end = found[-1]["time"] if found else None
-        return _Page(wanted, lost + answer["lost"], len(found), end)
+        end = answer.lines[-1].time if answer.lines else None
+        return _Page(wanted, lost + answer.lost, len(answer.lines), end)
 
-    def _has(self, line: Line) -> bool:
+    def _has(self, line: LogLine) -> bool:
         is_meant = self._word is None or is_of(line, self._word)
         return is_meant and self._chosen.has(line)
 
-    def _ask(self, **options: Any) -> Any:
-        return ask(
+    def _ask(self, **options: Any) -> Logs:
+        logs: Logs = ask(
             self._address,
             "logs",
             **self._options,
             since=self._chosen.since,
             **options,
         ).value
+        return logs
 
 
-def is_of(line: Line, word: str) -> bool:
+def is_of(line: LogLine, word: str) -> bool:
     """Whether a line is of the actor that is meant, as far as the line tells.
 
     Args:
         line: A line.
         word: A name, a class, a pid, or the beginning or the end of an id.
     """
-    if word == str(line["pid"]):
+    if word == str(line.pid):
         return True
-    actor, label = line["actor_id"], line["label"]
+    actor, label = line.actor_id, line.label
     if len(word) >= _SHORTEST and (actor.startswith(word) or actor.endswith(word)):
         return True
     return word == label.partition(" ")[0] or label.endswith(f" {word!r}")
 
 
-def _write(lines: Sequence[Line], lost: int, *, as_json: bool) -> None:
+def _write(lines: Sequence[LogLine], lost: int, *, as_json: bool) -> None:
     if as_json:
         for line in lines:
-            write_document(line, indent=None)
+            write_document(encode_row(line), indent=None)
         return
     text = "".join((*text_of(lines), *(f"{note}\n" for note in _of_lost(lost))))
     if text:
         write_text(text)
 
 
-def text_of(lines: Iterable[Line]) -> Iterator[str]:
+def text_of(lines: Iterable[LogLine]) -> Iterator[str]:
     r"""Makes text of lines for people, with line ends.
 
     Colours stay, within their line. What else would steer a terminal is shown by its
@@ -334,21 +305,21 @@ def text_of(lines: Iterable[Line]) -> Iterator[str]:
         yield f"{shown}{ending}\n"
 
 
-def _lines_of(lines: Iterable[Line]) -> Iterator[str]:
+def _lines_of(lines: Iterable[LogLine]) -> Iterator[str]:
     for line in lines:
-        yield from _of_lost(line["lost"])
-        when = time.strftime("%H:%M:%S", time.localtime(line["time"]))
-        parts = int(line["time"] % 1 * 1000)
-        is_record = line["source"] == "log"
-        said = (
-            logging.getLevelName(line["level"])
+        yield from _of_lost(line.lost)
+        when = time.strftime("%H:%M:%S", time.localtime(line.time))
+        parts = int(line.time % 1 * 1000)
+        is_record = line.source == "log"
+        kind = (
+            logging.getLevelName(line.level)
             if is_record
-            else _LABELS.get(line["source"], line["source"])
+            else _LABELS.get(line.source, line.source)
         )
-        of = f"{line['logger']}: " if is_record else ""
-        head = f"{when}.{parts:03} {line['label']} [{line['pid']}] {said:<7} {of}"
-        yield f"{head}{line['text']}"
-        for below in line["traceback"].splitlines():
+        of = f"{line.logger}: " if is_record else ""
+        head = f"{when}.{parts:03} {line.label} [{line.pid}] {kind:<7} {of}"
+        yield f"{head}{line.text}"
+        for below in line.traceback.splitlines():
             yield f"    {below}"
 
 

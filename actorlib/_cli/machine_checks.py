@@ -28,7 +28,6 @@ from actorlib._core.resources import format_bytes
 from actorlib._door import processes
 from actorlib._enforcement.delegation import find_delegation
 from actorlib.accelerators import families
-from actorlib.accelerators.claims import Claimant
 from actorlib.accelerators.nvidia_driver import is_traced, scan_driver
 
 if TYPE_CHECKING:
@@ -233,31 +232,31 @@ def check_devices(host: Host) -> Iterator[Finding]:
     """Checks which accelerators may be used, which not, and who has taken some."""
     advice = "actorlib devices tells all of it"
     taken: dict[str, list[str]] = {}
-    summary = devices.look(host, families())["families"]
-    if not any(family["devices"] for family in summary):
+    summary = devices.look(host, families()).families
+    if not any(family.devices for family in summary):
         yield _ok(
             "no accelerator can be used; GPUs can be declared, to try things out: "
             "init(num_gpus=2)"
         )
     for family in summary:
         names: list[str] = []
-        for device in family["devices"]:
-            model = device["model"]
-            names.append(f"{device['id']} ({model})" if model else device["id"])
-            for claim in device["claims"]:
-                named = f"{family['kind']} {device['id']}"
-                taken.setdefault(str(Claimant(**claim)), []).append(named)
+        for device in family.devices:
+            model = device.model
+            names.append(f"{device.id} ({model})" if model else device.id)
+            for claimant in device.claims:
+                named = f"{family.kind} {device.id}"
+                taken.setdefault(str(claimant), []).append(named)
         if names:
-            yield _ok(f"{family['family']}: {_named(names)}")
+            yield _ok(f"{family.family}: {_named(names)}")
         alike: dict[str, list[str]] = {}
-        for rejected in family["rejected"]:
-            alike.setdefault(rejected["why"], []).append(rejected["name"])
+        for rejected in family.rejected:
+            alike.setdefault(rejected.why, []).append(rejected.name)
         for why, others in [*alike.items()][:_SHOWN]:
-            what = f"{family['family']}: not offered: {_named(others)}: {why}"
+            what = f"{family.family}: not offered: {_named(others)}: {why}"
             yield _warning(what, advice)
-        if family["reason"] and not alike:
+        if family.reason and not alike:
             state: State = "ok" if names else "warning"
-            yield Finding(state, f"{family['family']}: {family['reason']}", advice)
+            yield Finding(state, f"{family.family}: {family.reason}", advice)
     for who, its in taken.items():
         yield _warning(
             f"{who} has {_named(its)}", "init(devices='free') leaves it those"

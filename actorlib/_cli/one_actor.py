@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actorlib._cli.choosing import find_actor, title_of
 from actorlib._cli.documents import write_document
@@ -14,9 +14,9 @@ from actorlib._door.client import ask_loop, the_runtime
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from actorlib._core.snapshot import ActorInfo
     from actorlib._door.addresses import Address
+    from actorlib._door.rows import Status
 
 _PATIENCE = 10.0
 """Seconds in which a process that was killed is gone."""
@@ -38,9 +38,9 @@ def explain(word: str, *, as_json: bool, pid: int | None = None) -> int:
         RuntimeUnreachableError: It does not answer.
     """
     address, row = _found(word, pid)
-    said = ask_loop(address, "explain", actor=row["actor_id"])
+    said = ask_loop(address, "explain", actor=row.actor_id)
     if as_json:
-        write_document({"id": row["actor_id"], "explanation": said})
+        write_document({"id": row.actor_id, "explanation": said})
     else:
         console().print(printable(said))
     return 0
@@ -66,12 +66,12 @@ def kill(
     """
     address, row = _found(word, pid)
     title = title_of(row)
-    if row["state"] == "dead":
-        raise RuntimeNotFoundError(f"{title} is dead: {row['death']}")
+    if row.state == "dead":
+        raise RuntimeNotFoundError(f"{title} is dead: {row.death}")
     # Opened before it is killed: its number may be another's afterwards.
-    process = _opened(row["pid"])
+    process = _opened(row.pid)
     try:
-        ask_loop(address, "kill", actor=row["actor_id"], restart=is_restarted)
+        ask_loop(address, "kill", actor=row.actor_id, restart=is_restarted)
         if process is not None and not _has_ended(process):
             raise RuntimeUnreachableError(
                 f"{title} was killed, and its process is there {_PATIENCE:g} s later: "
@@ -81,16 +81,16 @@ def kill(
         if process is not None:
             os.close(process)
     if as_json:
-        write_document({"id": row["actor_id"], "pid": row["pid"]})
+        write_document({"id": row.actor_id, "pid": row.pid})
     else:
         console().print(printable(f"{title} was killed."))
     return 0
 
 
-def _found(word: str, pid: int | None) -> tuple[Address, Mapping[str, Any]]:
+def _found(word: str, pid: int | None) -> tuple[Address, ActorInfo]:
     address = the_runtime(pid)
-    told = ask_loop(address, "status", dead=True)
-    return address, find_actor(told["actors"], word)
+    status: Status = ask_loop(address, "status", dead=True)
+    return address, find_actor(status.snapshot.actors, word)
 
 
 def _opened(pid: int) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib._core import tables
@@ -18,6 +19,8 @@ _WIDE = 100_000
 """As wide a page is where nobody looks: wider than any line."""
 _SHORTEST = 6
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # but tabs and line ends
+
+_PLAIN = (int, float, type(None))
 
 T = TypeVar("T")
 
@@ -34,17 +37,30 @@ def printable(told: T) -> T:
     Names, reasons and errors have in them what programs were sent from anywhere.
 
     Args:
-        told: A text, or a document, whose keys stay as they are.
+        told: A text, a row, or a tuple, list or dict of these, whose keys stay as they
+            are.
     """
     value: Any = told
     if isinstance(value, str):
-        value = _CONTROLS.sub(escaped, value)
+        value = value if value.isprintable() else _CONTROLS.sub(escaped, value)
     elif isinstance(value, dict):
-        rows = cast("dict[object, object]", value)
-        value = {key: printable(each) for key, each in rows.items()}
+        values = cast("dict[object, object]", value)
+        value = {key: printable(each) for key, each in values.items()}
     elif isinstance(value, list):
         value = [*map(printable, cast("list[object]", value))]
+    elif isinstance(value, tuple):
+        value = tuple(map(printable, cast("tuple[object, ...]", value)))
+    elif is_dataclass(value) and not isinstance(value, type):
+        value = _printable_row(value)
     return cast("T", value)
+
+
+def _printable_row(row: Any) -> Any:
+    columns = ((field.name, getattr(row, field.name)) for field in fields(row))
+    texts = {name: each for name, each in columns if not isinstance(each, _PLAIN)}
+    shown = printable(texts)
+    # Most rows have nothing to be escaped, and there may be thousands.
+    return row if shown == texts else replace(row, **shown)
 
 
 def escaped(found: re.Match[str]) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING
 
 from actorlib._cli.documents import write_document
-from actorlib._cli.listing import listed
+from actorlib._cli.listing import DOCUMENT, listed
 from actorlib._cli.pages import console
 from actorlib._door.client import find_runtimes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import ModuleType
+
+    from actorlib._cli.listing import Listing
+    from actorlib._door.addresses import Address
 
 
 def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> int:
@@ -29,14 +34,25 @@ def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> in
         RuntimeUnreachableError: It is another user's.
     """
     addresses = find_runtimes(pid)
+    # Thousands of rows are made, and none is garbage: to look for some takes 8 ms of
+    # the 150 ms of CPU time that 1,000 actors take in JSON, and 40 of 810 on a page.
+    gc.disable()
+    try:
+        listing = _print(addresses, as_json=as_json, has_dead=has_dead)
+    finally:
+        gc.enable()
+    return 4 if any(found.error for found in listing.runtimes) else 0
+
+
+def _print(addresses: Sequence[Address], *, as_json: bool, has_dead: bool) -> Listing:
     if as_json:
         listing = listed(addresses, has_dead=has_dead)
-        write_document(listing)
+        write_document(DOCUMENT.encode(listing))
     else:
         listing = listed(addresses, has_dead=has_dead, meanwhile=_page)
         out = console()
         out.print(_page().draw(listing, out.width), crop=False)
-    return 4 if any(found["error"] for found in listing["runtimes"]) else 0
+    return listing
 
 
 def _page() -> ModuleType:

@@ -7,17 +7,30 @@ from typing import TYPE_CHECKING
 from rich.console import Group
 from rich.text import Text
 
-from actorlib._cli.actor_columns import NOTHING, actor_columns
+from actorlib._cli.actor_columns import NOTHING, actor_table
 from actorlib._cli.pages import in_time, printable
 from actorlib._cli.runtime_words import heading, stuck_text
-from actorlib._core.tables import table
+from actorlib._core.tables import Column, table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
 
-    from actorlib._cli.listing import FunctionsFound, Listing, RuntimeFound
+    from actorlib._cli.listing import ClientStatus, Listing, RuntimeRow
+    from actorlib._core.snapshot import WorkerGroupInfo
+
+_FUNCTIONS: list[Column[WorkerGroupInfo]] = [
+    Column("functions that ask", lambda group: group.resources or "nothing"),
+    Column("running", lambda group: str(group.running), is_number=True),
+    Column("waiting", lambda group: str(group.waiting), is_number=True),
+    Column("pids", lambda group: " ".join(map(str, group.pids)) or NOTHING),
+]
+_CLIENTS: list[Column[ClientStatus]] = [
+    Column("clients", lambda client: str(client.pid), is_number=True),
+    Column("since", lambda client: in_time(client.age), is_number=True),
+    Column("program", lambda client: client.words or NOTHING),
+]
 
 
 def draw(listing: Listing, width: int) -> RenderableType:
@@ -27,66 +40,50 @@ def draw(listing: Listing, width: int) -> RenderableType:
         listing: What is shown.
         width: How many columns of text there are.
     """
-    runtimes = printable(listing["runtimes"])
-    return Group(*(part for found in runtimes for part in _runtime(found, width)))
+    parts = (part for found in listing.runtimes for part in _runtime(found, width))
+    return Group(*parts)
 
 
-def _runtime(found: RuntimeFound, width: int) -> Iterable[RenderableType]:
-    yield Text(heading(found), style="bold")
-    if found["error"]:
-        yield Text(f"{found['error']}\n")
+def _runtime(found: RuntimeRow, width: int) -> Iterable[RenderableType]:
+    yield Text(printable(heading(found)), style="bold")
+    if found.error:
+        yield Text(printable(f"{found.error}\n"))
         return
-    if found["stuck"] is not None:
-        yield Text(stuck_text(found["stuck"]))
+    if found.stuck is not None:
+        yield Text(printable(stuck_text(found.stuck)))
         return
-    if found["actors"]:
-        yield table(*actor_columns(found["actors"], width))
+    if found.actors:
+        yield table_of(*actor_table(found.actors, width))
     else:
         yield Text("No actor lives.\n")
-    if found["functions"]:
-        yield _functions(found["functions"])
-    if found["clients"]:
-        rows = [
-            (str(client["pid"]), in_time(client["age"]), client["program"] or NOTHING)
-            for client in found["clients"]
-        ]
-        yield table(["clients", "since", "program"], rows, right={"clients", "since"})
+    if found.snapshot.worker_groups:
+        yield table(_FUNCTIONS, printable(found.snapshot.worker_groups))
+    if found.clients:
+        yield table(_CLIENTS, printable(found.clients))
     yield from _reasons(found)
 
 
-def _functions(groups: Sequence[FunctionsFound]) -> RenderableType:
-    rows = [
-        (
-            group["resources"] or "nothing",
-            str(group["running"]),
-            str(group["waiting"]),
-            " ".join(map(str, group["pids"])) or NOTHING,
-        )
-        for group in groups
-    ]
-    return table(
-        ["functions that ask", "running", "waiting", "pids"],
-        rows,
-        right={"running", "waiting"},
-    )
-
-
-def _reasons(found: RuntimeFound) -> Iterable[RenderableType]:
+def _reasons(found: RuntimeRow) -> Iterable[RenderableType]:
     """Says who waits, for what, and who has it."""
-    said = [actor["why"] for actor in found["actors"] if actor["why"]]
-    if said:
-        yield Text("\n".join(["Who waits:", *(f"  {why}" for why in said), ""]))
+    reasons = [actor.why for actor in found.actors if actor.why]
+    if reasons:
+        yield _lines("Who waits:", [f"  {why}" for why in reasons])
     # What has a reason of its own is told above.
-    told = {actor["label"] for actor in found["actors"] if actor["why"]}
-    others = [f"  {w}" for w in found["in_line"] if w.partition(": ")[0] not in told]
+    above = {actor.label for actor in found.actors if actor.why}
+    in_line = found.snapshot.waiting
+    others = [f"  {row}" for row in in_line if row.partition(": ")[0] not in above]
     if others:
-        more = found["in_line_count"] - len(found["in_line"])
+        more = found.in_line_count - len(in_line)
         rest = [f"  and {more} more"] if more else []
-        yield Text("\n".join(["In line:", *others, *rest, ""]))
+        yield _lines("In line:", [*others, *rest])
     deaths = [
-        f"  {actor['label']}: {actor['death'].splitlines()[0]}"
-        for actor in found["actors"]
-        if actor["death"]
+        f"  {actor.label}: {actor.death.splitlines()[0]}"
+        for actor in found.actors
+        if actor.death
     ]
     if deaths:
-        yield Text("\n".join(["How they ended:", *deaths, ""]))
+        yield _lines("How they ended:", deaths)
+
+
+def _lines(head: str, lines: Sequence[str]) -> Text:
+    return Text(printable("\n".join([head, *lines, ""])))

@@ -1,73 +1,34 @@
 """Shows where the threads and tasks of an actor or of the owner stand.
 
-It is ``actorlib stack``. ``Stacks`` is the document that ``--json`` prints: its names
-are promises.
+It is ``actorlib stack``. ``Stacks`` is the document that ``--json`` prints: the names
+of its fields are promises.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 from actorlib._cli.choosing import find_actor, title_of
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
+from actorlib._core.rows import encode_row
 from actorlib._door.client import ask, ask_loop, named_process, the_runtime
 from actorlib._door.protocol import BLOCKED
-from actorlib._door.worker_stacks import worker_tasks, worker_threads
+from actorlib._door.worker_stacks import worker_stacks
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from actorlib._door.addresses import Address
+    from actorlib._door.rows import Frame, Stacks, Status, Task
 
 _PATIENCE = 2.0
 _RUNS_CALLS = "AsyncExecutor."
 OWNER = "owner"
 """The word for the program itself, in place of an actor."""
-
-
-class FrameFound(TypedDict):
-    """A frame; ``is_users`` if it is neither of actorlib nor of Python itself."""
-
-    file: str
-    line: int
-    function: str
-    code: str
-    is_users: bool
-
-
-class ThreadFound(TypedDict):
-    """A thread; its number is the system's, its frames begin with the outermost."""
-
-    name: str
-    number: int | None
-    frames: list[FrameFound]
-
-
-class TaskFound(TypedDict):
-    """A task of an event loop; each frame awaits the one behind it.
-
-    ``method`` and ``call`` say which call of an actor it is of; empty for others.
-    """
-
-    name: str
-    coroutine: str
-    is_running: bool
-    method: str
-    call: str
-    frames: list[FrameFound]
-
-
-class Stacks(TypedDict):
-    """Where a process stands; ``tasks_missing`` says why tasks are not told of."""
-
-    pid: int
-    title: str
-    threads: list[ThreadFound]
-    tasks: list[TaskFound]
-    tasks_missing: str
 
 
 def show(
@@ -92,45 +53,29 @@ def show(
     address = the_runtime(pid)
     found = _owners(address) if word == OWNER else _workers(address, word)
     if as_json:
-        write_document(found)
+        write_document(encode_row(found))
     else:
         console().print(text_of(found, has_all=has_all), soft_wrap=True)
     return 0
 
 
 def _owners(address: Address) -> Stacks:
-    told: Any = ask(address, "stack").value
-    tasks: Any = [{**task, "method": "", "call": ""} for task in told["tasks"]]
-    return {
-        "pid": told["pid"],
-        "title": named_process(address.pid),
-        "threads": told["threads"],
-        "tasks": tasks,
-        "tasks_missing": "",
-    }
+    stacks: Stacks = ask(address, "stack").value
+    return replace(stacks, title=named_process(address.pid))
 
 
 def _workers(address: Address, word: str) -> Stacks:
     if word.isdecimal() and ask(address, "status").outcome == BLOCKED:
-        pid, title = int(word), f"pid {word}"
-    else:
-        told = ask_loop(address, "status", patience=_PATIENCE, dead=True)
-        row = find_actor(told["actors"], word)
-        pid, title = row["pid"], title_of(row)
-        if row["state"] == "dead":
-            raise RuntimeNotFoundError(f"{title} is dead: {row['death']}")
-        if not pid:
-            raise RuntimeNotFoundError(f"{title} has no process yet: {row['why']}")
-    threads: Any = worker_threads(pid, title)
-    tasks: Any
-    tasks, missing = worker_tasks(pid, title, threads)
-    return {
-        "pid": pid,
-        "title": title,
-        "threads": threads,
-        "tasks": tasks,
-        "tasks_missing": missing,
-    }
+        return worker_stacks(int(word), f"pid {word}")
+    status: Status = ask_loop(address, "status", patience=_PATIENCE, dead=True)
+    actor = find_actor(status.snapshot.actors, word)
+    title = title_of(actor)
+    if actor.state == "dead":
+        raise RuntimeNotFoundError(f"{title} is dead: {actor.death}")
+    if not actor.pid:
+        why = status.reasons.get(actor.actor_id, "")
+        raise RuntimeNotFoundError(f"{title} has no process yet: {why}")
+    return worker_stacks(actor.pid, title)
 
 
 def text_of(found: Stacks, *, has_all: bool = False) -> str:
@@ -141,31 +86,31 @@ def text_of(found: Stacks, *, has_all: bool = False) -> str:
         has_all: Whether the frames of actorlib and of Python are shown, too.
     """
     found = printable(found)
-    lines = [found["title"]]
-    for thread in found["threads"]:
-        number = "" if thread["number"] is None else f" ({thread['number']})"
-        lines.append(f"\nthread {thread['name']}{number}")
-        lines += _frames(thread["frames"], has_all=has_all)
-    for task in found["tasks"]:
-        state = ", which runs now" if task["is_running"] else ""
-        lines.append(f"\ntask {task['name']}: {_work_of(task)}{state}")
-        lines += _frames(task["frames"], has_all=has_all)
-    if found["tasks_missing"]:
-        lines.append(f"\ntasks are missing: {found['tasks_missing']}")
+    lines = [found.title]
+    for thread in found.threads:
+        number = "" if thread.number is None else f" ({thread.number})"
+        lines.append(f"\nthread {thread.name}{number}")
+        lines += _frames(thread.frames, has_all=has_all)
+    for task in found.tasks:
+        state = ", which runs now" if task.is_running else ""
+        lines.append(f"\ntask {task.name}: {_work_of(task)}{state}")
+        lines += _frames(task.frames, has_all=has_all)
+    if found.tasks_missing:
+        lines.append(f"\ntasks are missing: {found.tasks_missing}")
     return "\n".join(lines)
 
 
-def _work_of(task: TaskFound) -> str:
-    if not task["method"]:
-        return task["coroutine"]
-    call = f"call {task['call']} of {task['method']}"
+def _work_of(task: Task) -> str:
+    if not task.method:
+        return task.coroutine
+    call = f"call {task.call} of {task.method}"
     # What runs the calls is ours; what they have started has a name of the user's.
-    is_call = task["coroutine"].startswith(_RUNS_CALLS)
-    return call if is_call else f"{task['coroutine']} in {call}"
+    is_call = task.coroutine.startswith(_RUNS_CALLS)
+    return call if is_call else f"{task.coroutine} in {call}"
 
 
-def _frames(frames: Sequence[FrameFound], *, has_all: bool) -> Iterator[str]:
-    for shown, part in groupby(frames, key=lambda f: has_all or f["is_users"]):
+def _frames(frames: Sequence[Frame], *, has_all: bool) -> Iterator[str]:
+    for shown, part in groupby(frames, key=lambda f: has_all or f.is_users):
         some = list(part)
         if shown or some[-1] is frames[-1]:
             # What is called last is always shown: it says what is waited for.
@@ -175,6 +120,6 @@ def _frames(frames: Sequence[FrameFound], *, has_all: bool) -> Iterator[str]:
         if hidden:
             yield f"  ... {len(hidden)} frames of actorlib and Python"
         for frame in some:
-            yield f"  {frame['file']}:{frame['line']} in {frame['function']}"
-            if frame["code"]:
-                yield f"    {frame['code']}"
+            yield f"  {frame.file}:{frame.line} in {frame.function}"
+            if frame.code:
+                yield f"    {frame.code}"

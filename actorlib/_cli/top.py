@@ -11,36 +11,40 @@ import signal
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._cli.device_meters import DeviceMeters
+from actorlib._cli.device_meters import DeviceMeter, DeviceMeters
 from actorlib._cli.documents import write_document
 from actorlib._cli.listing import (
-    asked,
+    DOCUMENT,
+    Listing,
+    RuntimeRow,
+    ask_runtimes,
+    busyness,
     cpu_times,
-    fill_cpu,
-    measure_memory,
+    list_runtimes,
+    memory_of,
 )
-from actorlib._cli.pages import console, printable
+from actorlib._cli.pages import console
 from actorlib._cli.terminal import ENDING, Terminal
 from actorlib._cli.top_figures import (
     History,
     Rates,
     View,
-    is_answering,
     rates_between,
 )
 from actorlib._cli.top_screen import Screen, keys_in, pressed
+from actorlib._core.value import dataclass
 from actorlib._door.client import find_runtimes
+from actorlib._door.rows import Status
 from actorlib.accelerators import Host
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
     from rich.live import Live
-
-    from actorlib._cli.device_meters import DeviceMeter
-    from actorlib._cli.listing import Listing, RuntimeFound
 
 _FEW = 40
 """Of so many processes memory is divided fairly at each look: it takes 1 ms of each."""
@@ -53,21 +57,25 @@ _LATE = 2.0
 _MOST_REMARKS = 3
 
 
-class Watched(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
     """What was seen at one look.
 
-    ``time`` is in seconds since the epoch. ``calls_per_second`` is by the id of an
-    actor, ``runtime_calls_per_second`` by the pid of a runtime: calls that were made
-    since the look before; those that go straight between two actors are not counted.
-    ``devices`` is what NVML says of each card of this machine: empty if no runtime has
-    any.
+    Attributes:
+        time: When, in seconds since the epoch.
+        runtimes: The runtimes.
+        calls_per_second: Calls of actors that were made since the look before, by the
+            id of the actor. Those that go straight between two actors do not count.
+        runtime_calls_per_second: The same, by the pid of a runtime.
+        devices: What NVML says of each card of this machine; empty if no runtime has
+            any.
     """
 
     time: float
-    runtimes: list[RuntimeFound]
+    runtimes: tuple[RuntimeRow, ...]
     calls_per_second: dict[str, float]
     runtime_calls_per_second: dict[str, float]
-    devices: list[DeviceMeter]
+    devices: tuple[DeviceMeter, ...]
 
 
 class _Look(NamedTuple):
@@ -77,6 +85,7 @@ class _Look(NamedTuple):
     """
 
     listing: Listing
+    statuses: list[Status]
     rates: Rates
     meters: list[DeviceMeter]
     at: float
@@ -119,39 +128,41 @@ class Looker:
         """
         began = time.monotonic()
         try:
-            runtimes = asked(find_runtimes(self._pid))
+            replies = ask_runtimes(find_runtimes(self._pid))
         except RuntimeNotFoundError:
             if not self._known:
                 raise
             raise RuntimeNotFoundError(
                 "; ".join(f"{who} has ended" for who in self._known.values())
             ) from None
-        at, cpu, before = time.monotonic(), cpu_times(runtimes), self._before
-        listing: Listing = {"runtimes": runtimes}
-        rates = Rates({}, {})
+        at, cpu, before = time.monotonic(), cpu_times(replies), self._before
+        answers = (reply.answer for reply in replies)
+        statuses = [answer for answer in answers if isinstance(answer, Status)]
+        busy, rates = dict[int, float](), Rates({}, {})
         if before is not None:
-            fill_cpu(runtimes, self._cpu, cpu, at - before.at)
-            rates = rates_between(before.listing, listing, at - before.at)
-        measure_memory(runtimes, _FEW)
-        self._remark_on(runtimes)
+            busy = busyness(self._cpu, cpu, at - before.at)
+            rates = rates_between(before.statuses, statuses, at - before.at)
+        memory = memory_of(replies, _FEW)
+        listing = list_runtimes(replies, memory, busy, rates.actors)
+        self._remark_on(listing.runtimes)
         self.history.add(rates, list(self._known))
-        has_cards = any(not d["is_logical"] for r in runtimes for d in r["devices"])
+        devices = (d for found in listing.runtimes for d in found.snapshot.devices)
+        has_cards = any(not device.is_logical for device in devices)
         meters = self._meters.look() if has_cards else []
-        took = at - began if all(map(is_answering, runtimes)) else 0.0
-        self._before, self._cpu = _Look(listing, rates, meters, at, took), cpu
-        return self._before
+        took = at - began if len(statuses) == len(replies) else 0.0
+        self._before = look = _Look(listing, statuses, rates, meters, at, took)
+        self._cpu = cpu
+        return look
 
     def view(self, look: _Look) -> View:
         """Gives what is shown of a look."""
-        pids = [found["pid"] for found in look.listing["runtimes"]]
+        pids = [found.pid for found in look.listing.runtimes]
         history = {pid: self.history.of(pid) for pid in pids}
-        listing = printable(look.listing)
-        return View(listing, look.rates, history, look.meters, [*self.remarks])
+        return View(look.listing, look.rates, history, look.meters, [*self.remarks])
 
-    def _remark_on(self, runtimes: list[RuntimeFound]) -> None:
+    def _remark_on(self, runtimes: Sequence[RuntimeRow]) -> None:
         there = {
-            found["pid"]: f"pid {found['pid']} ({found['program']!r})"
-            for found in runtimes
+            found.pid: f"pid {found.pid} ({found.program!r})" for found in runtimes
         }
         gone = [who for pid, who in self._known.items() if pid not in there]
         self.remarks += [f"{who} has ended" for who in gone]
@@ -212,14 +223,14 @@ def _write(looker: Looker, interval: float, *, is_once: bool) -> int:
     while True:
         time.sleep(max(interval, look.rest))
         look = looker.look()
-        document: Watched = {
-            "time": time.time(),
-            "runtimes": look.listing["runtimes"],
-            "calls_per_second": _rounded(look.rates.actors),
-            "runtime_calls_per_second": _rounded(look.rates.runtimes),
-            "devices": look.meters,
-        }
-        write_document(document, indent=None)
+        watched = Watched(
+            time=time.time(),
+            runtimes=look.listing.runtimes,
+            calls_per_second=_rounded(look.rates.actors),
+            runtime_calls_per_second=_rounded(look.rates.runtimes),
+            devices=tuple(look.meters),
+        )
+        write_document(DOCUMENT.encode(watched), indent=None)
         if is_once:
             return _code(look)
 
@@ -229,7 +240,7 @@ def _rounded(rates: dict[str, float] | dict[int, float]) -> dict[str, float]:
 
 
 def _code(look: _Look) -> int:
-    return 4 if any(found["error"] for found in look.listing["runtimes"]) else 0
+    return 4 if any(found.error for found in look.listing.runtimes) else 0
 
 
 @final

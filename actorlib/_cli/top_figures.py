@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from actorlib._cli.device_meters import DeviceMeter
-    from actorlib._cli.listing import ActorFound, DeviceFound, Listing, RuntimeFound
+    from actorlib._cli.listing import Listing, RuntimeRow
+    from actorlib._core.snapshot import DeviceInfo
+    from actorlib._door.rows import ActorStatus, Status
 
 LONGEST: Final = 120
 """How many looks are remembered."""
@@ -50,34 +52,34 @@ class View(NamedTuple):
     remarks: Sequence[str] = ()
 
 
-def rates_between(before: Listing, now: Listing, seconds: float) -> Rates:
+def rates_between(
+    before: Sequence[Status], now: Sequence[Status], seconds: float
+) -> Rates:
     """Says how many calls a second were made.
 
     Args:
-        before: A look.
-        now: The next one.
+        before: The runtimes that answered at a look.
+        now: Those that answered at the next one.
         seconds: How much later that was.
     """
-    made = {a["id"]: a["made"] for r in before["runtimes"] for a in r["actors"]}
-    known = {r["pid"] for r in before["runtimes"] if is_answering(r)}
-    actors: dict[str, float] = {}
-    runtimes: dict[int, float] = {}
-    for runtime in now["runtimes"]:
-        if runtime["pid"] not in known or not is_answering(runtime) or seconds <= 0:
+    if seconds <= 0:
+        return Rates({}, {})
+    actors = (actor for status in before for actor in status.snapshot.actors)
+    earlier = {actor.actor_id: actor.made_calls for actor in actors}
+    known = {status.pid for status in before}
+    rates = Rates({}, {})
+    for status in now:
+        if status.pid not in known:
             continue
-        total = 0.0
-        for actor in runtime["actors"]:
-            # Who was made meanwhile has made all of its calls meanwhile.
-            count = max(0, actor["made"] - made.get(actor["id"], 0))
-            actors[actor["id"]] = count / seconds
-            total += count / seconds
-        runtimes[runtime["pid"]] = total
-    return Rates(actors, runtimes)
-
-
-def is_answering(runtime: RuntimeFound) -> bool:
-    """Whether a runtime has told what goes on in it."""
-    return not runtime["error"] and runtime["stuck"] is None
+        # Who was made meanwhile has made all of its calls meanwhile.
+        of_actors = {
+            actor.actor_id: max(0, actor.made_calls - earlier.get(actor.actor_id, 0))
+            / seconds
+            for actor in status.snapshot.actors
+        }
+        rates.actors.update(of_actors)
+        rates.runtimes[status.pid] = sum(of_actors.values(), 0.0)
+    return rates
 
 
 @final
@@ -135,23 +137,23 @@ class DeviceLine(NamedTuple):
         meter: What NVML says of it; None if it does not know it.
     """
 
-    device: DeviceFound
+    device: DeviceInfo
     granted: float
     meter: DeviceMeter | None
 
 
 def device_lines(
-    runtimes: Sequence[RuntimeFound], meters: Sequence[DeviceMeter]
+    runtimes: Sequence[RuntimeRow], meters: Sequence[DeviceMeter]
 ) -> list[DeviceLine]:
     """Lists the devices of runtimes, each once; logical ones are each runtime's own."""
-    found: dict[tuple[str, str, int], tuple[DeviceFound, float]] = {}
+    found: dict[tuple[str, str, int], tuple[DeviceInfo, float]] = {}
     for runtime in runtimes:
-        for device in runtime["devices"]:
-            whose = runtime["pid"] if device["is_logical"] else 0
-            key = device["kind"], device["id"], whose
+        for device in runtime.snapshot.devices:
+            whose = runtime.pid if device.is_logical else 0
+            key = device.kind, device.device, whose
             _, granted = found.get(key, (device, 0.0))
-            found[key] = device, granted + 1 - device["available"]
-    by_index = {str(meter["index"]): meter for meter in meters}
+            found[key] = device, granted + 1 - device.available
+    by_index = {str(meter.index): meter for meter in meters}
     return [
         DeviceLine(device, granted, _meter_of(device, meters, by_index))
         for device, granted in found.values()
@@ -159,20 +161,20 @@ def device_lines(
 
 
 def _meter_of(
-    device: DeviceFound,
+    device: DeviceInfo,
     meters: Sequence[DeviceMeter],
     by_index: Mapping[str, DeviceMeter],
 ) -> DeviceMeter | None:
-    if device["is_logical"] or device["kind"] != "GPU":
+    if device.is_logical or device.kind != "GPU":
         return None
-    if device["id"].isdecimal():
+    if device.device.isdecimal():
         # Programs can be made to count in another order; then at least models differ.
-        meter = by_index.get(device["id"])
-        return meter if meter and meter["model"] == device["model"] else None
-    named = [m for m in meters if m["uuid"] and m["uuid"].startswith(device["id"])]
+        meter = by_index.get(device.device)
+        return meter if meter and meter.model == device.model else None
+    named = [m for m in meters if m.uuid and m.uuid.startswith(device.device)]
     return named[0] if len(named) == 1 else None
 
 
-def all_actors(listing: Listing) -> list[ActorFound]:
+def all_actors(listing: Listing) -> list[ActorStatus]:
     """Lists the actors of every runtime."""
-    return [actor for found in listing["runtimes"] for actor in found["actors"]]
+    return [actor for found in listing.runtimes for actor in found.actors]

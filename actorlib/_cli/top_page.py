@@ -10,12 +10,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from actorlib._cli.actor_columns import NOTHING, actor_columns, in_rate
+from actorlib._cli.actor_columns import NOTHING, actor_table, in_rate
+from actorlib._cli.pages import printable
 from actorlib._cli.runtime_words import heading, stuck_text
 from actorlib._cli.top_figures import (
     all_actors,
     device_lines,
-    is_answering,
     sparkline,
 )
 from actorlib._cli.top_screen import SORT_KEYS, selected, settled
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from actorlib._cli.listing import ActorFound, RuntimeFound
+    from actorlib._cli.listing import RuntimeRow
     from actorlib._cli.top_figures import DeviceLine, View
     from actorlib._cli.top_screen import Screen
+    from actorlib._door.rows import ActorStatus
 
 _MOST_DEVICES = 8
 _MOST_REASONS = 4
@@ -63,7 +64,7 @@ def page(view: View, screen: Screen, out: Console, height: int | None = None) ->
     """
     top = Group(*_above(view, out, height))
     bottom = Group(*_below(view, screen, height))
-    actors = selected(screen, all_actors(view.listing), view.rates.actors)
+    actors = selected(screen, all_actors(view.listing))
     if height is None:
         rows = len(actors)
     else:
@@ -79,22 +80,22 @@ def page(view: View, screen: Screen, out: Console, height: int | None = None) ->
 
 
 def _above(view: View, out: Console, height: int | None) -> Iterator[RenderableType]:
-    for found in view.listing["runtimes"]:
-        yield Text(heading(found), "bold")
-        if not is_answering(found):
+    for found in view.listing.runtimes:
+        yield Text(printable(heading(found)), "bold")
+        if not found.is_answering:
             yield from _silent(found)
             continue
-        rate = in_rate(view.rates.runtimes.get(found["pid"]))
-        values = view.history.get(found["pid"], ())
+        rate = in_rate(view.rates.runtimes.get(found.pid))
+        values = view.history.get(found.pid, ())
         room = min(_SPARK, out.width - 20)
         spark = sparkline(values, room, is_plain=out.options.ascii_only)
         yield _line(f"{rate:>6} calls/s  {spark}", "cyan")
-    lines = device_lines(view.listing["runtimes"], view.meters)
+    lines = device_lines(view.listing.runtimes, view.meters)
     lines.sort(key=lambda line: not line.granted)  # those in use before the others
     most = _MOST_DEVICES if height is None else min(_MOST_DEVICES, height // 4)
     devices = Table.grid(padding=(0, 1))
     for line in lines[:most]:
-        name = f"{line.device['kind']} {line.device['id'][:12]}"
+        name = printable(f"{line.device.kind} {line.device.device[:12]}")
         bar = ProgressBar(total=1, completed=line.granted, width=_BAR)
         devices.add_row(name, bar, _line(_device(line)))
     if lines:
@@ -104,14 +105,14 @@ def _above(view: View, out: Console, height: int | None) -> Iterator[RenderableT
 
 
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style, no_wrap=True, overflow="ellipsis")
+    return Text(printable(text), style, no_wrap=True, overflow="ellipsis")
 
 
-def _silent(found: RuntimeFound) -> Iterator[Text]:
-    if found["error"]:
-        yield _line(found["error"], "red")
-    elif found["stuck"] is not None:
-        lines = stuck_text(found["stuck"]).rstrip().splitlines()
+def _silent(found: RuntimeRow) -> Iterator[Text]:
+    if found.error:
+        yield _line(found.error, "red")
+    elif found.stuck is not None:
+        lines = stuck_text(found.stuck).rstrip().splitlines()
         # Where it stands is told at the end.
         rest = lines[1:] if len(lines) <= _STUCK_LINES else lines[1 - _STUCK_LINES :]
         yield from (_line(text, "red") for text in (lines[0], *rest))
@@ -119,45 +120,46 @@ def _silent(found: RuntimeFound) -> Iterator[Text]:
 
 def _device(line: DeviceLine) -> str:
     device, meter = line.device, line.meter
-    name = "logical" if device["is_logical"] else device["model"] or "unknown model"
+    name = "logical" if device.is_logical else device.model or "unknown model"
     parts = [f"{line.granted:.0%} granted"]
     if meter is not None:
-        busy = NOTHING if meter["busy"] is None else f"{meter['busy']}%"
+        busy = NOTHING if meter.busy is None else f"{meter.busy}%"
         parts.append(f"busy {busy}")
-        if meter["used"] is not None:
-            used, total = format_bytes(meter["used"]), format_bytes(meter["total"])
+        if meter.used is not None:
+            used, total = format_bytes(meter.used), format_bytes(meter.total)
             parts.append(f"{used} of {total}")
-    elif device["nbytes"] is not None:
-        parts.append(format_bytes(device["nbytes"]))
+    elif device.nbytes is not None:
+        parts.append(format_bytes(device.nbytes))
     return ", ".join([*parts, name])
 
 
 def _table(
-    view: View, actors: Sequence[ActorFound], shown: slice, width: int
+    view: View, actors: Sequence[ActorStatus], shown: slice, width: int
 ) -> RenderableType:
-    runtimes = view.listing["runtimes"]
+    runtimes = view.listing.runtimes
     if not actors:
-        everyone = any(found["actors"] for found in runtimes)
-        said = "No actor has that in it." if everyone else "No actor lives."
-        return _line(said if any(map(is_answering, runtimes)) else "")
+        everyone = any(found.actors for found in runtimes)
+        text = "No actor has that in it." if everyone else "No actor lives."
+        return _line(text if any(found.is_answering for found in runtimes) else "")
     owners = None
     if len(runtimes) > 1:
-        owners = {a["id"]: found["pid"] for found in runtimes for a in found["actors"]}
+        owners = {a.actor_id: found.pid for found in runtimes for a in found.actors}
     # Columns are those that all rows have room for, so that they stay.
-    names, rows, right = actor_columns(actors, width, view.rates.actors, owners)
+    columns, cells = actor_table(actors, width, owners, has_rates=True)
     result = Table(box=None, padding=(0, 2, 0, 0), header_style="reverse")
-    for name in names:
-        is_right = name in right
+    for column in columns:
         result.add_column(
-            name, justify="right" if is_right else "left", no_wrap=is_right
+            column.heading,
+            justify="right" if column.is_number else "left",
+            no_wrap=column.is_number,
         )
-    for row in rows[shown]:
+    for row in cells[shown]:
         result.add_row(*map(_line, row))
     return result
 
 
 def _below(view: View, screen: Screen, height: int | None) -> Iterator[Text]:
-    reasons = [actor["why"] for actor in all_actors(view.listing) if actor["why"]]
+    reasons = [actor.why for actor in all_actors(view.listing) if actor.why]
     most = len(reasons) if height is None else min(_MOST_REASONS, height // 6)
     for why in reasons[:most]:
         first, *rest = why.splitlines()

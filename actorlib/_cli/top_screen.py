@@ -13,9 +13,9 @@ from actorlib._cli.actor_columns import waiting_calls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from actorlib._cli.listing import ActorFound
+    from actorlib._door.rows import ActorStatus
 
-    Order = Callable[[ActorFound], Any]
+    Order = Callable[[ActorStatus], Any]
 
 SORT_KEYS: Final[Mapping[str, str]] = {
     "cpu": "c",
@@ -172,55 +172,49 @@ def settled(screen: Screen, count: int, page: int) -> Screen:
     return replace(screen, first=max(0, min(screen.first, count - page)))
 
 
-def selected(
-    screen: Screen, actors: Sequence[ActorFound], rates: Mapping[str, float]
-) -> list[ActorFound]:
+def selected(screen: Screen, actors: Sequence[ActorStatus]) -> list[ActorStatus]:
     """Gives the actors that are looked for, sorted.
 
     Args:
         screen: What is looked for, and how it is sorted.
         actors: All of them.
-        rates: Calls a second by the id of an actor.
     """
     needle = screen.needle.casefold()
     found = [actor for actor in actors if needle in _text(actor)]
-    order = _order(screen.sort, rates)
     is_falling = (screen.sort not in _ASCENDING) != screen.is_reversed
     # Those that are equal stay in the order in which they were made.
-    return sorted(found, key=order, reverse=is_falling)
+    return sorted(found, key=_ORDERS[screen.sort], reverse=is_falling)
 
 
-def _text(actor: ActorFound) -> str:
+def _text(actor: ActorStatus) -> str:
     """What is searched of an actor."""
     parts = (
-        actor["label"],
-        actor["class_name"],
-        actor["state"],
-        actor["id"],
-        str(actor["pid"]),
-        *actor["devices"],
+        actor.label,
+        actor.class_name,
+        actor.state,
+        actor.actor_id,
+        str(actor.pid),
+        *actor.devices,
     )
     return "\n".join(parts).casefold()
 
 
-def _order(sort: str, rates: Mapping[str, float]) -> Order:
-    orders: dict[str, Order] = {
-        "cpu": lambda actor: actor["cpu"] or 0.0,
-        "memory": lambda actor: actor["pss"] or actor["rss"] or 0,
-        "device": _on_devices,
-        "name": lambda actor: actor["label"],
-        "calls": lambda actor: rates.get(actor["id"], 0.0),
-        "waiting": waiting_calls,
-        "age": lambda actor: actor["age"] or 0.0,
-        "pid": lambda actor: actor["pid"],
-    }
-    return orders[sort]
-
-
-def _on_devices(actor: ActorFound) -> tuple[float, ...]:
+def _on_devices(actor: ActorStatus) -> tuple[float, ...]:
     """Bytes in use, then bytes granted, then parts."""
     return (
-        sum(actor["device_memory"].values()),
-        sum(nbytes or 0 for nbytes in actor["device_nbytes"].values()),
-        sum(actor["devices"].values()),
+        sum(actor.device_memory.values()),
+        sum(nbytes or 0 for nbytes in actor.device_nbytes.values()),
+        sum(actor.devices.values()),
     )
+
+
+_ORDERS: Final[Mapping[str, Order]] = {
+    "cpu": lambda actor: actor.process.cpu or 0.0,
+    "memory": lambda actor: actor.process.pss or actor.process.rss or 0,
+    "device": _on_devices,
+    "name": lambda actor: actor.label,
+    "calls": lambda actor: actor.rate or 0.0,
+    "waiting": waiting_calls,
+    "age": lambda actor: actor.age or 0.0,
+    "pid": lambda actor: actor.pid,
+}

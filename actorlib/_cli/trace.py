@@ -1,6 +1,7 @@
 """Records what a program does for a while, and draws it: ``actorlib trace``.
 
-``Traced`` is the document of ``actorlib trace --json``: its names are promises.
+``Traced`` is the document of ``actorlib trace --json``: the names of its fields are
+promises.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TypedDict
 
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
+from actorlib._core.rows import encode_row
 from actorlib._core.trace_events import document, from_plain
+from actorlib._core.value import dataclass
 from actorlib._door.client import ask_loop, the_runtime
 
 _PATIENCE = 5.0
@@ -20,11 +22,18 @@ _ENDING = 20.0
 """Seconds that the rest may take when the time is over."""
 
 
-class Traced(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
     """What was recorded.
 
-    ``dropped`` is how many calls and runs there was no room for, ``silent`` are the
-    actors that did not tell what they have recorded of late.
+    Attributes:
+        pid: The process of the program.
+        path: The file.
+        seconds: For how long it was recorded.
+        calls: How many calls are in the file.
+        runs: How many runs are.
+        dropped: How many calls and runs there was no room for.
+        silent: The actors that did not tell what they have recorded of late.
     """
 
     pid: int
@@ -33,7 +42,7 @@ class Traced(TypedDict):
     calls: int
     runs: int
     dropped: int
-    silent: list[str]
+    silent: tuple[str, ...]
 
 
 def show(
@@ -74,17 +83,17 @@ def show(
     recorded = from_plain(told)
     drawn = document(recorded)
     Path(path).write_text(json.dumps(drawn), encoding="utf-8")
-    found: Traced = {
-        "pid": recorded.pid,
-        "path": path,
-        "seconds": recorded.ended - recorded.began,
-        "calls": drawn["otherData"]["calls"],
-        "runs": drawn["otherData"]["runs"],
-        "dropped": recorded.dropped,
-        "silent": recorded.silent,
-    }
+    found = Traced(
+        pid=recorded.pid,
+        path=path,
+        seconds=recorded.ended - recorded.began,
+        calls=drawn["otherData"]["calls"],
+        runs=drawn["otherData"]["runs"],
+        dropped=recorded.dropped,
+        silent=tuple(recorded.silent),
+    )
     if as_json:
-        write_document(found)
+        write_document(encode_row(found))
     else:
         console().print("\n".join(in_words(found)))
     return 0
@@ -94,18 +103,18 @@ def in_words(found: Traced) -> list[str]:
     """Says what was recorded, for people."""
     found = printable(found)
     lines = [
-        f"{found['seconds']:.1f} s of pid {found['pid']} are in {found['path']}: "
-        f"{found['calls']} calls, {found['runs']} runs. Open it in "
+        f"{found.seconds:.1f} s of pid {found.pid} are in {found.path}: "
+        f"{found.calls} calls, {found.runs} runs. Open it in "
         "https://ui.perfetto.dev or chrome://tracing."
     ]
-    if found["dropped"]:
+    if found.dropped:
         lines.append(
-            f"{found['dropped']} older calls and runs were dropped: --kept N keeps "
+            f"{found.dropped} older calls and runs were dropped: --kept N keeps "
             "more, and fewer --seconds need less."
         )
     lines += [
         f"{name} did not say what it has recorded of late: it runs a plain method, or "
         "is stopped or stuck."
-        for name in found["silent"]
+        for name in found.silent
     ]
     return lines

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from actorlib._core.named_sockets import named_sockets
 from actorlib._core.validation import closest_names
 from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
-from actorlib._door.answers import version
 from actorlib._door.client import named_process
 from actorlib._door.protocol import (
     MOST_ASKED,
@@ -21,6 +20,7 @@ from actorlib._door.protocol import (
     FrameReader,
     question_frame,
     read_answer,
+    version,
 )
 from actorlib._door.reception import ATTACH, LONGEST_PROGRAM, python_version
 from actorlib._shm.memory import SharedMemory

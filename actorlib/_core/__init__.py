@@ -20,8 +20,9 @@ In reading order:
 * ``group_spec``: what a placement group asks for: checked once, then frozen.
 * ``hooks``: marks the methods with which an actor's life begins and ends.
 * ``interface``: the signatures of an actor class, by which callers check calls.
-* ``tables``: makes what people see of rows: lines of text, tables that rich draws.
+* ``tables``: makes what people see of rows: lines of text, tables of columns.
 * ``trace_events``: draws what a runtime has recorded, for Perfetto and Chrome.
+* ``rows``: encodes rows as plain values, for sockets and documents, and decodes them.
 * ``snapshot``: the state of a runtime at one moment, as rows.
 * ``labels``: how messages name an actor: ``Model 'm1' (pid 812)``.
 * ``serializers``: how users say by what a class is pickled.

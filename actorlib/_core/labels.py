@@ -38,19 +38,20 @@ class Label:
 
     def at(self, pid: int) -> str:
         """The label with a process id, if there is one: ``Model 'm1' (pid 812)``."""
-        return _at(str(self), pid)
+        return with_pid(str(self), pid)
 
     def method(self, name: str, pid: int = 0) -> str:
         """The label of one of its methods: ``Model.ping of 'm1' (pid 812)``."""
         of = "" if self._name is None else f" of {self._name!r}"
-        return _at(f"{self.own or self.class_name}.{name}{of}", pid)
+        return with_pid(f"{self.own or self.class_name}.{name}{of}", pid)
 
     def with_own(self, own: str) -> Label:
         """The label of the same actor, with what its own ``__repr__`` returned."""
         return Label(self.class_name, self._name, own)
 
 
-def _at(text: str, pid: int) -> str:
+def with_pid(text: str, pid: int) -> str:
+    """A label with a process id, if there is one."""
     return f"{text} (pid {pid})" if pid else text
 
 

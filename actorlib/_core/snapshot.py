@@ -1,15 +1,31 @@
 """The state of a runtime at one moment, as rows."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import field, fields
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
+from actorlib._core.labels import Label, with_pid
 from actorlib._core.public import public
 from actorlib._core.resources import format_bytes
 from actorlib._core.shares import ActorShare
 from actorlib._core.validation import check_rows
 from actorlib._core.value import dataclass
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from actorlib._core.tables import Column
+
+T = TypeVar("T")
 
 
 @public("actorlib")
@@ -81,13 +97,23 @@ class ActorInfo:
     device_memory: dict[str, int] = field(default_factory=dict[str, int])
     made_calls: int = 0
 
+    @property
+    def label(self) -> str:
+        """What messages call it: ``Model 'm1'``, or ``Model`` if it has no name."""
+        return str(Label(self.class_name, self.name, self.repr_name))
+
     def _repr_html_(self) -> str:
         """Tells of it in a table, for a notebook."""
-        from actorlib._core.tables import clipped, html_of, table  # noqa: PLC0415  # few look
+        from actorlib._core.tables import Column, clipped, html_of, table  # noqa: PLC0415  # few look
 
-        end = [("death", clipped(self.death, _LONGEST))] if self.death else []
-        rows = [*zip(_COLUMNS[1:], _cells(self)[1:], strict=True), *end]
-        return html_of(table((_label(self), self.actor_id), rows))
+        rows = _actor_columns()[1:]
+        if self.death:
+            rows.append(Column("death", lambda one: clipped(one.death, _LONGEST)))
+        heads: Column[Column[ActorInfo]] = Column(self.label, lambda row: row.heading)
+        cells: Column[Column[ActorInfo]] = Column(
+            self.actor_id, lambda row: row.cell(self)
+        )
+        return html_of(table([heads, cells], rows))
 
 
 @public("actorlib")
@@ -463,33 +489,29 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """Tells of it in tables, for a notebook."""
-        from rich.progress_bar import ProgressBar  # noqa: PLC0415  # few look
+        from actorlib._core.tables import (  # noqa: PLC0415  # few look
+            Column,
+            clipped,
+            html_of,
+            in_words,
+            table,
+        )
 
-        from actorlib._core.tables import clipped, html_of, in_words, table  # noqa: PLC0415  # few look
+        def shown(columns: "Sequence[Column[T]]", rows: Sequence[T]) -> "Table | None":
+            left_out = len(rows) - _MOST_SHOWN
+            some = rows[:_MOST_SHOWN]
+            return table(columns, some, left_out=left_out) if rows else None
 
-        of_devices = [
-            (
-                f"{one.kind} {one.device}",
-                ProgressBar(total=1, completed=1 - one.available, width=_BAR),
-                _of_device(one),
-            )
-            for one in self.devices[:_MOST_SHOWN]
-        ]
-        of_actors = [_cells(info) for info in self.actors[:_MOST_SHOWN]]
-        in_line = [(clipped(row, _LONGEST),) for row in self.waiting[:_MOST_SHOWN]]
+        waiting = Column[str]("in line", lambda row: clipped(row, _LONGEST))
         tables = (
-            (("device", "granted", "free"), of_devices, self.devices),
-            (_COLUMNS, of_actors, self.actors),
-            (("in line",), in_line, self.waiting),
+            shown(_device_columns(), self.devices),
+            shown(_actor_columns(), self.actors),
+            shown([waiting], self.waiting),
         )
         return html_of(
             f"Runtime: {self._census()}",
             f"Free: {in_words(self.available, self.total)}",
-            *(
-                table(columns, rows, left_out=len(every) - len(rows))
-                for columns, rows, every in tables
-                if rows
-            ),
+            *filter(None, tables),
         )
 
     def _census(self) -> str:
@@ -504,35 +526,46 @@ _MOST_SHOWN = 50
 _LONGEST = 200
 """How long a text is there."""
 _BAR = 20
-_COLUMNS = ("actor", "state", "pid", "devices", "calls", "restarts")
-
-
-def _label(info: ActorInfo) -> str:
-    head = info.repr_name or info.class_name
-    return head if info.name is None else f"{head} {info.name!r}"
 
 
 def _held(info: ActorInfo) -> str:
     return ", ".join(f"{part:g} of {id_}" for id_, part in info.devices.items())
 
 
-def _cells(info: ActorInfo) -> tuple[str, ...]:
-    return (
-        _label(info),
-        info.state,
-        str(info.pid or "-"),
-        _held(info) or "-",
-        str(info.pending_calls),
-        str(info.restarts),
-    )
+def _actor_columns() -> "list[Column[ActorInfo]]":
+    from actorlib._core.tables import Column  # noqa: PLC0415  # few look
+
+    return [
+        Column("actor", lambda actor: actor.label),
+        Column("state", lambda actor: actor.state),
+        Column("pid", lambda actor: str(actor.pid or "-")),
+        Column("devices", lambda actor: _held(actor) or "-"),
+        Column("calls", lambda actor: str(actor.pending_calls)),
+        Column("restarts", lambda actor: str(actor.restarts)),
+    ]
+
+
+def _device_columns() -> "list[Column[DeviceInfo]]":
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415  # few look
+
+    from actorlib._core.tables import Column  # noqa: PLC0415  # few look
+
+    return [
+        Column("device", lambda one: f"{one.kind} {one.device}"),
+        Column(
+            "granted",
+            lambda one: ProgressBar(total=1, completed=1 - one.available, width=_BAR),
+        ),
+        Column("free", _of_device),
+    ]
 
 
 def _told(info: ActorInfo) -> str:
-    process = f" (pid {info.pid})" if info.pid else ""
     held = f" on {_held(info)}" if info.devices else ""
     calls = f", {info.pending_calls} calls" if info.pending_calls else ""
     death = f": {info.death}" if info.death else ""
-    return f"{_label(info)}{process}: {info.state}{held}{calls}{death}"
+    label = with_pid(info.label, info.pid)
+    return f"{label}: {info.state}{held}{calls}{death}"
 
 
 def _of_device(one: DeviceInfo) -> str:

@@ -6,15 +6,18 @@ Rich is imported where something is drawn: few programs ask for that.
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from actorlib._core.resources import format_counted
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rich.console import Console, RenderableType
     from rich.table import Table
+
+RowT = TypeVar("RowT")
 
 WIDTH: Final = 100
 """How long a line of text may be."""
@@ -22,6 +25,23 @@ WIDTH: Final = 100
 _HTML = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
 """What a notebook gets. It is dark or light as its user likes, whatever the system
 says; so the page has no colours of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[RowT]):
+    """A column of a table.
+
+    Attributes:
+        heading: What stands above it.
+        cell: Makes the cell of a row.
+        is_number: True for numbers: they stand at the right and are never folded.
+        importance: How long it stays where there is no room for all columns.
+    """
+
+    heading: str
+    cell: Callable[[RowT], RenderableType]
+    is_number: bool = False
+    importance: int = 0
 
 
 def clipped(line: str, width: int = WIDTH) -> str:
@@ -55,21 +75,30 @@ def console(**options: Any) -> Console:
 
 
 def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[RenderableType]],
-    right: Collection[str] = (),
+    columns: Sequence[Column[RowT]],
+    rows: Iterable[RowT],
     title: str | None = None,
     left_out: int = 0,
 ) -> Table:
     """Makes a table, whose texts are folded where they have no room.
 
     Args:
-        columns: The headings.
+        columns: Its columns.
         rows: Its rows.
-        right: The columns that are numbers, which are never folded.
         title: What it is of.
         left_out: How many rows more there are, which is said below.
     """
+    cells = ([column.cell(row) for column in columns] for row in rows)
+    return table_of(columns, cells, title, left_out)
+
+
+def table_of(
+    columns: Sequence[Column[Any]],
+    cells: Iterable[Sequence[RenderableType]],
+    title: str | None = None,
+    left_out: int = 0,
+) -> Table:
+    """Makes a table of cells that are known already; see ``table``."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # see above
     from rich.table import Table  # noqa: PLC0415  # see above
 
@@ -83,12 +112,12 @@ def table(
     )
     for column in columns:
         result.add_column(
-            column,
+            column.heading,
             overflow="fold",
-            justify="right" if column in right else "left",
-            no_wrap=column in right,
+            justify="right" if column.is_number else "left",
+            no_wrap=column.is_number,
         )
-    for row in rows:
+    for row in cells:
         result.add_row(*row)
     return result
 

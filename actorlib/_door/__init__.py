@@ -2,6 +2,7 @@
 
 In reading order:
 
+* ``rows``: the rows with which a runtime answers.
 * ``protocol``: what is sent there: frames, versions, limits.
 * ``addresses``: where doors are, and who stands before one.
 * ``reception``: lets clients in, where a runtime has a name.

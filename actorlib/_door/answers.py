@@ -1,26 +1,25 @@
 """What a runtime can be asked at its door, and what it answers.
 
 Each verb has a part that looks, on the owner's loop and briefly, and one that makes
-plain values of what was seen, in the thread of the door.
+the answer of what was seen, in the thread of the door: a row, or a plain value.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import sys
 from collections import Counter
 from contextlib import suppress
-from dataclasses import asdict, fields
-from functools import cache, partial
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from actorlib._core.ids import ID_SIZE, ActorId
 from actorlib._core.object_ref import mark_seen
-from actorlib._core.shares import ActorShare
 from actorlib._core.trace_events import to_plain
-from actorlib._door.protocol import MOST_LINES
+from actorlib._door.protocol import MOST_LINES, version
+from actorlib._door.rows import Calls, Logs, Objects, Stacks, Status
 from actorlib._door.stacks import tasks, threads
 from actorlib.exceptions import ActorlibError
 
@@ -28,18 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._core.shares import DeviceShare
     from actorlib._core.snapshot import (
-        ActorInfo,
         AllCalls,
-        CallInfo,
-        ClientInfo,
-        DeviceInfo,
-        LogLine,
         ObjectInfo,
         ObjectStoreInfo,
         Snapshot,
-        WorkerGroupInfo,
     )
     from actorlib._core.trace_events import Recorded
 
@@ -62,11 +54,8 @@ LONGEST_TRACE: Final = 3600.0
 """Seconds that a trace may take."""
 
 Options = dict[str, Any]
-Row = dict[str, Any]
 
 _WAITING = ("pending", "restarting", "suspended")
-_LEAST, _MOST = -(2**63), 2**64 - 1
-"""The bounds of the integers that a message holds."""
 
 
 class Asked(NamedTuple):
@@ -90,11 +79,6 @@ class _Look(NamedTuple):
     snapshot: Snapshot
     running: Counter[str] | None
     reasons: dict[str, str]
-
-
-def version() -> str:
-    """Says which actorlib this is; of the package, which no room below it imports."""
-    return str(vars(sys.modules["actorlib"])["__version__"])
 
 
 def _status(engine: RuntimeEngine, _: int, options: Options) -> Asked:
@@ -126,40 +110,21 @@ async def _look(engine: RuntimeEngine) -> _Look:
     return _Look(snapshot, running, reasons)
 
 
-def _described(look: _Look, *, has_dead: bool) -> Row:
+def _described(look: _Look, *, has_dead: bool) -> Status:
     snapshot, running, reasons = look
-    return {
-        "version": version(),
-        "python": sys.version.partition(" ")[0],
-        "pid": os.getpid(),
-        "program": sys.orig_argv,
-        "name": snapshot.name,
-        "clients": [_row(client) for client in snapshot.clients],
-        "total": snapshot.total,
-        "available": snapshot.available,
-        "waiting": list(snapshot.waiting[:MOST_REASONS]),
-        "waiting_count": len(snapshot.waiting),
-        "object_store": {
-            "live": snapshot.object_store.live,
-            "warm": snapshot.object_store.warm,
-            "limit": snapshot.object_store.limit,
-        },
-        "devices": [_row(device) for device in snapshot.devices],
-        "draining": list(snapshot.draining),
-        "functions": [_row(group) for group in snapshot.worker_groups],
-        "actors": [
-            {
-                **_row(actor),
-                "enforced_by": actor.share.enforced_by if actor.share else "",
-                "running_calls": None
-                if running is None
-                else min(running[actor.actor_id], actor.pending_calls),
-                "why": reasons.get(actor.actor_id, ""),
-            }
-            for actor in snapshot.actors
-            if has_dead or actor.state != "dead"
-        ],
-    }
+    actors = (one for one in snapshot.actors if has_dead or one.state != "dead")
+    return Status(
+        version=version(),
+        python=sys.version.partition(" ")[0],
+        pid=os.getpid(),
+        program=tuple(sys.orig_argv),
+        snapshot=replace(
+            snapshot, actors=tuple(actors), waiting=snapshot.waiting[:MOST_REASONS]
+        ),
+        waiting_count=len(snapshot.waiting),
+        running_calls=running,
+        reasons=reasons,
+    )
 
 
 def _stack(engine: RuntimeEngine, _: int, options: Options) -> Asked:
@@ -167,8 +132,8 @@ def _stack(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     _refuse_others(options)
     loop = engine.loop
 
-    def stand(_: None) -> Row:
-        return {"threads": threads(), "tasks": tasks(loop), "pid": os.getpid()}
+    def stand(_: None) -> Stacks:
+        return Stacks(pid=os.getpid(), title="", threads=threads(), tasks=tasks(loop))
 
     return Asked(None, stand)
 
@@ -188,33 +153,11 @@ def _calls(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     return Asked(look, _calls_described, _ASKING_WORKERS + _SLACK)
 
 
-def _calls_described(found: tuple[AllCalls, int]) -> Row:
-    calls, left_out = found
-    return {
-        "silent": list(calls.silent),
-        "calls": [_call(call) for call in calls.calls],
-        "left_out": left_out,
-        "pid": os.getpid(),
-    }
-
-
-def _call(call: CallInfo) -> Row:
-    return {**_row(call), "variables": _plain(call.variables)}
-
-
-def _plain(variables: Mapping[str, object]) -> Row:
-    """Context variables as they are, or the kinds of those that have no plain form."""
-    return {name: _plain_value(value) for name, value in variables.items()}
-
-
-def _plain_value(value: object) -> str | float | None:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)  # JSON has no word for it
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int) and _LEAST <= value <= _MOST:
-        return value
-    return f"<{type(value).__qualname__}>"
+def _calls_described(seen: tuple[AllCalls, int]) -> Calls:
+    (calls, silent), left_out = seen
+    return Calls(
+        pid=os.getpid(), calls=tuple(calls), left_out=left_out, silent=tuple(silent)
+    )
 
 
 def _objects(engine: RuntimeEngine, _: int, options: Options) -> Asked:
@@ -232,14 +175,14 @@ def _objects(engine: RuntimeEngine, _: int, options: Options) -> Asked:
     def look() -> tuple[list[ObjectInfo], ObjectStoreInfo]:
         return engine.objects(sort, limit + 1), engine.snapshot().object_store
 
-    def described(seen: tuple[list[ObjectInfo], ObjectStoreInfo]) -> Row:
-        found, store = seen
-        return {
-            "objects": [_row(info) for info in found[:limit]],
-            "has_more": len(found) > limit,
-            "object_store": asdict(store),
-            "pid": os.getpid(),
-        }
+    def described(seen: tuple[list[ObjectInfo], ObjectStoreInfo]) -> Objects:
+        objects, store = seen
+        return Objects(
+            pid=os.getpid(),
+            objects=tuple(objects[:limit]),
+            has_more=len(objects) > limit,
+            object_store=store,
+        )
 
     return Asked(look, described)
 
@@ -260,16 +203,16 @@ def _logs(engine: RuntimeEngine, _: int, options: Options) -> Asked:
         raise ValueError(f"since takes seconds since the epoch, not {since!r}")
     _refuse_others(options)
 
-    def read(_: None) -> Row:
+    def read(_: None) -> Logs:
         page = engine.logs(
             actor, after=after, most=most, since=since, is_newest=is_newest
         )
-        return {
-            "lines": [_row(line) for line in page.lines],
-            "lost": page.lost,
-            "number": page.number,
-            "pid": os.getpid(),
-        }
+        return Logs(
+            pid=os.getpid(),
+            lines=tuple(page.lines),
+            lost=page.lost,
+            number=page.number,
+        )
 
     return Asked(None, read)
 
@@ -365,30 +308,6 @@ ANSWERS: Mapping[str, Callable[[RuntimeEngine, int, Options], Asked]] = {
     "trace": _trace,
 }
 """What can be asked: each is given the runtime, its loop's thread, and the options."""
-
-
-def _row(
-    info: ActorInfo
-    | CallInfo
-    | ClientInfo
-    | DeviceInfo
-    | DeviceShare
-    | LogLine
-    | ObjectInfo
-    | WorkerGroupInfo,
-) -> Row:
-    """The columns of a row, and of rows in it; ``asdict`` takes ten times as long."""
-    kind: type = type(info)
-    row: Row = {name: getattr(info, name) for name in _columns(kind)}
-    share = row.get("share")
-    if isinstance(share, ActorShare):
-        row["share"] = {"devices": [_row(device) for device in share.devices]}
-    return row
-
-
-@cache
-def _columns(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
 
 
 def _flag(options: Options, name: str) -> bool:

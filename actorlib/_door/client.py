@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actorlib._door.protocol import Answer
+    from actorlib._door.rows import Standstill
 
 _GRACE = 4.0
 """Seconds beyond the patience with the loop in which the door itself has to answer."""
@@ -146,7 +147,7 @@ def ask(
     question = question_frame(verb, {**options, "patience": patience})
     while True:
         try:
-            answer = _asked(address, question, end)
+            answer = read_answer(_asked(address, question, end), verb)
             break
         except TimeoutError:
             raise RuntimeUnreachableError(_why_silent(address.pid, who)) from None
@@ -185,12 +186,13 @@ def ask_loop(
     answer = ask(address, verb, patience=patience, **options)
     if answer.outcome != BLOCKED:
         return answer.value
-    who, told = named_process(address.pid), answer.value
-    if not told["is_running"]:
+    who = named_process(address.pid)
+    standstill: Standstill = answer.value
+    if not standstill.is_running:
         raise RuntimeUnreachableError(f"the event loop of {who} is not running")
-    bound = "for" if told["is_exact"] else "for at least"
+    bound = "for" if standstill.is_exact else "for at least"
     raise RuntimeUnreachableError(
-        f"the event loop of {who} has been blocked {bound} {told['seconds']:.1f} s: "
+        f"the event loop of {who} has been blocked {bound} {standstill.seconds:.1f} s: "
         f"actorlib ps --pid {address.pid} shows where"
     )
 
@@ -208,13 +210,13 @@ def user_name(uid: int) -> str:
     return str(uid)
 
 
-def _asked(address: Address, question: bytes, end: float) -> Answer:
-    """Asks once.
+def _asked(address: Address, question: bytes, end: float) -> bytes:
+    """Asks once; gives the content of the frame that comes back.
 
     Raises:
         EOFError: There is no answer.
         OSError: Likewise.
-        ProtocolError: It makes no sense.
+        ProtocolError: It is too long.
         RuntimeUnreachableError: Somebody else is there, or the process is stopped.
         TimeoutError: There is none in time.
     """
@@ -250,13 +252,13 @@ def _connect(sock: socket.socket, address: Address, end: float) -> None:
         )
 
 
-def _receive(sock: socket.socket, end: float) -> Answer:
-    """Receives an answer.
+def _receive(sock: socket.socket, end: float) -> bytes:
+    """Receives the content of an answer.
 
     Raises:
         EOFError: There is none.
         OSError: Likewise.
-        ProtocolError: It makes no sense.
+        ProtocolError: It is too long.
     """
     reader = FrameReader(MOST_ANSWERED)
     while True:
@@ -266,7 +268,7 @@ def _receive(sock: socket.socket, end: float) -> Answer:
             raise EOFError
         content = reader.take(piece)
         if content is not None:
-            return read_answer(content)
+            return content
 
 
 def _left(end: float) -> float:

@@ -18,7 +18,6 @@ from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.log import warn
 from actorlib._core.named_sockets import close_listener, named_sockets
 from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
-from actorlib._door.answers import version
 from actorlib._door.client import named_process, user_name
 from actorlib._door.protocol import (
     MOST_ASKED,
@@ -29,6 +28,7 @@ from actorlib._door.protocol import (
     OtherVersionError,
     answer_frame,
     read_question,
+    version,
 )
 from actorlib.exceptions import ProtocolError, RuntimeAlreadyExistsError
 

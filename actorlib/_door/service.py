@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 from actorlib._core.fork_copies import close_in_forks
 from actorlib._door.addresses import peer_uid
-from actorlib._door.answers import ANSWERS, Asked, version
+from actorlib._door.answers import ANSWERS, Asked
 from actorlib._door.protocol import (
     BLOCKED,
     LONGEST_PATIENCE,
@@ -36,6 +36,7 @@ from actorlib._door.protocol import (
     OtherVersionError,
     answer_frame,
     read_question,
+    version,
 )
 from actorlib._door.stacks import where_it_stands
 from actorlib.exceptions import ProtocolError

@@ -10,16 +10,17 @@ import linecache
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from actorlib._core.awaited_frames import MOST_FRAMES, awaited_frames
 from actorlib._core.own_files import OWN_FILES
+from actorlib._door.rows import Frame, Standstill, Task, Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import FrameType
 
-Row = dict[str, Any]
+RowT = TypeVar("RowT", Task, Thread)
 
 MOST_TASKS: Final = 1000
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120  # no pathlib in the owner
@@ -28,7 +29,7 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 def where_it_stands(
     loop: asyncio.AbstractEventLoop, thread: int, posted: float, now: float
-) -> Row:
+) -> Standstill:
     """Says since when a loop has not answered, and where its thread stands.
 
     What asyncio's own loop does it has done since the turn that it is in began, and the
@@ -39,71 +40,59 @@ def where_it_stands(
         thread: The thread that it runs on.
         posted: When the oldest callback was posted that has not been called.
         now: The time, by the same clock.
-
-    Returns:
-        ``seconds``, ``is_exact`` (whether it was not longer), ``is_running`` (whether
-        anybody runs the loop) and ``frames``, the outermost first.
     """
     frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # what it is for
     began = _began_turn(frame)
-    return {
-        "seconds": now - (posted if began is None else began),
-        "is_exact": began is not None,
-        "is_running": loop.is_running(),
-        "frames": _frames_of(frame),
-    }
+    return Standstill(
+        seconds=now - (posted if began is None else began),
+        is_exact=began is not None,
+        is_running=loop.is_running(),
+        frames=_frames_of(frame),
+    )
 
 
-def threads() -> list[Row]:
-    """Lists the threads of this process but for the one that asks, users' first.
-
-    Returns:
-        For each its ``name``, its ``number`` in the system, and its ``frames``.
-    """
+def threads() -> tuple[Thread, ...]:
+    """Lists the threads of this process but for the one that asks, users' first."""
     known = {thread.ident: thread for thread in threading.enumerate()}
     here = threading.get_ident()
-    found: list[Row] = []
+    found: list[Thread] = []
     for ident, frame in sys._current_frames().items():  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # likewise
         if ident != here:
             thread = known.get(ident)
             found.append(
-                {
-                    "name": thread.name if thread else f"thread {ident:#x}",
-                    "number": thread.native_id if thread else None,
-                    "frames": _frames_of(frame),
-                }
+                Thread(
+                    name=thread.name if thread else f"thread {ident:#x}",
+                    number=thread.native_id if thread else None,
+                    frames=_frames_of(frame),
+                )
             )
     return users_first(found)
 
 
-def tasks(loop: asyncio.AbstractEventLoop) -> list[Row]:
-    """Lists the tasks of a loop that are not done, users' first.
-
-    Returns:
-        For each its ``name``, its ``coroutine``, whether it runs now, and its
-        ``frames``: those that wait for one another, the outermost first.
-    """
-    found: list[Row] = []
+def tasks(loop: asyncio.AbstractEventLoop) -> tuple[Task, ...]:
+    """Lists the tasks of a loop that are not done, users' first."""
+    found: list[Task] = []
     current = asyncio.current_task(loop)
     for task in asyncio.all_tasks(loop):
         coroutine: Any = task.get_coro()
         name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
         found.append(
-            {
-                "name": task.get_name(),
-                "coroutine": str(name),
-                "is_running": task is current,
-                "frames": _rows(awaited_frames(coroutine)),
-            }
+            Task(
+                name=task.get_name(),
+                coroutine=str(name),
+                is_running=task is current,
+                frames=_rows(awaited_frames(coroutine)),
+            )
         )
     return users_first(found)[:MOST_TASKS]
 
 
-def users_first(rows: list[Row]) -> list[Row]:
+def users_first(rows: Iterable[RowT]) -> tuple[RowT, ...]:
     """Puts those first that have a frame of the user's own."""
-    return sorted(
-        rows,
-        key=lambda row: (not any(f["is_users"] for f in row["frames"]), row["name"]),
+    return tuple(
+        sorted(
+            rows, key=lambda row: (not any(f.is_users for f in row.frames), row.name)
+        )
     )
 
 
@@ -119,7 +108,7 @@ def _began_turn(frame: FrameType | None) -> float | None:
     return None
 
 
-def _frames_of(frame: FrameType | None) -> list[Row]:
+def _frames_of(frame: FrameType | None) -> tuple[Frame, ...]:
     found: list[FrameType] = []
     while frame is not None and len(found) < MOST_FRAMES:
         found.append(frame)
@@ -127,19 +116,19 @@ def _frames_of(frame: FrameType | None) -> list[Row]:
     return _rows(reversed(found))
 
 
-def _rows(frames: Iterable[FrameType]) -> list[Row]:
-    return [
-        {
-            "file": frame.f_code.co_filename,
-            "line": frame.f_lineno or frame.f_code.co_firstlineno,
-            "function": frame.f_code.co_name,
-            "code": linecache.getline(
+def _rows(frames: Iterable[FrameType]) -> tuple[Frame, ...]:
+    return tuple(
+        Frame(
+            file=frame.f_code.co_filename,
+            line=frame.f_lineno or frame.f_code.co_firstlineno,
+            function=frame.f_code.co_name,
+            code=linecache.getline(
                 frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals
             ).strip(),
-            "is_users": is_users(frame.f_code.co_filename),
-        }
+            is_users=is_users(frame.f_code.co_filename),
+        )
         for frame in frames
-    ]
+    )
 
 
 def is_users(file: str) -> bool:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._door.processes import usage
+from actorlib._door.rows import Frame, Stacks, Task, Thread
 from actorlib._door.stacks import is_users, users_first
 from actorlib.exceptions import RuntimeUnreachableError
 
@@ -43,8 +44,6 @@ _MEANWHILE = 0.3
 _PAUSE = 0.001
 _tgkill = getattr(ctypes.CDLL(None), "tgkill", None)  # glibc has it from 2.30 on
 
-Row = dict[str, Any]
-
 
 class _Masks(NamedTuple):
     """The signals of one thread, as bits."""
@@ -54,32 +53,46 @@ class _Masks(NamedTuple):
     caught: int
 
 
-def worker_threads(pid: int, title: str) -> list[Row]:
+def worker_stacks(pid: int, title: str) -> Stacks:
+    """Lists the threads and the tasks of a worker.
+
+    Args:
+        pid: The worker.
+        title: What messages call it.
+
+    Raises:
+        RuntimeUnreachableError: It cannot be asked, or does not answer in time.
+    """
+    threads = worker_threads(pid, title)
+    tasks, missing = worker_tasks(pid, title, threads)
+    return Stacks(
+        pid=pid, title=title, threads=threads, tasks=tasks, tasks_missing=missing
+    )
+
+
+def worker_threads(pid: int, title: str) -> tuple[Thread, ...]:
     """Lists the threads of a worker that run Python, the main one first.
 
     Args:
         pid: The worker.
         title: What messages call it.
 
-    Returns:
-        For each its ``name``, ``number`` and ``frames``: file, line and function, the
-        outermost first.
-
     Raises:
         RuntimeUnreachableError: It cannot be asked, or does not answer in time.
     """
     with _opened(pid, title) as (file, number):
-        found: list[Row] = []
+        found: list[Thread] = []
         for thread in sorted(map(int, os.listdir(f"/proc/{pid}/task"))):  # noqa: PTH208  # names
             frames = _asked(file, pid, thread, number, title)
             if frames:
-                found.append(
-                    {"name": _name(pid, thread), "number": thread, "frames": frames}
-                )
-        return found
+                name = _name(pid, thread)
+                found.append(Thread(name=name, number=thread, frames=frames))
+        return tuple(found)
 
 
-def worker_tasks(pid: int, title: str, threads: Sequence[Row]) -> tuple[list[Row], str]:
+def worker_tasks(
+    pid: int, title: str, threads: Sequence[Thread]
+) -> tuple[tuple[Task, ...], str]:
     """Lists the tasks of the event loops of a worker, users' first.
 
     Args:
@@ -88,15 +101,13 @@ def worker_tasks(pid: int, title: str, threads: Sequence[Row]) -> tuple[list[Row
         threads: Where its threads stand. If none of them runs a loop, nothing is asked.
 
     Returns:
-        For each its ``name``, ``coroutine``, ``frames``, ``is_running``, and the
-        ``method`` and the ``call`` that it is of, empty if it is of none; and why tasks
-        are missing, empty if none are.
+        The tasks, and why some are missing; empty if none are.
 
     Raises:
         RuntimeUnreachableError: It cannot be asked.
     """
     if not any(runs_a_loop(thread) for thread in threads):
-        return [], ""
+        return (), ""
     with _opened(pid, title) as (file, number):
         gentle, interrupting = number - 1, number - 2
         end = time.monotonic() + _PATIENCE
@@ -111,19 +122,19 @@ def worker_tasks(pid: int, title: str, threads: Sequence[Row]) -> tuple[list[Row
                 if told is not None:
                     return told
             if time.monotonic() > end:
-                return [], _why_no_tasks(frames)
+                return (), _why_no_tasks(frames)
 
 
 def _asked_for_tasks(
     file: int, pid: int, number: int, patience: float
-) -> tuple[list[Row], str] | None:
+) -> tuple[tuple[Task, ...], str] | None:
     """Asks the main thread of a worker; None if it does not answer in time."""
     masks, bit = _masks(pid, pid), 1 << (number - 1)
     if masks is None or masks.blocked & bit or not masks.caught & bit:
-        return [], "its main thread does not take the signal by which it tells them"
+        return (), "its main thread does not take the signal by which it tells them"
     os.ftruncate(file, 0)
     if _tgkill is None or _tgkill(pid, pid, number) != 0:
-        return [], "it cannot be sent the signal by which it tells them"
+        return (), "it cannot be sent the signal by which it tells them"
     end = time.monotonic() + patience
     while time.monotonic() < end:
         told = tasks_in(os.pread(file, os.fstat(file).st_size, 0), pid)
@@ -133,7 +144,7 @@ def _asked_for_tasks(
     return None
 
 
-def waits_in_python(frames: Sequence[Row]) -> bool:
+def waits_in_python(frames: Sequence[Frame]) -> bool:
     """Whether a thread waits where a signal may interrupt it: in Python, or in ours.
 
     Python waits on after it. A library that the inmost frame has called need not.
@@ -141,15 +152,15 @@ def waits_in_python(frames: Sequence[Row]) -> bool:
     Args:
         frames: Where it stands, the outermost first; empty where nobody knows.
     """
-    return bool(frames) and not frames[-1]["is_users"]
+    return bool(frames) and not frames[-1].is_users
 
 
-def runs_a_loop(thread: Row) -> bool:
+def runs_a_loop(thread: Thread) -> bool:
     """Whether a thread runs an event loop, by its frames."""
-    return any(frame["file"].endswith(_OF_LOOPS) for frame in thread["frames"])
+    return any(frame.file.endswith(_OF_LOOPS) for frame in thread.frames)
 
 
-def tasks_in(data: bytes, pid: int) -> tuple[list[Row], str] | None:
+def tasks_in(data: bytes, pid: int) -> tuple[tuple[Task, ...], str] | None:
     """Reads what the main thread of a worker has written; None before it has.
 
     Args:
@@ -162,8 +173,8 @@ def tasks_in(data: bytes, pid: int) -> tuple[list[Row], str] | None:
             told: Any = json.loads(line) if line.endswith(b"\n") else {}
             if told["pid"] != pid:
                 continue
-            rows: list[Row] = [
-                {**row, "frames": [_frame(*frame) for frame in row["frames"]]}
+            rows = [
+                Task(frames=tuple(_frame(*each) for each in row.pop("frames")), **row)
                 for row in told["tasks"]
             ]
             more = told["left_out"]
@@ -171,8 +182,8 @@ def tasks_in(data: bytes, pid: int) -> tuple[list[Row], str] | None:
     return None
 
 
-def _why_no_tasks(frames: Sequence[Row]) -> str:
-    where = [f", in {at['function']} ({at['file']}:{at['line']})" for at in frames[-1:]]
+def _why_no_tasks(frames: Sequence[Frame]) -> str:
+    where = [f", in {at.function} ({at.file}:{at.line})" for at in frames[-1:]]
     return (
         "its main thread, which alone can tell them, has run no Python for "
         f"{_PATIENCE:g} s: it is in a library written in C, or waits for the system"
@@ -240,7 +251,9 @@ def _lock(file: int, title: str) -> None:
             return
 
 
-def _asked(file: int, pid: int, thread: int, number: int, title: str) -> list[Row]:
+def _asked(
+    file: int, pid: int, thread: int, number: int, title: str
+) -> tuple[Frame, ...]:
     """Asks one thread; empty for one that runs no Python."""
     bit = 1 << (number - 1)
     if _is_stopped(pid):  # it would keep the signal until it goes on
@@ -250,14 +263,14 @@ def _asked(file: int, pid: int, thread: int, number: int, title: str) -> list[Ro
         time.sleep(_PAUSE)  # it may be answering somebody else
         masks = _masks(pid, thread)
     if masks is None or masks.blocked & bit:
-        return []  # it has ended, or is a library's and takes no signals
+        return ()  # it has ended, or is a library's and takes no signals
     if not masks.caught & bit:  # then the signal would end the process
         raise RuntimeUnreachableError(
             f"{title} does not take the signal any more by which it shows its stack"
         )
     os.ftruncate(file, 0)
     if _tgkill is None or _tgkill(pid, thread, number) != 0:
-        return []
+        return ()
     end, looks = time.monotonic() + _PATIENCE, 0
     # Between its arrival and its handler a signal is neither pending nor blocked for a
     # moment: what is seen twice holds.
@@ -273,24 +286,24 @@ def _asked(file: int, pid: int, thread: int, number: int, title: str) -> list[Ro
     return frames_in(text)
 
 
-def frames_in(text: str) -> list[Row]:
+def frames_in(text: str) -> tuple[Frame, ...]:
     """Reads what a thread has written: its frames, the outermost first."""
     found = [_FRAME.fullmatch(line) for line in text.splitlines()]
-    return [
+    return tuple(
         _frame(frame[1], int(frame[2]) if frame[2].isdecimal() else 0, frame[3])
         for frame in reversed(found)
         if frame
-    ]
+    )
 
 
-def _frame(file: str, line: int, function: str) -> Row:
-    return {
-        "file": file,
-        "line": line,
-        "function": function,
-        "code": linecache.getline(file, line).strip() if line else "",
-        "is_users": is_users(file) and (file, function) != _BEGINNING,
-    }
+def _frame(file: str, line: int, function: str) -> Frame:
+    return Frame(
+        file=file,
+        line=line,
+        function=function,
+        code=linecache.getline(file, line).strip() if line else "",
+        is_users=is_users(file) and (file, function) != _BEGINNING,
+    )
 
 
 def _masks(pid: int, thread: int) -> _Masks | None:

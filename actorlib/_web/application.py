@@ -17,7 +17,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
@@ -31,7 +31,8 @@ from starlette.routing import Route
 
 from actorlib._core.ids import ID_SIZE
 from actorlib._web.guard import Guard
-from actorlib._web.questions import OWNER, Questions
+from actorlib._web.looks import PAGE
+from actorlib._web.questions import OWNER, Killed, Questions
 from actorlib._web.watch import in_json
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
+    from actorlib._door.rows import Logs
     from actorlib._web.guard import Admission
     from actorlib._web.watch import Ask, Watch
 
@@ -98,15 +100,15 @@ class Application:
             while (look := await self._watch.after(number)) is not None:
                 text = look.text
                 if number == 0:
-                    points = list(self._watch.points)
-                    text = in_json({**look.shown, "points": points})
+                    points = [PAGE.encode(point) for point in self._watch.points]
+                    text = in_json({**PAGE.encode(look.shown), "points": points})
                 number = look.number
                 yield f"data: {text}\n\n"
         finally:
             self._watching -= 1
 
     async def _answer(self, request: Request) -> Response:
-        ways: dict[str, Callable[[str], dict[str, Any]]] = {
+        ways: dict[str, Callable[[str], object]] = {
             "calls": self._questions.calls,
             "explain": self._questions.explain,
             "stack": self._questions.stack,
@@ -124,7 +126,7 @@ class Application:
             wrong = {"error": "after takes the number of a line"}
             return JSONResponse(wrong, status_code=400)
 
-        def logs(actor: str) -> dict[str, Any]:
+        def logs(actor: str) -> Logs:
             return self._questions.logs(actor, int(after))
 
         return await _answered(logs, request.path_params["actor"])
@@ -138,13 +140,13 @@ class Application:
         except ClientDisconnect:
             return Response()  # nobody reads it
 
-        def kill(actor: str) -> dict[str, Any]:
+        def kill(actor: str) -> Killed:
             return self._questions.kill(actor, is_restarted=is_restarted)
 
         return await _answered(kill, request.path_params["actor"])
 
 
-async def _answered(way: Callable[[str], dict[str, Any]], actor: str) -> Response:
+async def _answered(way: Callable[[str], object], actor: str) -> Response:
     if actor != OWNER and not _ID.fullmatch(actor):
         wrong = {"error": "There is no such actor: an id has 32 hex digits."}
         return JSONResponse(wrong, status_code=404)
@@ -158,7 +160,7 @@ async def _answered(way: Callable[[str], dict[str, Any]], actor: str) -> Respons
         status, said = 409, str(error)
     else:
         # Starlette's own way refuses names that are no UTF-8, as those of files may be.
-        return Response(in_json(found), media_type="application/json")
+        return Response(in_json(PAGE.encode(found)), media_type="application/json")
     return Response(in_json({"error": said}), status, media_type="application/json")
 
 

@@ -5,17 +5,21 @@ takes, with its time in line, follows from how many there were on the average an
 many were answered a second (Little's law), so that no call is timed for it.
 """
 
-from __future__ import annotations
-
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from actorlib._door.processes import Usage
-
-Row = dict[str, Any]
+from actorlib._core.rows import RowEncoder
+from actorlib._core.snapshot import ActorInfo, WorkerGroupInfo
+from actorlib._core.value import dataclass
+from actorlib._door.processes import Usage
+from actorlib._door.rows import (
+    ActorStatus,
+    ProcessUse,
+    Standstill,
+    Status,
+    describe_actor,
+)
 
 POINTS: Final = 180
 """How many looks the curves show."""
@@ -119,148 +123,226 @@ class Rates:
         return average * (last.at - first.at) / answered if average else None
 
 
-def counted(told: Mapping[str, Any], usages: Mapping[int, Usage], at: float) -> Counts:
+def counted(status: Status, usages: Mapping[int, Usage], at: float) -> Counts:
     """Takes out of a status what is counted."""
-    own = told["pid"]
-    found: dict[str, Count] = {}
-    for row in told["actors"]:
-        usage = usages.get(row["pid"]) if row["pid"] != own else None
-        found[row["actor_id"]] = Count(
-            row["made_calls"], row["pending_calls"], usage.cpu if usage else None
+    counts: dict[str, Count] = {}
+    for actor in status.snapshot.actors:
+        usage = usages.get(actor.pid) if actor.pid != status.pid else None
+        counts[actor.actor_id] = Count(
+            actor.made_calls, actor.pending_calls, usage.cpu if usage else None
         )
-    usage = usages.get(own)
-    found[""] = Count(0, 0, usage.cpu if usage else None)
-    return Counts(at, found)
+    usage = usages.get(status.pid)
+    counts[""] = Count(0, 0, usage.cpu if usage else None)
+    return Counts(at, counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InLine:
+    """An entry of the waiting line.
+
+    Attributes:
+        label: Who waits.
+        asks: What it asks for; empty for an actor that is out of line.
+        why: What it waits for and who has that, as far as that is known.
+        actor: The id of the actor, or None.
+    """
+
+    label: str
+    asks: str
+    why: str
+    actor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A point of the curves.
+
+    Attributes:
+        at: When it was, in seconds since the epoch.
+        rate: Calls a second, or None if unknown.
+        took: Seconds that a call takes, or None if unknown.
+        pending: How many calls have no answer.
+        cpu: CPU time of the program, in per cent of one CPU; None if unknown.
+    """
+
+    at: float
+    rate: float | None
+    took: float | None
+    pending: int
+    cpu: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What the page shows of a runtime that answers.
+
+    Attributes:
+        state: ``"live"``.
+        at: When it was, in seconds since the epoch.
+        status: What the runtime answered.
+        process: What the system says of the program.
+        actors: The actors: those that live, and the latest of the dead.
+        dead_left_out: How many dead actors there are besides.
+        line: Those who wait, in order.
+        point: The latest point of the curves.
+    """
+
+    state: str = "live"
+    at: float
+    status: Status
+    process: ProcessUse
+    actors: tuple[ActorStatus, ...]
+    dead_left_out: int
+    line: tuple[InLine, ...]
+    point: Point
+
+    @property
+    def program(self) -> str:
+        """The command line of the program."""
+        return " ".join(self.status.program)
+
+    @property
+    def line_left_out(self) -> int:
+        """How many wait besides."""
+        return self.status.waiting_count - len(self.status.snapshot.waiting)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """What the page shows of a runtime whose loop does not answer."""
+
+    state: str = "blocked"
+    at: float
+    standstill: Standstill
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """What the page shows of a runtime that does not answer at all.
+
+    Attributes:
+        state: ``"gone"``.
+        at: When it was, in seconds since the epoch.
+        reason: Why it does not.
+    """
+
+    state: str = "gone"
+    at: float
+    reason: str
+
+
+PAGE: Final = RowEncoder(
+    {
+        Shown: (
+            "state at pid=status.pid program version=status.version "
+            "python=status.python cpu=process.cpu rss=process.rss "
+            "total=status.snapshot.total available=status.snapshot.available "
+            "object_store=status.snapshot.object_store "
+            "devices=status.snapshot.devices actors dead_left_out line "
+            "line_left_out functions=status.snapshot.worker_groups "
+            "draining=status.snapshot.draining point"
+        ),
+        ActorStatus: (
+            "actor_id class_name repr_name name state pid resources devices "
+            "device_nbytes device_memory share running_calls pending_calls "
+            "waiting_calls rate cpu=process.cpu rss=process.rss "
+            "is_stopped=process.is_stopped restarts age why death "
+            "earlier_deaths"
+        ),
+        WorkerGroupInfo: "resources waiting running pids",
+        Blocked: (
+            "state at seconds=standstill.seconds is_exact=standstill.is_exact "
+            "is_running=standstill.is_running frames=standstill.frames"
+        ),
+    }
+)
+"""What the page reads: ``page.html`` names these columns, and those of other rows."""
 
 
 def described(
-    told: Mapping[str, Any],
-    usages: Mapping[int, Usage],
-    rates: Rates,
-    at: float,
-) -> Row:
+    status: Status, usages: Mapping[int, Usage], rates: Rates, at: float
+) -> Shown:
     """Makes what the page shows of a status.
 
     Args:
-        told: The status, with the dead.
+        status: The status, with the dead.
         usages: What processes use, by pid.
         rates: What was counted, this look included.
         at: When it was, in seconds since the epoch.
     """
-    living = [row for row in told["actors"] if row["state"] != "dead"]
-    dead = [row for row in told["actors"] if row["state"] == "dead"]
-    dead.sort(key=lambda row: row["ended_at"] or 0.0, reverse=True)
-    own = usages.get(told["pid"])
-    actors = [
-        _actor(row, usages, rates, told["pid"]) for row in [*living, *dead[:MOST_DEAD]]
-    ]
-    return {
-        "state": "live",
-        "at": at,
-        "runtime": {
-            "pid": told["pid"],
-            "program": " ".join(told["program"]),
-            "version": told["version"],
-            "python": told["python"],
-            "cpu": _rounded(rates.cpu(""), 1),
-            "rss": own.rss if own else None,
-            "total": told["total"],
-            "available": told["available"],
-            "store": told["object_store"],
-        },
-        "devices": [_device(row) for row in told["devices"]],
-        "actors": actors,
-        "dead_left_out": max(0, len(dead) - MOST_DEAD),
-        "line": _line(told, actors),
-        "line_left_out": told["waiting_count"] - len(told["waiting"]),
-        "functions": [
-            {name: row[name] for name in ("resources", "waiting", "running", "pids")}
-            for row in told["functions"]
-        ],
-        "draining": told["draining"],
-        "point": _point(living, rates, at),
-    }
+    living = [one for one in status.snapshot.actors if one.state != "dead"]
+    dead = [one for one in status.snapshot.actors if one.state == "dead"]
+    dead.sort(key=lambda actor: actor.ended_at or 0.0, reverse=True)
+    own = usages.get(status.pid)
+    actors = tuple(
+        _actor(actor, status, usages, rates, at)
+        for actor in (*living, *dead[:MOST_DEAD])
+    )
+    return Shown(
+        at=at,
+        status=status,
+        process=ProcessUse(
+            cpu=_rounded(rates.cpu(""), 1), rss=own.rss if own else None
+        ),
+        actors=actors,
+        dead_left_out=max(0, len(dead) - MOST_DEAD),
+        line=_line(status, actors),
+        point=_point(living, rates, at),
+    )
 
 
 def _actor(
-    row: Mapping[str, Any], usages: Mapping[int, Usage], rates: Rates, own: int
-) -> Row:
-    actor, pid, state = row["actor_id"], row["pid"], row["state"]
+    actor: ActorInfo,
+    status: Status,
+    usages: Mapping[int, Usage],
+    rates: Rates,
+    at: float,
+) -> ActorStatus:
+    is_dead = actor.state == "dead"
     # Inline, all actors are threads of one process, and none has its figures.
-    usage = None if pid == own or state == "dead" else usages.get(pid)
-    running = row["running_calls"]
-    return {
-        "id": actor,
-        "kind": row["class_name"],
-        "said": row["repr_name"],
-        "name": row["name"],
-        "state": state,
-        "pid": pid,
-        "asked": row["resources"],
-        "devices": row["devices"],
-        "granted": row["device_nbytes"],
-        "used": row["device_memory"],
-        "hold": row["share"]["devices"],
-        "running": running,
-        "pending": row["pending_calls"],
-        "waiting": None if running is None else max(0, row["pending_calls"] - running),
-        "rate": _rounded(rates.calls(actor), 1) if state != "dead" else None,
-        "cpu": _rounded(rates.cpu(actor), 1),
-        "rss": usage.rss if usage else None,
-        "is_stopped": usage is not None and usage.state in "tT",
-        "restarts": row["restarts"],
-        "started": row["started_at"],
-        "ended": row["ended_at"],
-        "why": row["why"],
-        "death": row["death"],
-        "earlier": list(row["earlier_deaths"]),
-    }
+    usage = None if is_dead or actor.pid == status.pid else usages.get(actor.pid)
+    process = ProcessUse(
+        cpu=_rounded(rates.cpu(actor.actor_id), 1),
+        rss=usage.rss if usage else None,
+        is_stopped=usage is not None and usage.state in "tT",
+    )
+    rate = None if is_dead else _rounded(rates.calls(actor.actor_id), 1)
+    return describe_actor(actor, status, at, process, rate)
 
 
-def _device(row: Mapping[str, Any]) -> Row:
-    return {
-        "id": row["device"],
-        "kind": row["kind"],
-        "model": row["model"],
-        "nbytes": row["nbytes"],
-        "free": row["available"],
-        "is_logical": row["is_logical"],
-    }
-
-
-def _line(told: Mapping[str, Any], actors: Sequence[Mapping[str, Any]]) -> list[Row]:
+def _line(status: Status, actors: Sequence[ActorStatus]) -> tuple[InLine, ...]:
     """Who waits, in order, as far as is known, and behind them those out of line."""
-    reasons = {label_of(row): row for row in actors if row["why"]}
-    line: list[Row] = []
-    for entry in told["waiting"]:
+    waiting = {actor.label: actor for actor in actors if actor.why}
+    line: list[InLine] = []
+    for entry in status.snapshot.waiting:
         label, _, asks = entry.partition(": ")
-        row = reasons.pop(label, None)
-        why, actor = (row["why"], row["id"]) if row else ("", None)
-        line.append({"label": label, "asks": asks, "why": why, "actor": actor})
+        actor = waiting.pop(label, None)
+        line.append(
+            InLine(
+                label=label,
+                asks=asks,
+                why=actor.why if actor else "",
+                actor=actor.actor_id if actor else None,
+            )
+        )
     line += [
-        {"label": label, "asks": "", "why": row["why"], "actor": row["id"]}
-        for label, row in reasons.items()
+        InLine(label=label, asks="", why=actor.why, actor=actor.actor_id)
+        for label, actor in waiting.items()
     ]
-    return line
+    return tuple(line)
 
 
-def label_of(row: Mapping[str, Any]) -> str:
-    """Names an actor that is shown: ``Model 'm1'``."""
-    head = row["said"] or row["kind"]
-    return head if row["name"] is None else f"{head} {row['name']!r}"
-
-
-def _point(living: Sequence[Mapping[str, Any]], rates: Rates, at: float) -> Row:
-    ids = [row["actor_id"] for row in living]
+def _point(living: Sequence[ActorInfo], rates: Rates, at: float) -> Point:
+    ids = [actor.actor_id for actor in living]
     each = [rates.calls(actor) for actor in ids]
     known = [rate for rate in each if rate is not None]
-    return {
-        "at": at,
-        "rate": _rounded(sum(known), 1) if known or not ids else None,
-        "took": rates.seconds_a_call(ids),
-        "pending": sum(row["pending_calls"] for row in living),
-        "cpu": _rounded(rates.cpu(""), 1),
-    }
+    return Point(
+        at=at,
+        rate=_rounded(sum(known), 1) if known or not ids else None,
+        took=rates.seconds_a_call(ids),
+        pending=sum(actor.pending_calls for actor in living),
+        cpu=_rounded(rates.cpu(""), 1),
+    )
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

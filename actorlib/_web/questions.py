@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, final
 
+from actorlib._core.labels import with_pid
+from actorlib._core.value import dataclass
 from actorlib._door.protocol import BLOCKED
-from actorlib._door.worker_stacks import worker_tasks, worker_threads
-from actorlib._web.looks import label_of
+from actorlib._door.worker_stacks import worker_stacks
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:
+    from actorlib._core.snapshot import ActorInfo
+    from actorlib._door.rows import Calls, Logs, Stacks, Standstill, Status
     from actorlib._web.watch import Ask, Watch
-
-Row = dict[str, Any]
 
 OWNER: Final = "owner"
 """The word for the program itself, in place of an actor's id."""
@@ -21,6 +23,20 @@ MOST_CALLS: Final = 200
 MOST_LINES: Final = 1000
 """How many lines are shown at once: as many as are kept of an actor."""
 _PATIENCE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why an actor waits, or where it is."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """Whether an actor is being ended."""
+
+    killed: bool
 
 
 @final
@@ -40,29 +56,25 @@ class Questions:
         self._ask = ask
         self._watch = watch
 
-    def stack(self, actor: str) -> Row:
+    def stack(self, actor: str) -> Stacks:
         """Where the threads and the tasks of an actor's process stand."""
         if actor == OWNER:
             return self._owners()
-        row, own = self._found(actor)
-        if not row["pid"] or row["state"] == "dead":
-            raise RuntimeNotFoundError(row["death"] or "It has no process yet.")
-        if row["pid"] == own:
-            return self._inline(label_of(row))
-        title = f"{row['kind']} (pid {row['pid']})"
-        threads = worker_threads(row["pid"], title)
-        tasks, missing = worker_tasks(row["pid"], title, threads)
-        return {"threads": threads, "tasks": tasks, "missing": missing}
+        info, own = self._found(actor)
+        if not info.pid or info.state == "dead":
+            raise RuntimeNotFoundError(info.death or "It has no process yet.")
+        if info.pid == own:
+            return self._inline(info.label)
+        return worker_stacks(info.pid, with_pid(info.class_name, info.pid))
 
-    def calls(self, actor: str) -> Row:
+    def calls(self, actor: str) -> Calls:
         """The calls of an actor that have no answer; of all, for the owner."""
         about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
-        told = self._loop("calls", **about)
-        found = told["calls"]
-        left_out = told["left_out"] + max(0, len(found) - MOST_CALLS)
-        return {"calls": found[:MOST_CALLS], "left_out": left_out}
+        found: Calls = self._loop("calls", **about)
+        left_out = found.left_out + max(0, len(found.calls) - MOST_CALLS)
+        return replace(found, calls=found.calls[:MOST_CALLS], left_out=left_out)
 
-    def logs(self, actor: str, after: int) -> Row:
+    def logs(self, actor: str, after: int) -> Logs:
         """What an actor has printed and logged; what all have, for the owner.
 
         Args:
@@ -70,33 +82,33 @@ class Questions:
             after: The number of the page behind which it begins; 0 for the latest.
         """
         about: dict[str, Any] = {} if actor == OWNER else {"actor": actor}
-        told = self._loop(
+        logs: Logs = self._loop(
             "logs", after=after, most=MOST_LINES, newest=after == 0, **about
         )
-        return {name: told[name] for name in ("lines", "lost", "number")}
+        return logs
 
-    def explain(self, actor: str) -> Row:
+    def explain(self, actor: str) -> Explanation:
         """Why an actor waits, or where it is."""
-        return {"text": self._loop("explain", actor=actor)}
+        return Explanation(text=self._loop("explain", actor=actor))
 
-    def kill(self, actor: str, *, is_restarted: bool) -> Row:
+    def kill(self, actor: str, *, is_restarted: bool) -> Killed:
         """Ends an actor at once; does not wait for its end."""
-        return {"killed": self._loop("kill", actor=actor, restart=is_restarted)}
+        return Killed(killed=self._loop("kill", actor=actor, restart=is_restarted))
 
-    def _owners(self) -> Row:
-        told = self._ask("stack", patience=_PATIENCE).value
-        return {"threads": told["threads"], "tasks": told["tasks"], "missing": ""}
+    def _owners(self) -> Stacks:
+        stacks: Stacks = self._ask("stack", patience=_PATIENCE).value
+        return stacks
 
-    def _inline(self, label: str) -> Row:
+    def _inline(self, label: str) -> Stacks:
         """The threads of an actor that has no process of its own: they bear its name.
 
         Where several actors have no name, those of one class look alike.
         """
-        told = self._owners()
-        own = [one for one in told["threads"] if one["name"].startswith(f"{label} ")]
-        return {"threads": own or told["threads"], "tasks": [], "missing": ""}
+        stacks = self._owners()
+        own = [one for one in stacks.threads if one.name.startswith(f"{label} ")]
+        return replace(stacks, threads=tuple(own) or stacks.threads, tasks=())
 
-    def _found(self, actor: str) -> tuple[Row, int]:
+    def _found(self, actor: str) -> tuple[ActorInfo, int]:
         """Finds an actor as it is now, and the process of the program.
 
         What was seen is used only if the loop is blocked: while nobody watches, it is
@@ -104,15 +116,14 @@ class Questions:
         """
         answer = self._ask("status", patience=_PATIENCE, dead=True)
         if answer.outcome == BLOCKED:
-            row, own = self._watch.actor(actor), self._watch.own_pid
-            if row is None:
+            seen, own = self._watch.actor(actor), self._watch.own_pid
+            if seen is None:
                 raise _blocked(answer.value)
-            return row, own
-        rows: list[Row] = answer.value["actors"]
-        for row in rows:
-            if row["actor_id"] == actor:
-                named = {"kind": row["class_name"], "said": row["repr_name"]}
-                return {**row, **named}, answer.value["pid"]
+            return seen, own
+        status: Status = answer.value
+        for info in status.snapshot.actors:
+            if info.actor_id == actor:
+                return info, status.pid
         raise RuntimeNotFoundError("There is no such actor any more.")
 
     def _loop(self, verb: str, **options: Any) -> Any:
@@ -122,8 +133,8 @@ class Questions:
         return answer.value
 
 
-def _blocked(where: Row) -> RuntimeUnreachableError:
+def _blocked(standstill: Standstill) -> RuntimeUnreachableError:
     return RuntimeUnreachableError(
         "the event loop of the program does not answer, for at least "
-        f"{where['seconds']:.1f} s by now"
+        f"{standstill.seconds:.1f} s by now"
     )

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 from actorlib._door import processes
 from actorlib._door.protocol import BLOCKED
-from actorlib._web.looks import POINTS, Rates, counted, described
+from actorlib._web.looks import (
+    PAGE,
+    POINTS,
+    Blocked,
+    Gone,
+    Rates,
+    counted,
+    described,
+)
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -24,6 +32,8 @@ if TYPE_CHECKING:
 
     from actorlib._door.processes import Usage
     from actorlib._door.protocol import Answer
+    from actorlib._door.rows import ActorStatus, Status
+    from actorlib._web.looks import Point, Shown
 
 _INTERVAL = 1.0
 """Seconds between two looks."""
@@ -52,7 +62,7 @@ class Look(NamedTuple):
     """
 
     number: int
-    shown: dict[str, Any]
+    shown: Shown | Blocked | Gone | None
     text: str
 
 
@@ -68,7 +78,8 @@ class Watch:
 
     Attributes:
         latest: The last look.
-        known: What it showed, or what the last one did at which the runtime answered.
+        known: What it showed, or what the last one did at which the runtime answered;
+            None before that.
         points: What the curves show, the latest look last.
     """
 
@@ -88,9 +99,9 @@ class Watch:
         self._over = asyncio.Event()
         self._rates = Rates()
         self._due = 0.0
-        self.latest = Look(0, {}, "{}")
-        self.known: dict[str, Any] = {}
-        self.points: deque[dict[str, Any]] = deque(maxlen=POINTS)
+        self.latest = Look(0, None, "{}")
+        self.known: Shown | None = None
+        self.points: deque[Point] = deque(maxlen=POINTS)
 
     async def after(self, number: int) -> Look | None:
         """Waits for a look that is later than one; gives None if there will be none.
@@ -113,7 +124,8 @@ class Watch:
             took = time.monotonic() - began
             self._due = began + max(self._interval, _EASE * took)
             shown = self._shown(*told)
-            self.latest = Look(self.latest.number + 1, shown, in_json(shown))
+            text = in_json(PAGE.encode(shown))
+            self.latest = Look(self.latest.number + 1, shown, text)
             return self.latest
 
     def close(self) -> None:
@@ -123,12 +135,12 @@ class Watch:
     @property
     def own_pid(self) -> int:
         """The process of the program; 0 before it was seen."""
-        return int(self.known["runtime"]["pid"]) if self.known else 0
+        return self.known.status.pid if self.known else 0
 
-    def actor(self, actor: str) -> dict[str, Any] | None:
+    def actor(self, actor: str) -> ActorStatus | None:
         """What was seen of an actor when the runtime told of it last."""
-        rows = self.known.get("actors", ())
-        return next((row for row in rows if row["id"] == actor), None)
+        rows = self.known.actors if self.known else ()
+        return next((row for row in rows if row.actor_id == actor), None)
 
     def _told(self) -> tuple[Answer | str, dict[int, Usage]]:
         """Asks the runtime, and the system about its processes; in a thread."""
@@ -138,25 +150,27 @@ class Watch:
             return str(error), {}
         usages: dict[int, Usage] = {}
         if answer.outcome != BLOCKED:
-            rows = answer.value["actors"]
-            pids = {row["pid"] for row in rows if row["pid"] and row["state"] != "dead"}
-            for pid in pids | {answer.value["pid"]}:
+            status: Status = answer.value
+            living = (one for one in status.snapshot.actors if one.state != "dead")
+            for pid in {status.pid, *filter(None, (actor.pid for actor in living))}:
                 with suppress(OSError):
                     usage = self._usage(pid)
                     if usage is not None:
                         usages[pid] = usage
         return answer, usages
 
-    def _shown(self, answer: Answer | str, usages: dict[int, Usage]) -> dict[str, Any]:
+    def _shown(
+        self, answer: Answer | str, usages: dict[int, Usage]
+    ) -> Shown | Blocked | Gone:
         at = self._clock()
         if isinstance(answer, str):
-            return {"state": "gone", "at": at, "said": answer}
+            return Gone(at=at, reason=answer)
         if answer.outcome == BLOCKED:
-            return {"state": "blocked", "at": at, **answer.value}
+            return Blocked(at=at, standstill=answer.value)
         if self._rates.add(counted(answer.value, usages, at)):
             self.points.clear()
         self.known = described(answer.value, usages, self._rates, at)
-        self.points.append(self.known["point"])
+        self.points.append(self.known.point)
         return self.known
 
 

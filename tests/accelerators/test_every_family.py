@@ -125,16 +125,16 @@ def test_inventory_when_the_mask_leaves_nothing_then_nothing_can_be_declared(
     host = nvidia_machine(machine, environ=environ)
     found = discover(host)
     kind = family.kind.name
-    told = summarize(found, families(), host, took=0)["kinds"][kind]
+    told = summarize(found, families(), host, took=0).kinds[kind]
 
     if said is None:
         assert len(inventory(found, {kind: 9}).devices[kind]) == 9
-        assert told["declarable"] is None
+        assert told.declarable is None
         return
     assert inventory(found, {}).devices[kind] == ()
     with pytest.raises(ValueError, match=f"1 {kind} declared, but .*{said}.* 0"):
         inventory(found, {kind: 1})
-    assert told["declarable"] == 0
+    assert told.declarable == 0
 
 
 @pytest.mark.parametrize(

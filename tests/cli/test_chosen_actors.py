@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.listings import info
 
 from actorlib._cli.choosing import find_actor
 from actorlib.exceptions import RuntimeNotFoundError
 
+if TYPE_CHECKING:
+    from actorlib import ActorInfo
 
-def row(number: int, name: str | None = None, **said: Any) -> dict[str, Any]:
-    return {
+
+def row(number: int, name: str | None = None, **changed: Any) -> ActorInfo:
+    known = {
         "actor_id": f"{0xABCD:016x}{number:016x}",
-        "class_name": "Model",
-        "repr_name": "",
         "name": name,
         "pid": 800 + number,
-        "state": "alive",
-        **said,
     }
+    return info(**{**known, **changed})
 
 
 ROWS = [

@@ -13,6 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.listings import info
 
 from actorlib.__main__ import _parser
 from actorlib._cli.completion import WHAT, words_for
@@ -22,6 +23,8 @@ from actorlib._cli.top_screen import SORT_KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from actorlib import ActorInfo
 
 BASH, FISH, ZSH = map(shutil.which, ("bash", "fish", "zsh"))
 
@@ -292,8 +295,8 @@ def test_scripts_when_a_help_has_quotes_then_they_stay_quotes() -> None:
         assert "it'\\''s n mine'" in write(parser)
 
 
-def row(**said: Any) -> dict[str, Any]:
-    return {"name": None, "class_name": "A", "pid": 7, **said}
+def row(**changed: Any) -> ActorInfo:
+    return info(**{"name": None, "class_name": "A", "pid": 7, **changed})
 
 
 def test_words_when_actors_have_no_name_then_their_class_or_pid() -> None:

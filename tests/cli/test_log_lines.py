@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from actorlib._cli.logs import Chosen, Line, is_of, text_of
+from actorlib import LogLine
+from actorlib._cli.logs import Chosen, is_of, text_of
 
 pytestmark = pytest.mark.memory
 
 
-def line(**changed: Any) -> Line:
+def line(**changed: Any) -> LogLine:
     """A line that an actor has printed."""
-    printed = {
+    printed: dict[str, Any] = {
         "number": 1,
         "time": 1.25,
         "source": "stderr",
@@ -22,14 +23,8 @@ def line(**changed: Any) -> Line:
         "label": "Model 'm1'",
         "pid": 812,
         "text": "loading",
-        "level": 0,
-        "logger": "",
-        "method": "",
-        "call": "",
-        "traceback": "",
-        "lost": 0,
     }
-    return cast("Line", {**printed, **changed})
+    return LogLine(**{**printed, **changed})
 
 
 RECORD = line(

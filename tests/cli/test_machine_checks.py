@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from actorlib._cli.machine_checks import (
 )
 from actorlib._processes import forkserver_launcher
 from actorlib.accelerators import Host, families
+from actorlib.accelerators.claims import Claimant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -284,16 +286,17 @@ def test_devices_when_some_are_not_offered_then_why_once() -> None:
 def test_devices_when_another_runtime_has_taken_some_then_who(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    claims = (Claimant(812, "python a.py"),)
     summary = devices.look(nvidia_host(CARD), families())
-    for family in summary["families"]:
-        for device in family["devices"]:
-            device["claims"] = [{"pid": 812, "program": "python a.py"}]
-    monkeypatch.setattr(devices, "look", lambda *_: summary)
+    (nvidia,) = [family for family in summary.families if family.devices]
+    taken = tuple(replace(device, claims=claims) for device in nvidia.devices)
+    found = replace(summary, families=(replace(nvidia, devices=taken),))
+    monkeypatch.setattr(devices, "look", lambda *_: found)
 
-    found = [*check_devices(RecordedHost())][-1]
+    finding = [*check_devices(RecordedHost())][-1]
 
-    assert found.what == "'python a.py' (pid 812) has GPU 0"
-    assert found.advice == "init(devices='free') leaves it those"
+    assert finding.what == "'python a.py' (pid 812) has GPU 0"
+    assert finding.advice == "init(devices='free') leaves it those"
 
 
 def test_nvml_when_it_answers_then_its_versions_and_modes(

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from actorlib._cli.objects import described, draw
+from actorlib import ObjectInfo, ObjectStoreInfo
+from actorlib._cli.objects import DOCUMENT, draw
 from actorlib._cli.pages import console
+from actorlib._door.rows import Objects
 
 
-def told(**changed: Any) -> dict[str, Any]:
+def told(**changed: Any) -> Objects:
     """What a runtime with a value and a ref to it tells."""
-    value = {
-        "object_id": "aa" * 24,
-        "kind": "block",
-        "state": "live",
-        "nbytes": 5 << 20,
-        "age": 75.0,
-        "maker": "the program",
-        "holders": {"Model 'm1' (pid 812)": 2, "the program": 1},
-        "arguments_of": ("Model.predict of 'm1' (pid 812)",),
-        "block": "",
-    }
-    ref = {
-        **value,
-        "object_id": "bb" * 16,
-        "kind": "ref",
-        "nbytes": 0,
-        "age": None,
-        "block": "aa" * 24,
-    }
-    warm = {**value, "object_id": "", "state": "warm", "holders": {}, "age": None}
-    return {
+    value = ObjectInfo(
+        object_id="aa" * 24,
+        kind="block",
+        state="live",
+        nbytes=5 << 20,
+        age=75.0,
+        maker="the program",
+        holders={"Model 'm1' (pid 812)": 2, "the program": 1},
+        arguments_of=("Model.predict of 'm1' (pid 812)",),
+    )
+    ref = replace(
+        value, object_id="bb" * 16, kind="ref", nbytes=0, age=None, block="aa" * 24
+    )
+    warm = replace(value, object_id="", state="warm", holders={}, age=None)
+    known: dict[str, Any] = {
         "pid": 811,
-        "objects": [value, ref, warm],
+        "objects": (value, ref, warm),
         "has_more": False,
-        "object_store": {"live": 5 << 20, "warm": 1 << 20, "limit": 1 << 30},
-        **changed,
+        "object_store": ObjectStoreInfo(live=5 << 20, warm=1 << 20, limit=1 << 30),
     }
+    return Objects(**{**known, **changed})
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +43,10 @@ def _as_wide_as_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
-def page(told: dict[str, Any]) -> str:
+def page(told: Objects) -> str:
     out = console()
     with out.capture() as captured:
-        out.print(draw(described(told)), crop=False)
+        out.print(draw(told), crop=False)
     return captured.get()
 
 
@@ -68,9 +65,28 @@ def test_page_when_values_are_kept_then_by_whom_and_since_when() -> None:
 
 
 def test_page_when_there_is_nothing_then_said_so() -> None:
-    nothing = {"live": 0, "warm": 0, "limit": 0}
-
-    shown = page(told(objects=[], object_store=nothing))
+    shown = page(told(objects=(), object_store=ObjectStoreInfo()))
 
     assert "holds nothing" in shown
     assert "object_store_memory is 0" in shown
+
+
+def test_document_when_written_then_its_columns_have_their_names() -> None:
+    found = DOCUMENT.encode(told())
+
+    assert {name: found[name] for name in ("pid", "has_more", "object_store")} == {
+        "pid": 811,
+        "has_more": False,
+        "object_store": {"live": 5 << 20, "warm": 1 << 20, "limit": 1 << 30},
+    }
+    assert found["objects"][1] == {
+        "id": "bb" * 16,
+        "kind": "ref",
+        "state": "live",
+        "nbytes": 0,
+        "age": None,
+        "maker": "the program",
+        "holders": {"Model 'm1' (pid 812)": 2, "the program": 1},
+        "arguments_of": ("Model.predict of 'm1' (pid 812)",),
+        "block": "aa" * 24,
+    }

@@ -8,13 +8,17 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.listings import BUSY, actor, actorlib, listing
+from helpers.listings import BUSY, actor, actorlib, device, listing
 from helpers.owners import Owner
 from rich.console import Console
 
 from actorlib._cli.actor_columns import in_rate, on_device
+from actorlib._cli.listing import DOCUMENT, ClientStatus
 from actorlib._cli.pages import id_endings, in_time
 from actorlib._cli.ps_page import draw
+from actorlib._core.shares import ActorShare
+from actorlib._core.snapshot import WorkerGroupInfo
+from actorlib._door.rows import Frame, Standstill
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,18 +56,20 @@ def test_page_when_an_actor_lives_then_a_row_tells_of_it() -> None:
 
 
 def test_page_when_texts_would_steer_a_terminal_then_it_shows_their_escapes() -> None:
-    seen = actor(label="M\x1b[31mm1", why="waits\x1b[2J\nfor x", death="by\x9bx")
-    many = [actor(id=f"{number:032x}", label="M\x07") for number in range(200)]
+    seen = actor(repr_name="M\x1b[31mm1", why="waits\x1b[2J\nfor x", death="by\x9bx")
+    many = [
+        actor(actor_id=f"{number:032x}", repr_name="M\x07") for number in range(200)
+    ]
     page = text(listing(seen, *many))
 
     for shown in (r"M\x1b[31mm1", "waits\\x1b[2J\nfor x", r"by\x9bx", r"M\x07"):
         assert shown in page
     assert page.replace("\n", "").isprintable()
-    assert seen["label"] == "M\x1b[31mm1"
+    assert seen.repr_name == "M\x1b[31mm1"
 
 
 def test_page_when_there_are_many_actors_then_each_has_one_line_at_any_width() -> None:
-    many = [actor(id=f"{number:032x}", pid=number) for number in range(1, 301)]
+    many = [actor(actor_id=f"{number:032x}", pid=number) for number in range(1, 301)]
 
     narrow = lines_with(text(listing(*many), width=40), "m1")
     wide = lines_with(text(listing(*many), width=160), "m1")
@@ -78,11 +84,12 @@ def test_page_when_there_are_many_actors_then_each_has_one_line_at_any_width() -
 def test_page_when_the_terminal_is_narrow_then_columns_fold_or_go(
     width: int, count: int
 ) -> None:
-    label = "TheModelWithAVeryLongName 'and-a-name-of-its-own'"
+    names = {
+        "class_name": "TheModelWithAVeryLongName",
+        "name": "and-a-name-of-its-own",
+    }
     devices = {"GPU-12345678-abcd": 0.5, "GPU-87654321-abcd": 0.25}
-    rows = [
-        actor(label=label, devices=devices, pid=4_000_000 + n) for n in range(count)
-    ]
+    rows = [actor(**names, devices=devices, pid=4_000_000 + n) for n in range(count)]
 
     lines = text(listing(*rows), width).splitlines()[1:]
 
@@ -96,7 +103,7 @@ def test_page_when_the_terminal_is_narrow_then_columns_fold_or_go(
 def test_page_when_nobody_holds_a_device_then_no_column_is_of_devices_memory() -> None:
     none = {"devices": {}, "device_nbytes": {}, "device_memory": {}}
 
-    page = text(listing(actor(**none, enforced_by="")))
+    page = text(listing(actor(**none, share=ActorShare())))
 
     assert "on device" not in page
     assert "enforced" not in page
@@ -143,7 +150,7 @@ def test_page_when_memory_is_not_divided_then_its_column_says_so() -> None:
 
 
 def test_page_when_there_are_too_many_calls_then_all_are_counted_as_waiting() -> None:
-    page = text(listing(actor(running=None, waiting=None, pending=50_000)))
+    page = text(listing(actor(running_calls=None, pending_calls=50_000)))
 
     assert lines_with(page, "m1")[0].split()[-5:-2] == ["-", "50000", "0"]
 
@@ -152,8 +159,8 @@ def test_page_when_somebody_waits_then_why_and_who_else_is_in_line() -> None:
     why = "Model 'm2' waits for GPU=1: Model 'm1' has 0.5 of GPU 0"
     page = text(
         listing(
-            actor(name="m2", label="Model 'm2'", state="pending", pid=0, why=why),
-            in_line=["Model 'm2': GPU=1", "group g: 2 bundles"],
+            actor(name="m2", state="pending", pid=0, why=why),
+            waiting=("Model 'm2': GPU=1", "group g: 2 bundles"),
             in_line_count=7,
         )
     )
@@ -181,9 +188,12 @@ def test_page_when_somebody_is_dead_then_how_it_ended() -> None:
 def test_page_when_the_loop_is_stuck_then_since_when_and_where(
     stuck: Any, said: str
 ) -> None:
-    frame = {"file": "train.py", "line": 7, "function": "load", "code": "x = y()"}
+    frame = Frame(
+        file="train.py", line=7, function="load", code="x = y()", is_users=True
+    )
 
-    page = text(listing(stuck={"seconds": 12.34, "frames": [frame], **stuck}))
+    standstill = Standstill(seconds=12.34, frames=(frame,), **stuck)
+    page = text(listing(stuck=standstill))
 
     assert said in page
     assert lines_with(page, "train.py:7") == ["train.py:7 in load"]
@@ -191,7 +201,7 @@ def test_page_when_the_loop_is_stuck_then_since_when_and_where(
 
 
 def test_page_when_a_runtime_does_not_answer_then_why() -> None:
-    page = text(listing(error="pid 800 is stopped", version="", total={}, cpu=None))
+    page = text(listing(error="pid 800 is stopped", version="", total={}))
 
     assert "pid 800 is stopped" in page
     assert "No actor" not in page
@@ -222,6 +232,85 @@ def test_ids_when_they_end_alike_then_longer_endings_tell_them_apart() -> None:
     assert id_endings(ids) == {each: each[-8:] for each in ids}
     assert id_endings([]) == {}
     assert id_endings(["abc"]) == {"abc": "abc"}
+
+
+# The document.
+
+
+def test_document_when_written_then_its_columns_have_their_names() -> None:
+    client = ClientStatus(
+        pid=9, program="python a.py", attached_at=1000.0, seen_at=1002
+    )
+    group = WorkerGroupInfo(
+        resources="CPU=1", waiting=2, running=1, blocked=0, pids=(5,)
+    )
+    found = listing(
+        actor(),
+        devices=(device(),),
+        clients=(client,),
+        worker_groups=(group,),
+        waiting=("Model 'm2': GPU=1",),
+        in_line_count=1,
+        name="train",
+    )
+
+    (runtime,) = json.loads(json.dumps(DOCUMENT.encode(found)))["runtimes"]
+
+    assert runtime == {
+        "pid": 800,
+        "user": "alice",
+        "program": "python train.py",
+        "name": "train",
+        "version": "0.1.0",
+        "error": "",
+        "stuck": None,
+        "cpu": 3.0,
+        "pss": 2**30,
+        "rss": 2**31,
+        "total": {"CPU": 4.0, "GPU": 1.0, "memory": 2.0**34},
+        "available": {"CPU": 3.0, "GPU": 0.5, "memory": 2.0**34},
+        "object_store": {"live": 0, "warm": 0, "limit": 0},
+        "in_line": ["Model 'm2': GPU=1"],
+        "in_line_count": 1,
+        "devices": [
+            {
+                "id": "0",
+                "kind": "GPU",
+                "model": "NVIDIA H100 80GB HBM3",
+                "nbytes": 80 * 2**30,
+                "available": 0.25,
+                "is_logical": False,
+            }
+        ],
+        "actors": [
+            {
+                "id": "ab" * 16,
+                "class_name": "Model",
+                "name": "m1",
+                "label": "Model 'm1'",
+                "pid": 812,
+                "state": "alive",
+                "resources": {"GPU": 0.5},
+                "devices": {"0": 0.5},
+                "device_nbytes": {"0": 12 * 2**30},
+                "device_memory": {"0": 3 * 2**30},
+                "enforced_by": "watchdog",
+                "cpu": 12.3,
+                "pss": 20 * 2**20,
+                "rss": 60 * 2**20,
+                "pending": 3,
+                "running": 1,
+                "waiting": 2,
+                "made": 40,
+                "restarts": 0,
+                "age": 61.0,
+                "death": "",
+                "why": "",
+            }
+        ],
+        "functions": [{"resources": "CPU=1", "running": 1, "waiting": 2, "pids": [5]}],
+        "clients": [{"pid": 9, "program": "python a.py", "age": 2.0}],
+    }
 
 
 # The command.

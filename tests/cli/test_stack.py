@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from helpers.owners import Bell, Owner
 
-from actorlib._cli.stack import Stacks, text_of
+from actorlib._cli.stack import text_of
+from actorlib._core.rows import decode_row
 from actorlib._door.processes import usage
+from actorlib._door.rows import Frame, Stacks, Task, Thread
 from actorlib._door.worker_stacks import (
     frames_in,
     tasks_in,
@@ -133,9 +135,14 @@ def actorlib(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def functions(thread: Any) -> list[str]:
+def functions(row: Thread | Task) -> list[str]:
     """The user's functions of a thread, the outermost first."""
-    return [frame["function"] for frame in thread["frames"] if frame["is_users"]]
+    return [frame.function for frame in row.frames if frame.is_users]
+
+
+def stacks_in(document: str) -> Stacks:
+    """What a command has written."""
+    return decode_row(Stacks, json.loads(document))
 
 
 class TestWorker:
@@ -164,12 +171,12 @@ class TestWorker:
             assert owner.end() == 0
 
         assert (told.returncode, told.stderr) == (0, "")
-        found = json.loads(told.stdout)
-        assert found["pid"] == pid
-        main, helper = found["threads"]
+        found = stacks_in(told.stdout)
+        assert found.pid == pid
+        main, helper = found.threads
         assert functions(main) == ["predict", "stand_in_c"]
         assert functions(helper) == ["help_out"]
-        assert main["number"] == pid
+        assert main.number == pid
         assert "in stand_in_c" in page.stdout
         assert "frames of actorlib and Python" in page.stdout
         assert [functions(thread) for thread in alive] == [
@@ -177,15 +184,15 @@ class TestWorker:
             ["help_out"],
         ]
         # Its program does not answer: the pid of the actor will do.
-        assert functions(json.loads(blocked.stdout)["threads"][0]) == [
+        assert functions(stacks_in(blocked.stdout).threads[0]) == [
             "predict",
             "stand_in_c",
         ]
         assert named.returncode == 4
         assert "has been blocked for" in named.stderr
-        threads = {row["name"]: row for row in json.loads(own.stdout)["threads"]}
+        threads = {row.name: row for row in stacks_in(own.stdout).threads}
         assert functions(threads["MainThread"])[-2:] == ["block", "listen"]
-        tasks = json.loads(own.stdout)["tasks"]
+        tasks = stacks_in(own.stdout).tasks
         assert functions(tasks[0]) == ["main"]
 
     def test_stack_when_the_worker_is_stopped_then_said_so(
@@ -223,20 +230,20 @@ class TestWorker:
             assert owner.end() == 0
 
         assert (missing, still_missing) == ("", "")
-        by_name = {task["name"]: task for task in idle}
+        by_name = {task.name: task for task in idle}
         helper = by_name.pop("helper")
         (wait,) = by_name.values()
         assert functions(helper) == ["help_out"]
-        assert (wait["method"], functions(wait)) == ("wait", ["wait"])
-        assert len(wait["call"]) == 32
-        (runs,) = [task for task in blocked if task["is_running"]]
-        assert (runs["method"], functions(runs)) == (
+        assert (wait.method, functions(wait)) == ("wait", ["wait"])
+        assert len(wait.call) == 32
+        (runs,) = [task for task in blocked if task.is_running]
+        assert (runs.method, functions(runs)) == (
             "predict",
             ["predict", "stand_still"],
         )
         assert len(blocked) == 3
         assert functions(threads[0]) == ["predict", "stand_still"]
-        assert f"call {runs['call']} of predict, which runs now" in page.stdout
+        assert f"call {runs.call} of predict, which runs now" in page.stdout
 
     def test_stack_when_a_process_has_no_such_file_then_it_gets_no_signal(self) -> None:
         with subprocess.Popen(["sleep", "100"]) as other:
@@ -258,38 +265,31 @@ def test_text_when_a_thread_has_written_it_then_its_frames_outermost_first() -> 
         '  File "/u/a, line 3 in b.py", line ??? in <module>\n'
     )
 
-    assert [(f["file"], f["line"], f["function"]) for f in frames_in(text)] == [
+    assert [(f.file, f.line, f.function) for f in frames_in(text)] == [
         ("/u/a, line 3 in b.py", 0, "<module>"),
         ("/u/model.py", 7, "predict"),
     ]
-    assert frames_in("") == []
+    assert frames_in("") == ()
 
 
-def frame(function: str, *, is_users: bool) -> Any:
-    return {
-        "file": "f.py",
-        "line": 1,
-        "function": function,
-        "code": "",
-        "is_users": is_users,
-    }
+def frame(function: str, *, is_users: bool) -> Frame:
+    return Frame(file="f.py", line=1, function=function, code="", is_users=is_users)
 
 
 def test_page_when_frames_are_others_then_counted_but_for_the_last() -> None:
-    frames = [
+    frames = (
         frame("run", is_users=False),
         frame("serve", is_users=False),
         frame("predict", is_users=True),
         frame("wait", is_users=False),
         frame("acquire", is_users=False),
-    ]
-    found: Stacks = {
-        "pid": 1,
-        "title": "Model (pid 1)",
-        "threads": [{"name": "main thread", "number": 1, "frames": frames}],
-        "tasks": [],
-        "tasks_missing": "",
-    }
+    )
+    found = Stacks(
+        pid=1,
+        title="Model (pid 1)",
+        threads=(Thread(name="main thread", number=1, frames=frames),),
+        tasks=(),
+    )
 
     assert text_of(found).splitlines() == [
         "Model (pid 1)",
@@ -306,6 +306,8 @@ def test_page_when_frames_are_others_then_counted_but_for_the_last() -> None:
 def test_tasks_when_a_worker_has_written_then_its_own_and_users_first() -> None:
     task = {
         "name": "a",
+        "coroutine": "f",
+        "is_running": False,
         "frames": [[os.__file__, 3, "inner"]],
         "method": "",
         "call": "",
@@ -320,32 +322,32 @@ def test_tasks_when_a_worker_has_written_then_its_own_and_users_first() -> None:
 
     assert told is not None
     rows, missing = told
-    assert [row["frames"][0]["function"] for row in rows] == ["ours", "inner"]
+    assert [row.frames[0].function for row in rows] == ["ours", "inner"]
     assert missing == "2 more are not shown"
 
 
 def test_page_when_tasks_are_told_then_their_calls_and_why_some_are_missing() -> None:
-    def task(name: str, coroutine: str, method: str, *, is_running: bool) -> Any:
-        return {
-            "name": name,
-            "coroutine": coroutine,
-            "is_running": is_running,
-            "method": method,
-            "call": "0a1b" if method else "",
-            "frames": [frame("f", is_users=True)],
-        }
+    def task(name: str, coroutine: str, method: str, *, is_running: bool) -> Task:
+        return Task(
+            name=name,
+            coroutine=coroutine,
+            is_running=is_running,
+            method=method,
+            call="0a1b" if method else "",
+            frames=(frame("f", is_users=True),),
+        )
 
-    found: Stacks = {
-        "pid": 1,
-        "title": "Model (pid 1)",
-        "threads": [],
-        "tasks": [
+    found = Stacks(
+        pid=1,
+        title="Model (pid 1)",
+        threads=(),
+        tasks=(
             task("T1", "AsyncExecutor._run_async", "predict", is_running=True),
             task("T2", "Model.child", "predict", is_running=False),
             task("T3", "Model.other", "", is_running=False),
-        ],
-        "tasks_missing": "it is stuck",
-    }
+        ),
+        tasks_missing="it is stuck",
+    )
 
     assert [line for line in text_of(found).splitlines() if "task" in line] == [
         "task T1: call 0a1b of predict, which runs now",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import pytest
 from helpers.host import GIB, RecordedHost
 from helpers.nvml import Card, nvidia_host
 
-from actorlib._cli.devices import summarize
+from actorlib._cli.devices import DOCUMENT, summarize
 from actorlib._core.kinds import GPU, TPU
 from actorlib.accelerators import Accelerator, Detection, Device, Rejected, discover
 from actorlib.accelerators.claims import Claimant
@@ -18,7 +18,7 @@ from actorlib.accelerators.nvidia import Nvidia
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._cli.devices import FamilyFound, Summary
+    from actorlib._cli.devices import Summary
     from actorlib.accelerators import Host
 
 FIRST = "GPU-0f2a1c3b-aaaa-bbbb-cccc-000000000000"
@@ -68,8 +68,15 @@ def summary_of(host: Host, *asked: Accelerator, taken_by: int = 0) -> Summary:
     return summarize(found, every, host, 0.25, claims)
 
 
-def family_of(summary: Summary, name: str) -> FamilyFound:
-    return next(found for found in summary["families"] if found["family"] == name)
+def family_of(summary: Summary, name: str) -> Any:
+    """A family in the document."""
+    families = written(summary)["families"]
+    return next(found for found in families if found["family"] == name)
+
+
+def written(summary: Summary) -> Any:
+    """The document as a program reads it."""
+    return json.loads(json.dumps(DOCUMENT.encode(summary)))
 
 
 def test_device_when_found_then_all_that_is_known_of_it_is_told() -> None:
@@ -144,11 +151,11 @@ def test_probe_when_it_raises_then_its_reason_is_told_and_others_are_there() -> 
     summary = summary_of(RecordedHost(), Broken(), Chips())
 
     assert family_of(summary, "broken")["reason"] == "OSError: the driver is on strike"
-    assert summary["kinds"]["TPU"]["count"] == 2
+    assert summary.kinds["TPU"].count == 2
 
 
 def test_kinds_when_told_then_with_how_they_are_asked_for() -> None:
-    kinds = summary_of(nvidia_host(*CARDS))["kinds"]
+    kinds = written(summary_of(nvidia_host(*CARDS)))["kinds"]
 
     assert kinds == {
         "GPU": {
@@ -179,8 +186,8 @@ def test_mask_when_nothing_is_found_then_it_says_how_many_may_be_declared(
 
     summary = summary_of(RecordedHost(environ=environ), Silent(), Nvidia())
 
-    assert summary["kinds"]["GPU"]["count"] == 0
-    assert summary["kinds"]["GPU"]["declarable"] == declarable
+    assert summary.kinds["GPU"].count == 0
+    assert summary.kinds["GPU"].declarable == declarable
 
 
 def test_environment_when_told_then_only_what_matters_and_is_set() -> None:
@@ -192,7 +199,7 @@ def test_environment_when_told_then_only_what_matters_and_is_set() -> None:
         "ACTORLIB_HIDE_DEVICES": "0",
     }
 
-    told = summary_of(RecordedHost(environ=environ))["environment"]
+    told = summary_of(RecordedHost(environ=environ)).environment
 
     assert list(told.items()) == [
         ("ACTORLIB_HIDE_DEVICES", "0"),
@@ -208,8 +215,8 @@ def test_summary_when_families_are_asked_in_another_order_then_it_is_the_same() 
     one = summary_of(host, Nvidia(), Chips(), Silent())
     other = summary_of(host, Silent(), Chips(), Nvidia())
 
-    assert json.dumps(one) == json.dumps(other)
-    assert [found["family"] for found in one["families"]] == [
+    assert json.dumps(written(one)) == json.dumps(written(other))
+    assert [found.family for found in one.families] == [
         "chips",
         "nvidia",
         "silent",

@@ -19,7 +19,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from helpers.listings import BUSY, actor, listing
+from helpers.listings import BUSY, actor, device, info, listing, status
 from helpers.nvml import Card, nvidia_host
 from helpers.owners import Owner
 from hypothesis import given
@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 
 from actorlib.__main__ import main
 from actorlib._cli.device_meters import DeviceMeters
+from actorlib._cli.listing import Listing
 from actorlib._cli.top_figures import (
     LONGEST,
     History,
@@ -46,10 +47,13 @@ from actorlib._cli.top_screen import (
     settled,
 )
 from actorlib._core.tables import console
+from actorlib._door.rows import Frame, Standstill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from actorlib._door.rows import Status
 
 LIMIT = 20.0
 NONE = Rates({}, {})
@@ -58,18 +62,6 @@ NONE = Rates({}, {})
 def after(*keys: str, screen: Screen | None = None) -> Screen:
     """The screen once these keys were pressed."""
     return reduce(pressed, keys, screen or Screen())
-
-
-def device(**said: Any) -> Any:
-    return {
-        "id": "0",
-        "kind": "GPU",
-        "model": "NVIDIA H100 80GB HBM3",
-        "nbytes": 80 * 2**30,
-        "available": 0.25,
-        "is_logical": False,
-        **said,
-    }
 
 
 # Keys.
@@ -136,17 +128,35 @@ def test_screen_when_moved_past_an_end_then_it_stays_at_it() -> None:
 
 def sorted_by(sort: str, actors: Sequence[Any], **said: Any) -> list[str]:
     screen = Screen(sort=sort, **said)
-    return [row["id"] for row in selected(screen, actors, {"a": 1.0, "b": 2.0})]
+    return [row.actor_id for row in selected(screen, actors)]
 
 
 @pytest.mark.parametrize("sort", list(SORT_KEYS))
 def test_actors_when_sorted_then_the_most_first_and_names_from_a_to_z(
     sort: str,
 ) -> None:
-    least = actor(id="a", label="A", cpu=1.0, pss=1, waiting=0, age=1.0, pid=1)
-    least |= {"device_memory": {"0": 1}}
-    most = actor(id="b", label="B", cpu=2.0, pss=2, waiting=1, age=2.0, pid=2)
-    most |= {"device_memory": {"0": 2}}
+    least = actor(
+        actor_id="a",
+        repr_name="A",
+        cpu=1.0,
+        pss=1,
+        pending_calls=1,
+        started_at=1060.0,
+        pid=1,
+        rate=1.0,
+        device_memory={"0": 1},
+    )
+    most = actor(
+        actor_id="b",
+        repr_name="B",
+        cpu=2.0,
+        pss=2,
+        pending_calls=2,
+        started_at=1059.0,
+        pid=2,
+        rate=2.0,
+        device_memory={"0": 2},
+    )
 
     expected = ["a", "b"] if sort in ("name", "pid") else ["b", "a"]
     assert sorted_by(sort, [least, most]) == expected
@@ -154,7 +164,10 @@ def test_actors_when_sorted_then_the_most_first_and_names_from_a_to_z(
 
 
 def test_actors_when_a_text_is_looked_for_then_wherever_it_stands() -> None:
-    rows = [actor(id="a", label="Model 'M1'"), actor(id="b", label="x", pid=4711)]
+    rows = [
+        actor(actor_id="a", name="M1"),
+        actor(actor_id="b", repr_name="x", class_name="X", name=None, pid=4711),
+    ]
 
     assert sorted_by("name", rows, needle="m1") == ["a"]
     assert sorted_by("name", rows, needle="471") == ["b"]
@@ -164,21 +177,26 @@ def test_actors_when_a_text_is_looked_for_then_wherever_it_stands() -> None:
 # Two looks.
 
 
-def test_rates_when_looked_twice_then_calls_a_second_by_actor_and_runtime() -> None:
-    before = listing(actor(id="a", made=10), actor(id="b", made=5))
-    now = listing(actor(id="a", made=30), actor(id="b", made=5), actor(id="c", made=4))
+def sent(**made: int) -> Status:
+    """A runtime whose actors were sent so many calls."""
+    actors = (info(actor_id=actor, made_calls=calls) for actor, calls in made.items())
+    return status(*actors, pid=800)
 
-    rates = rates_between(before, now, 2.0)
+
+def test_rates_when_looked_twice_then_calls_a_second_by_actor_and_runtime() -> None:
+    before, now = sent(a=10, b=5), sent(a=30, b=5, c=4)
+
+    rates = rates_between([before], [now], 2.0)
 
     assert rates == Rates({"a": 10.0, "b": 0.0, "c": 2.0}, {800: 12.0})
 
 
 def test_rates_when_a_runtime_did_not_answer_before_then_nothing_is_made_up() -> None:
-    silent, now = listing(error="it is stopped"), listing(actor(made=1000))
+    now = sent(a=1000)
 
-    assert rates_between(silent, now, 1.0) == NONE
-    assert rates_between(now, silent, 1.0) == NONE
-    assert rates_between(now, now, 0.0) == NONE
+    assert rates_between([], [now], 1.0) == NONE
+    assert rates_between([now], [], 1.0) == NONE
+    assert rates_between([now], [now], 0.0) == NONE
 
 
 def test_history_when_a_runtime_ends_then_it_is_forgotten() -> None:
@@ -210,9 +228,9 @@ def test_meters_when_cards_are_there_then_what_each_can_tell() -> None:
     first, second, third = meters.look()
     meters.close()
 
-    assert (first["busy"], first["uuid"], first["used"]) == (43, "GPU-a", 0)
-    assert (second["busy"], second["total"]) == (None, 80 * 2**30)
-    assert (third["uuid"], third["index"]) == (None, 2)
+    assert (first.busy, first.uuid, first.used) == (43, "GPU-a", 0)
+    assert (second.busy, second.total) == (None, 80 * 2**30)
+    assert (third.uuid, third.index) == (None, 2)
 
 
 @pytest.mark.parametrize("broken", ["DRIVER_NOT_LOADED", "LIBRARY_NOT_FOUND"])
@@ -228,27 +246,27 @@ def test_meters_when_a_card_is_lost_then_the_others_are_told_of() -> None:
 
     lost, other = DeviceMeters(host).look()
 
-    assert (lost["uuid"], lost["busy"]) == (None, None)
-    assert other["busy"] == 1
+    assert (lost.uuid, lost.busy) == (None, None)
+    assert other.busy == 1
 
 
 def test_devices_when_two_runtimes_grant_one_then_it_is_there_once() -> None:
     runtimes = [
-        listing(devices=[device(), device(id="1", is_logical=True)])["runtimes"][0],
-        listing(pid=801, devices=[device(available=0.5), device(id="GPU-b")])[
-            "runtimes"
-        ][0],
+        listing(devices=(device(), device(device="1", is_logical=True))).runtimes[0],
+        listing(
+            pid=801, devices=(device(available=0.5), device(device="GPU-b"))
+        ).runtimes[0],
     ]
     meters = DeviceMeters(nvidia_host(Card(uuid="GPU-a"), Card(uuid="GPU-bb"))).look()
 
     lines = device_lines(runtimes, meters)
 
-    assert [(line.device["id"], line.granted) for line in lines] == [
+    assert [(line.device.device, line.granted) for line in lines] == [
         ("0", 1.25),
         ("1", 0.75),
         ("GPU-b", 0.75),
     ]
-    assert [line.meter and line.meter["uuid"] for line in lines] == [
+    assert [line.meter and line.meter.uuid for line in lines] == [
         "GPU-a",
         None,
         "GPU-bb",
@@ -277,10 +295,10 @@ def laid_out(
 def test_page_when_laid_out_then_it_fills_the_terminal_and_no_more(
     width: int, height: int
 ) -> None:
-    many = [actor(id=f"{n:032x}", pid=n) for n in range(100)]
+    many = [actor(actor_id=f"{n:032x}", pid=n) for n in range(100)]
 
     made, lines = laid_out(
-        view(listing(*many, devices=[device()])), after("end"), width, height
+        view(listing(*many, devices=(device(),))), after("end"), width, height
     )
 
     assert len(lines) == height
@@ -292,8 +310,8 @@ def test_page_when_laid_out_then_it_fills_the_terminal_and_no_more(
 
 
 def test_page_when_the_terminal_is_low_then_actors_have_room_all_the_same() -> None:
-    rows = [actor(id=f"{n:032x}", why="it waits") for n in range(9)]
-    devices = [device(id=str(n)) for n in range(9)]
+    rows = [actor(actor_id=f"{n:032x}", why="it waits") for n in range(9)]
+    devices = tuple(device(device=str(n)) for n in range(9))
 
     made, lines = laid_out(view(listing(*rows, devices=devices)), Screen(), 200, 12)
 
@@ -303,7 +321,7 @@ def test_page_when_the_terminal_is_low_then_actors_have_room_all_the_same() -> N
 
 
 def test_page_when_told_once_then_every_actor_and_no_word_of_keys() -> None:
-    many = [actor(id=f"{n:032x}", pid=n) for n in range(100)]
+    many = [actor(actor_id=f"{n:032x}", pid=n) for n in range(100)]
 
     _, lines = laid_out(view(listing(*many)), Screen())
 
@@ -331,7 +349,7 @@ def test_page_when_there_is_a_history_then_a_line_of_it() -> None:
 
 def test_page_when_somebody_waits_then_for_what() -> None:
     why = "Model 'm2' waits for GPU=1: Model 'm1' has 0.5 of GPU 0\nand more"
-    rows = [actor(id=f"{n:032x}", why=why) for n in range(6)]
+    rows = [actor(actor_id=f"{n:032x}", why=why) for n in range(6)]
 
     _, lines = laid_out(view(listing(*rows)), Screen(), 100, 30)
 
@@ -340,13 +358,11 @@ def test_page_when_somebody_waits_then_for_what() -> None:
 
 
 def test_page_when_a_runtime_is_stuck_then_where_it_stands_last() -> None:
-    frame = {"file": "a.py", "function": "f", "code": "x = y()"}
-    stuck = {
-        "seconds": 5.0,
-        "is_exact": True,
-        "is_running": True,
-        "frames": [{**frame, "line": line} for line in range(20)],
-    }
+    frames = tuple(
+        Frame(file="a.py", line=line, function="f", code="x = y()", is_users=True)
+        for line in range(20)
+    )
+    stuck = Standstill(seconds=5.0, is_exact=True, is_running=True, frames=frames)
 
     _, lines = laid_out(view(listing(stuck=stuck)), Screen(), 200, 24)
 
@@ -356,8 +372,9 @@ def test_page_when_a_runtime_is_stuck_then_where_it_stands_last() -> None:
 
 
 def test_page_when_there_are_two_runtimes_then_whose_each_actor_is() -> None:
-    one, other = listing(actor(id="a")), listing(actor(id="b"), pid=801)
-    both: Any = {"runtimes": one["runtimes"] + other["runtimes"]}
+    one = listing(actor(actor_id="a"))
+    other = listing(actor(actor_id="b"), pid=801)
+    both = Listing(runtimes=one.runtimes + other.runtimes)
 
     made, nothing = laid_out(
         view(both, remarks=["pid 7 has ended"]), Screen(needle="nobody"), 120

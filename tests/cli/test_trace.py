@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -43,15 +44,15 @@ asyncio.run(main())
 
 
 def test_words_when_something_is_missing_then_they_say_what() -> None:
-    found: Traced = {
-        "pid": 812,
-        "path": "out.json",
-        "seconds": 5.04,
-        "calls": 10,
-        "runs": 9,
-        "dropped": 3,
-        "silent": ["Model 'm1' (pid 813)"],
-    }
+    found = Traced(
+        pid=812,
+        path="out.json",
+        seconds=5.04,
+        calls=10,
+        runs=9,
+        dropped=3,
+        silent=("Model 'm1' (pid 813)",),
+    )
 
     first, dropped, silent = in_words(found)
 
@@ -61,7 +62,7 @@ def test_words_when_something_is_missing_then_they_say_what() -> None:
     )
     assert dropped.startswith("3 older calls and runs were dropped: --kept N")
     assert silent.startswith("Model 'm1' (pid 813) did not say")
-    assert len(in_words({**found, "dropped": 0, "silent": []})) == 1
+    assert len(in_words(replace(found, dropped=0, silent=()))) == 1
 
 
 def test_file_when_its_folder_is_missing_then_said_at_once(

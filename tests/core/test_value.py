@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actorlib._core.value import dataclass
+from actorlib._core.value import builder_of, dataclass
 from actorlib.accelerators import Device
 
 
@@ -34,6 +34,14 @@ class Ours:
     def doubled(self) -> Ours:
         """Another with twice the size."""
         return dataclasses.replace(self, size=2 * self.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """A value of two fields."""
+
+    name: str
+    size: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,3 +288,18 @@ def test_public_value_when_users_ask_then_a_dataclass() -> None:
     assert dataclasses.replace(device, index=1).index == 1
     assert dataclasses.asdict(device)["kind"] == "GPU"
     assert "index: 'int'" in str(inspect.signature(Device))
+
+
+def test_builder_when_it_has_all_values_then_it_makes_an_equal_value() -> None:
+    value = Plain(name="a", size=2)
+
+    assert builder_of(Plain)(["a", 2]) == value
+    assert pickle.loads(pickle.dumps(builder_of(Plain)(["a", 2]))) == value
+
+
+@pytest.mark.parametrize("values", [[], ["a"], ["a", 2, 3]])
+def test_builder_when_values_are_missing_or_too_many_then_it_refuses(
+    values: list[object],
+) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        builder_of(Plain)(values)

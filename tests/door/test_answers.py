@@ -26,7 +26,8 @@ def told_of(variables: dict[str, object]) -> Any:
     )
     no_engine: Any = None
     made = ANSWERS["calls"](no_engine, 0, {}).finish((AllCalls([info]), 0))
-    return read_answer(answer_frame(OK, made)[4:]).value["calls"][0]["variables"]
+    answer = read_answer(answer_frame(OK, made)[4:], "calls")
+    return answer.value.calls[0].variables
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> N
 
     assert address.uid == os.geteuid()
     assert answer.outcome == OK
-    assert [(row["name"], row["pid"]) for row in answer.value["actors"]] == [
+    assert [(row.name, row.pid) for row in answer.value.snapshot.actors] == [
         ("m1", worker)
     ]
     assert places(owner.pid) == []
@@ -96,8 +96,8 @@ def test_program_when_its_loop_is_blocked_then_it_says_where(
         assert owner.end() == 0
 
     assert answer.outcome == BLOCKED
-    assert answer.value["seconds"] > 0
-    assert "stand_still" in [frame["function"] for frame in answer.value["frames"]]
+    assert answer.value.seconds > 0
+    assert "stand_still" in [frame.function for frame in answer.value.frames]
 
 
 def test_program_when_its_loop_does_not_run_then_it_says_so(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ loop.close()
         assert owner.end() == 0
 
     assert answer.outcome == BLOCKED
-    assert not answer.value["is_running"]
+    assert not answer.value.is_running
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ asyncio.run(main())
             owner.told()
             (address,) = find_runtimes(owner.pid)
             answer = ask(address, "status", patience=10)
-            seen += [(row["name"], row["state"]) for row in answer.value["actors"]]
+            seen += [(row.name, row.state) for row in answer.value.snapshot.actors]
             owner.go_on()
         assert owner.end() == 0
 

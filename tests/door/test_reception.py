@@ -13,7 +13,6 @@ from helpers.attached import new_name
 from actorlib._client.connection import connect
 from actorlib._core.named_sockets import named_sockets
 from actorlib._door.addresses import RUNTIMES
-from actorlib._door.answers import version
 from actorlib._door.protocol import (
     MOST_ASKED,
     OK,
@@ -23,6 +22,7 @@ from actorlib._door.protocol import (
     FrameReader,
     question_frame,
     read_answer,
+    version,
 )
 from actorlib._door.reception import (
     ATTACH,

@@ -41,6 +41,7 @@ from actorlib._door.protocol import (
     question_frame,
     read_answer,
 )
+from actorlib._door.rows import Standstill
 from actorlib._door.service import MOST_VISITORS, LoopVisits
 from actorlib._owner import actor_logs
 from actorlib._owner.actor_logs import ActorLogs
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib._door.protocol import Answer
+    from actorlib._door.rows import Frame
 
 LIMIT = 20.0
 
@@ -102,7 +104,7 @@ class Household:
         """The actors that the door tells of."""
         answer = ask(self.address, "status", patience=10)
         assert answer.outcome == OK, answer
-        return [row["name"] for row in answer.value["actors"]]
+        return [row.name for row in answer.value.snapshot.actors]
 
     def rest(self) -> None:
         """Waits until the loop has done what it was given until now."""
@@ -183,13 +185,14 @@ def test_status_when_asked_then_actors_and_who_holds_what_they_wait_for(
     answer = ask(household.address, "status", patience=10)
 
     assert answer.outcome == OK
-    m1, m2 = answer.value["actors"]
-    assert (m1["name"], m1["state"], m1["running_calls"]) == ("m1", "alive", 0)
-    assert (m2["name"], m2["state"]) == ("m2", "pending")
-    assert "m1" in m2["why"]
-    assert answer.value["total"]["GPU"] == 1
-    assert answer.value["available"]["GPU"] == 0
-    assert answer.value["version"] == actorlib.__version__
+    status = answer.value
+    m1, m2 = status.snapshot.actors
+    assert (m1.name, m1.state, status.running_calls) == ("m1", "alive", {})
+    assert (m2.name, m2.state) == ("m2", "pending")
+    assert "m1" in status.reasons[m2.actor_id]
+    assert status.snapshot.total["GPU"] == 1
+    assert status.snapshot.available["GPU"] == 0
+    assert status.version == actorlib.__version__
 
 
 def test_stack_when_asked_then_the_threads_of_the_owner(household: Household) -> None:
@@ -197,15 +200,15 @@ def test_stack_when_asked_then_the_threads_of_the_owner(household: Household) ->
         answer = ask(household.address, "stack")
 
     assert answer.outcome == OK
-    found = {row["name"]: row["frames"] for row in answer.value["threads"]}
+    found = {row.name: row.frames for row in answer.value.threads}
     standing = [frames for frames in found.values() if stands_still(frames)]
     assert len(standing) == 1
     assert "actorlib-door" not in found
-    assert any(row["coroutine"].endswith("_live") for row in answer.value["tasks"])
+    assert any(row.coroutine.endswith("_live") for row in answer.value.tasks)
 
 
-def stands_still(frames: list[dict[str, Any]]) -> bool:
-    return any(frame["function"] == Blocked.stand_still.__name__ for frame in frames)
+def stands_still(frames: tuple[Frame, ...]) -> bool:
+    return any(frame.function == Blocked.stand_still.__name__ for frame in frames)
 
 
 def test_loop_when_blocked_then_since_when_and_where(household: Household) -> None:
@@ -213,10 +216,10 @@ def test_loop_when_blocked_then_since_when_and_where(household: Household) -> No
         answer = ask(household.address, "status", patience=0)
 
         assert answer.outcome == BLOCKED
-        assert answer.value["is_running"]
-        assert answer.value["is_exact"]
-        assert answer.value["seconds"] > 0
-        assert stands_still(answer.value["frames"])
+        assert answer.value.is_running
+        assert answer.value.is_exact
+        assert answer.value.seconds > 0
+        assert stands_still(answer.value.frames)
     assert household.names() == ["m1", "m2"]
 
 
@@ -268,7 +271,7 @@ def test_logs_when_asked_then_the_lines_of_who_was_meant(
     two = logs.Chosen(pattern=re.compile("o$"))
     assert shown(capsys, "m1", chosen=two) == ["two"]
     after = ask(household.address, "logs", actor=lines[0], after=1, most=1).value
-    assert [line["text"] for line in after["lines"]] == ["two"]
+    assert [line.text for line in after.lines] == ["two"]
 
 
 def test_logs_when_the_loop_is_blocked_then_they_are_there_all_the_same(
@@ -575,7 +578,7 @@ async def test_answer_when_it_is_late_then_only_a_blocked_loop_is_called_blocked
     visits.leave(visit)
 
     assert (blocked, busy) == (BLOCKED, REFUSED)
-    assert isinstance(where, dict)
+    assert isinstance(where, Standstill)
     assert "not complete after 4.5 s" in str(why)
 
 
@@ -596,4 +599,4 @@ async def test_loop_when_it_came_to_others_before_then_since_a_question_was_aske
     await woken.wait()
 
     ((outcome, where),) = seen
-    assert (outcome, where["seconds"], where["is_exact"]) == (BLOCKED, 2.5, False)
+    assert (outcome, where.seconds, where.is_exact) == (BLOCKED, 2.5, False)

@@ -39,8 +39,8 @@ async def test_runtime_when_asked_then_it_answers_as_at_its_door(
     stack = await asyncio.to_thread(door.ask, "stack")
 
     assert (status.outcome, stack.outcome) == (OK, OK)
-    assert [row["name"] for row in status.value["actors"]] == ["m1"]
-    assert "MainThread" in [thread["name"] for thread in stack.value["threads"]]
+    assert [row.name for row in status.value.snapshot.actors] == ["m1"]
+    assert "MainThread" in [thread.name for thread in stack.value.threads]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ async def test_runtime_when_its_loop_is_blocked_then_it_says_where(
     asking.join(LIMIT)  # on the loop
 
     assert seen[0].outcome == BLOCKED
-    assert seen[0].value["is_running"]
+    assert seen[0].value.is_running
 
 
 async def test_runtime_when_it_ends_then_who_waits_is_told(door: InnerDoor) -> None:

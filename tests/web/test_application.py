@@ -15,10 +15,13 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from test_looks import actor, status
+from helpers.listings import status
+from test_looks import actor
 
+from actorlib import CallInfo, LogLine
 from actorlib._core.web_address import WebAddress
 from actorlib._door.protocol import BLOCKED, OK, VERSION, Answer
+from actorlib._door.rows import Calls, Logs, Stacks, Standstill, Task, Thread
 from actorlib._web.application import Application
 from actorlib._web.guard import Admission
 from actorlib._web.questions import MOST_CALLS, MOST_LINES
@@ -26,9 +29,8 @@ from actorlib._web.watch import Watch
 from actorlib.exceptions import RuntimeUnreachableError
 
 TOKEN = "s3cret"
-ACTOR = actor(1)["actor_id"]
-LETTERS = actor(0xAB)["actor_id"]
-THREADS = [{"name": "MainThread"}]
+ACTOR = actor(1).actor_id
+LETTERS = actor(0xAB).actor_id
 
 
 class Told:
@@ -48,6 +50,20 @@ class Told:
 
     def count(self, verb: str) -> int:
         return sum(asked == verb for asked, _ in self.asked)
+
+
+def stacks(*names: str, tasks: tuple[Task, ...] = ()) -> Stacks:
+    """The threads of a program, by their names."""
+    threads = tuple(Thread(name=name, number=None, frames=()) for name in names)
+    return Stacks(pid=7, title="", threads=threads, tasks=tasks)
+
+
+def threads_in(document: Any) -> list[str]:
+    return [thread["name"] for thread in document["threads"]]
+
+
+def standstill(seconds: float) -> Standstill:
+    return Standstill(seconds=seconds, is_exact=True, is_running=True, frames=())
 
 
 class Reply(NamedTuple):
@@ -112,8 +128,15 @@ class Client:
         return Reply(sent[0]["status"], headers, text)
 
 
-def call(number: int) -> dict[str, Any]:
-    return {"actor_id": ACTOR if number % 2 else "", "name": f"call {number}"}
+def call(number: int, **changed: Any) -> CallInfo:
+    known: dict[str, Any] = {
+        "actor_id": ACTOR if number % 2 else "",
+        "class_name": "Model",
+        "method": "predict",
+        "state": "running",
+        "name": f"call {number}",
+    }
+    return CallInfo(**{**known, **changed})
 
 
 # Refusals.
@@ -254,8 +277,8 @@ def test_kill_when_asked_then_the_runtime_is_asked_for_it() -> None:
 
 
 def test_calls_when_there_are_many_then_some_are_shown_and_the_rest_counted() -> None:
-    calls = [call(number) for number in range(2 * MOST_CALLS + 10)]
-    told = Told(calls={"calls": calls, "left_out": 3})
+    calls = tuple(call(number) for number in range(2 * MOST_CALLS + 10))
+    told = Told(calls=Calls(pid=7, calls=calls, left_out=3, silent=()))
     client = Client(told)
     answer = client.get(f"/actors/{ACTOR}/calls").json()
     all_of_them = client.get("/actors/owner/calls").json()
@@ -267,10 +290,12 @@ def test_calls_when_there_are_many_then_some_are_shown_and_the_rest_counted() ->
 
 
 def test_calls_when_texts_are_no_utf_8_then_they_are_told_all_the_same() -> None:
-    calls = [{**call(1), "actor_name": "\udcff", "variables": {"path": "a\ud800"}}]
-    client = Client(Told(calls={"calls": calls, "left_out": 0}))
+    variables: dict[str, object] = {"path": "a\ud800"}
+    odd = call(1, actor_name="\udcff", variables=variables)
+    client = Client(Told(calls=Calls(pid=7, calls=(odd,), left_out=0, silent=())))
 
-    assert client.get("/actors/owner/calls").json()["calls"] == calls
+    (row,) = client.get("/actors/owner/calls").json()["calls"]
+    assert (row["actor_name"], row["variables"]) == ("\udcff", variables)
 
 
 @pytest.mark.parametrize(
@@ -279,13 +304,23 @@ def test_calls_when_texts_are_no_utf_8_then_they_are_told_all_the_same() -> None
 def test_logs_when_behind_a_line_then_those_that_follow_are_asked_for(
     query: str, after: int, *, newest: bool
 ) -> None:
-    lines = {"lines": [{"number": 18}], "lost": 0, "number": 18}
-    told = Told(logs={**lines, "pid": 7})
+    line = LogLine(
+        number=18,
+        time=1.0,
+        source="stdout",
+        actor_id=ACTOR,
+        label="Model 'm1'",
+        pid=101,
+        text="loading",
+    )
+    told = Told(logs=Logs(pid=7, lines=(line,), lost=0, number=18))
     client = Client(told)
     answer = client.get(f"/actors/{ACTOR}/logs", query=f"token={TOKEN}{query}")
     client.get("/actors/owner/logs")
 
-    assert answer.json() == lines
+    document = answer.json()
+    assert [row["text"] for row in document["lines"]] == ["loading"]
+    assert (document["lost"], document["number"]) == (0, 18)
     said = {"after": after, "most": MOST_LINES, "newest": newest}
     assert told.asked[-2] == ("logs", {**said, "actor": ACTOR})
     assert "actor" not in told.asked[-1][1]
@@ -314,7 +349,7 @@ def test_logs_when_behind_two_pages_then_they_are_refused() -> None:
     [
         (ValueError("actor takes an id"), 409, "actor takes an id"),
         (RuntimeUnreachableError("it has ended"), 503, "it has ended"),
-        (Answer(VERSION, BLOCKED, {"seconds": 3.21}), 503, "3.2 s"),
+        (Answer(VERSION, BLOCKED, standstill(3.21)), 503, "3.2 s"),
     ],
 )
 def test_question_when_there_is_no_answer_then_it_says_why(
@@ -329,7 +364,7 @@ def test_question_when_there_is_no_answer_then_it_says_why(
 
 @pytest.mark.parametrize(
     ("which", "words"),
-    [("f" * 32, "no such actor"), (actor(2)["actor_id"], "no process yet")],
+    [("f" * 32, "no such actor"), (actor(2).actor_id, "no process yet")],
 )
 def test_stack_when_there_is_no_process_then_it_says_so(which: str, words: str) -> None:
     client = Client(Told())
@@ -343,40 +378,35 @@ def test_stack_when_there_is_no_process_then_it_says_so(which: str, words: str) 
 def test_stack_when_nobody_has_watched_then_it_is_that_of_the_process_now(
     which: str,
 ) -> None:
-    told = Told(
-        status=status(actor(0xAB, pid=0)), stack={"threads": THREADS, "tasks": []}
-    )
+    told = Told(status=status(actor(0xAB, pid=0)), stack=stacks("MainThread"))
     client = Client(told)
     told.answers["status"] = status(actor(0xAB, pid=7))  # it was placed meanwhile
 
-    assert client.get(f"/actors/{which}/stack").json()["threads"] == THREADS
+    document = client.get(f"/actors/{which}/stack").json()
+    assert threads_in(document) == ["MainThread"]
 
 
 def test_stack_when_the_loop_is_blocked_then_what_was_seen_is_used() -> None:
-    told = Told(status=status(actor(1, pid=7)), stack={"threads": THREADS, "tasks": []})
+    told = Told(status=status(actor(1, pid=7)), stack=stacks("MainThread"))
     client = Client(told)
-    told.answers["status"] = Answer(VERSION, BLOCKED, {"seconds": 3.21})
+    told.answers["status"] = Answer(VERSION, BLOCKED, standstill(3.21))
 
     seen = client.get(f"/actors/{ACTOR}/stack")
-    unseen = client.get(f"/actors/{actor(3)['actor_id']}/stack")
+    unseen = client.get(f"/actors/{actor(3).actor_id}/stack")
 
-    assert seen.json()["threads"] == THREADS
+    assert threads_in(seen.json()) == ["MainThread"]
     assert (unseen.status, "3.2 s" in unseen.text) == (503, True)
 
 
 def test_stack_when_the_actor_is_a_thread_of_the_program_then_it_is_its_own() -> None:
-    threads = [{"name": name} for name in ("MainThread", "Model 'm1' #1", "Model #2")]
-    told = Told(
-        status=status(actor(1, pid=7)), stack={"threads": threads, "tasks": [1]}
-    )
+    task = Task(name="T1", coroutine="f", is_running=True, frames=())
+    names = ("MainThread", "Model 'm1' #1", "Model #2")
+    told = Told(status=status(actor(1, pid=7)), stack=stacks(*names, tasks=(task,)))
     client = Client(told)
-    answer = client.get(f"/actors/{ACTOR}/stack").json()
+    document = client.get(f"/actors/{ACTOR}/stack").json()
 
-    assert answer == {
-        "threads": [{"name": "Model 'm1' #1"}],
-        "tasks": [],
-        "missing": "",
-    }
+    assert threads_in(document) == ["Model 'm1' #1"]
+    assert (document["tasks"], document["tasks_missing"]) == ([], "")
 
 
 # Looks.
@@ -400,7 +430,7 @@ async def test_watch_when_several_wait_then_the_runtime_is_asked_once() -> None:
     ("found", "state"),
     [
         (RuntimeUnreachableError("it has ended"), "gone"),
-        (Answer(VERSION, BLOCKED, {"seconds": 1.0, "frames": []}), "blocked"),
+        (Answer(VERSION, BLOCKED, standstill(1.0)), "blocked"),
     ],
 )
 async def test_watch_when_the_runtime_does_not_answer_then_it_shows_that(
@@ -414,8 +444,9 @@ async def test_watch_when_the_runtime_does_not_answer_then_it_shows_that(
     look = await watch.after(1)
 
     assert look is not None
-    assert look.shown["state"] == state
-    assert watch.known["state"] == "live"  # what was known still is
+    assert look.shown is not None
+    assert look.shown.state == state
+    assert watch.known is not None  # what was known still is
 
 
 async def test_watch_when_closed_then_who_waits_is_let_go() -> None:

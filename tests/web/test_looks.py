@@ -2,65 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from helpers.listings import device, info, status
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._door.processes import Usage
-from actorlib._web.looks import MOST_DEAD, Count, Counts, Rates, counted, described
+from actorlib._web import looks
+from actorlib._web.looks import (
+    MOST_DEAD,
+    PAGE,
+    Count,
+    Counts,
+    Rates,
+    counted,
+    described,
+)
+
+if TYPE_CHECKING:
+    from actorlib import ActorInfo
+    from actorlib._door.rows import Status
+    from actorlib._web.looks import Shown
 
 
-def actor(number: int, **said: Any) -> dict[str, Any]:
-    return {
+def actor(number: int, **changed: Any) -> ActorInfo:
+    known: dict[str, Any] = {
         "actor_id": f"{number:032x}",
-        "class_name": "Model",
-        "repr_name": "",
         "name": f"m{number}",
-        "state": "alive",
         "pid": 100 + number,
-        "resources": {"GPU": 0.5},
-        "devices": {"0": 0.5},
         "device_nbytes": {"0": None},
         "device_memory": {},
-        "share": {"devices": []},
-        "running_calls": 1,
-        "pending_calls": 3,
         "made_calls": 10,
-        "restarts": 0,
         "started_at": 1.0,
-        "ended_at": None,
-        "why": "",
-        "death": "",
-        "earlier_deaths": (),
-        **said,
     }
+    return info(**{**known, **changed})
 
 
-def status(*actors: dict[str, Any], **said: Any) -> dict[str, Any]:
-    return {
-        "version": "1",
-        "python": "3",
-        "pid": 7,
-        "program": ["python", "train.py"],
-        "total": {"GPU": 1.0},
-        "available": {"GPU": 0.5},
-        "waiting": [],
-        "waiting_count": 0,
-        "object_store": {"live": 0, "warm": 0, "limit": 0},
-        "devices": [],
-        "draining": [],
-        "functions": [],
-        "actors": list(actors),
-        **said,
-    }
-
-
-def shown(told: dict[str, Any], usages: dict[int, Usage] | None = None) -> Any:
+def shown(status: Status, usages: dict[int, Usage] | None = None) -> Shown:
     rates = Rates()
-    rates.add(counted(told, usages or {}, 1.0))
-    return described(told, usages or {}, rates, 1.0)
+    rates.add(counted(status, usages or {}, 1.0))
+    return described(status, usages or {}, rates, 1.0)
 
 
 def rates_of(*looks: tuple[float, dict[str, Count]]) -> Rates:
@@ -153,9 +138,9 @@ def test_actors_when_many_are_dead_then_the_latest_are_shown_and_the_rest_counte
 
     page = shown(status(*dead, actor(500)))
 
-    assert len(page["actors"]) == MOST_DEAD + 1
-    assert page["dead_left_out"] == 5
-    assert [row["name"] for row in page["actors"][:2]] == ["m500", "m104"]
+    assert len(page.actors) == MOST_DEAD + 1
+    assert page.dead_left_out == 5
+    assert [row.name for row in page.actors[:2]] == ["m500", "m104"]
 
 
 def test_actor_when_it_is_a_thread_of_the_program_then_it_has_none_of_its_figures() -> (
@@ -165,29 +150,57 @@ def test_actor_when_it_is_a_thread_of_the_program_then_it_has_none_of_its_figure
 
     page = shown(status(actor(1), actor(2, pid=7)), usages)
 
-    own, inline = page["actors"]
-    assert (own["rss"], own["is_stopped"]) == (50, True)
-    assert (inline["rss"], inline["cpu"]) == (None, None)
-    assert page["runtime"]["rss"] == 1000
+    own, inline = (row.process for row in page.actors)
+    assert (own.rss, own.is_stopped) == (50, True)
+    assert (inline.rss, inline.cpu) == (None, None)
+    assert page.process.rss == 1000
 
 
 def test_line_when_some_wait_then_each_has_its_reason_and_its_place() -> None:
-    waits = actor(1, state="pending", why="Model 'm1' asks GPU=1")
-    restarts = actor(2, state="restarting", why="Model 'm2' is restarting")
-    line = ["function f: CPU=1", "Model 'm1': GPU=1"]
+    waits = actor(1, state="pending")
+    restarts = actor(2, state="restarting")
+    reasons = {
+        waits.actor_id: "Model 'm1' asks GPU=1",
+        restarts.actor_id: "Model 'm2' is restarting",
+    }
+    line = ("function f: CPU=1", "Model 'm1': GPU=1")
 
-    page = shown(status(waits, restarts, waiting=line, waiting_count=9))
+    page = shown(
+        status(waits, restarts, waiting=line, waiting_count=9, reasons=reasons)
+    )
 
-    assert [(row["label"], row["asks"], row["why"]) for row in page["line"]] == [
+    assert [(row.label, row.asks, row.why) for row in page.line] == [
         ("function f", "CPU=1", ""),
         ("Model 'm1'", "GPU=1", "Model 'm1' asks GPU=1"),
         ("Model 'm2'", "", "Model 'm2' is restarting"),
     ]
-    assert page["line"][1]["actor"] == waits["actor_id"]
-    assert page["line_left_out"] == 7
+    assert page.line[1].actor == waits.actor_id
+    assert page.line_left_out == 7
+
+
+def test_calls_when_some_run_then_no_more_than_are_under_way() -> None:
+    one, other = actor(1), actor(2)
+    running = {one.actor_id: 2, other.actor_id: 9}
+
+    rows = shown(status(one, other, running_calls=running)).actors
+
+    assert [(row.running_calls, row.waiting_calls) for row in rows] == [(2, 1), (3, 0)]
 
 
 def test_calls_when_too_many_are_under_way_then_what_runs_is_unknown() -> None:
-    (row,) = shown(status(actor(1, running_calls=None)))["actors"]
+    (row,) = shown(status(actor(1), running_calls=None)).actors
 
-    assert (row["running"], row["waiting"], row["pending"]) == (None, None, 3)
+    assert (row.running_calls, row.waiting_calls, row.pending_calls) == (None, None, 3)
+
+
+def test_page_when_it_reads_a_column_then_it_is_there() -> None:
+    script = Path(looks.__file__).with_name("page.html").read_text("utf-8")
+    page = PAGE.encode(shown(status(actor(1), devices=(device(),))))
+
+    of_actors = set(re.findall(r"\b(?:actor|a)\.(?!words\b)([a-z_]+)\b(?!\()", script))
+    of_devices = set(re.findall(r"\bdevice\.([a-z_]+)\b", script))
+    of_looks = set(re.findall(r"\bshown\.([a-z_]+)\b", script))
+
+    assert of_actors <= page["actors"][0].keys()
+    assert of_devices <= page["devices"][0].keys()
+    assert of_looks <= page.keys()

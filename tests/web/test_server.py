@@ -70,7 +70,7 @@ async def test_dashboard_when_a_program_has_one_then_it_shows_it_until_its_end(
     assert (served, refused) == (200, 401)
     assert page.startswith("<!doctype html>")
     assert [row["name"] for row in seen["actors"]] == ["<b>m1</b>"]
-    assert [row["free"] for row in seen["devices"]] == [0.5, 1.0]
+    assert [row["available"] for row in seen["devices"]] == [0.5, 1.0]
     with watching:  # its end was told to whoever watched
         watching.settimeout(LIMIT)
         while await asyncio.to_thread(watching.recv, 65536):

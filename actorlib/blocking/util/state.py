@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import actorlib
+from actorlib._core.rows import extend_row
 from actorlib._core.snapshot import ActorInfo, checked_filters, matching
 from actorlib.blocking._script_runtime import SCRIPT
 
@@ -170,21 +171,19 @@ def list_actors(
 
 
 def _actor_state(actor: ActorInfo, context: RuntimeContext) -> ActorState:
-    known: dict[str, Any] = {
-        field.name: getattr(actor, field.name) for field in fields(ActorInfo)
-    }
-    known["state"] = _RAYS_ACTOR_STATES.get(actor.state, actor.state.upper())
+    state = _RAYS_ACTOR_STATES.get(actor.state, actor.state.upper())
     if actor.state == "pending":
         waits = actor.awaits_arguments
-        known["state"] = "DEPENDENCIES_UNREADY" if waits else "PENDING_CREATION"
+        state = "DEPENDENCIES_UNREADY" if waits else "PENDING_CREATION"
     context_of_death = {
         "error_message": actor.death,
         "pid": actor.pid,
         "actor_id": actor.actor_id,
         "class_name": actor.class_name,
     }
-    return ActorState(
-        **known,
+    return extend_row(
+        ActorState,
+        replace(actor, state=state),
         job_id=context.job_id,
         node_id=context.node_id,
         ray_namespace=actor.namespace,
