@@ -14,7 +14,7 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.actor_handle import ActorHandle, ActorMethod
     from actorlib._api.actor_lookup import get_actor, list_actors, list_named_actors
     from actorlib._api.actor_pool import ActorPool
-    from actorlib._api.as_completed import Results, as_completed
+    from actorlib._api.as_completed import as_completed
     from actorlib._api.batching import batch
     from actorlib._api.call_batch import Batch
     from actorlib._api.decorators import ActorClass, remote
@@ -32,6 +32,7 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.queue import Queue
     from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
     from actorlib._api.replicas import ReplicaInfo, Replicas
+    from actorlib._api.results import Results
     from actorlib._api.tracing import Trace
     from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
     from actorlib._api.waiting import Waiting, wait
@@ -128,7 +129,7 @@ _LATE = {
     "RemoteFunction": "_api.remote_function",
     "ReplicaInfo": "_api.replicas",
     "Replicas": "_api.replicas",
-    "Results": "_api.as_completed",
+    "Results": "_api.results",
     "Runtime": "_runtime",
     "RuntimeContext": "_core.runtime_context",
     "RuntimeEnv": "_core.runtime_env",

@@ -18,7 +18,7 @@ file                    the question that it answers
 ``scaling``             Do calls a second grow with actors and cores?
 ``actor_to_actor``      How long does a call of one actor by another take?
 ``clients``             How long does a call of a client of the runtime take?
-``batches``             How many calls a second are there in one ``map``?
+``batches``             How many calls a second are there in one map?
 ``tasks``               The same as ``calls``, of functions.
 ``observing``           What does it cost to observe calls?
 ``streams``             How many items of a generator come to a reader a second?

@@ -21,11 +21,21 @@ from benchmarks._cases import (
 from benchmarks._subject import Figures, at_once, main, middle
 
 _SIZES = (1_000, 10_000, 100_000)
+_ITEMS = 50_000
+_CHUNK = 100
+_MAPS = {
+    "function.map": "function",
+    "function.map, chunksize='auto'": "function auto",
+    "pool.map": "pool",
+    "pool.map, chunksize='auto'": "pool auto",
+}
 
 _NOTES = (
     "actorlib: h.echo.map(items). xoscar: batch of an extensible method that has no "
     "batch of its own, so that every call is run. process pool: Pool(1).map with all "
     "items in one chunk. Ray and distributed have nothing of the kind for actors.",
+    "Maps: 50,000 small items in chunks of 100 by two workers, iterated over. process "
+    "pool: Pool(2).imap_unordered.",
 )
 
 
@@ -43,6 +53,17 @@ def make_plan(scale: Scale) -> Plan:
         )
         for size in sizes
     ]
+    rounds = {"times": 3 if scale.is_quick else 10}
+    maps = [
+        Case(
+            section="items through a map",
+            title=title,
+            unit=Unit(name="items/s", more_is_better=True),
+            cells={OURS: f"maps/{figure}", POOL: "imap/rate"},
+            targets=(Target(bound=0.5, against=POOL),),
+        )
+        for title, figure in _MAPS.items()
+    ]
     return Plan(
         name="batches",
         question="Many calls at once",
@@ -51,8 +72,10 @@ def make_plan(scale: Scale) -> Plan:
             Job(name=OURS, subject="batches.actorlib", arguments=told),
             Job(name=XOSCAR, subject="batches.xoscar", arguments=told, peer="xoscar"),
             Job(name=POOL, subject="batches.pool", arguments=told, peer="stdlib"),
+            Job(name="maps", subject="batches.maps", arguments=rounds),
+            Job(name="imap", subject="batches.imap", arguments=rounds, peer="stdlib"),
         ],
-        cases=cases,
+        cases=[*cases, *maps],
         panels=[Panel(title="calls a second", cases=cases)],
     )
 
@@ -137,8 +160,55 @@ def measure_pool(sizes: list[int], times: int) -> Figures:
     return metrics
 
 
+def measure_maps(times: int) -> Figures:
+    """Small items through the maps of a function and of a pool of two actors."""
+    import actorlib
+
+    async def measured() -> Figures:
+        rates: dict[str, list[float]] = {}
+        async with actorlib.init(num_cpus=2):
+            function = actorlib.remote(_echo)
+            actors = actorlib.remote(num_cpus=0)(Echo)
+            pool: Any = actorlib.ActorPool([actors.remote(), actors.remote()])
+
+            def send(actor: Any, value: int) -> Any:
+                return actor.echo.remote(value)
+
+            for _ in range(times):
+                for name in _MAPS.values():
+                    chunks: Any = "auto" if name.endswith("auto") else _CHUNK
+                    begun = time.perf_counter()
+                    results = (
+                        pool.map(send, range(_ITEMS), chunksize=chunks)
+                        if name.startswith("pool")
+                        else function.map(range(_ITEMS), chunksize=chunks)
+                    )
+                    answers = [value async for value in results]
+                    took = time.perf_counter() - begun
+                    rates.setdefault(name, []).append(at_once(answers, _ITEMS, took))
+        return {name: middle(each) for name, each in rates.items()}
+
+    return actorlib.run(measured())
+
+
+def measure_imap(times: int) -> Figures:
+    """Small items through ``imap_unordered`` of two workers."""
+    import multiprocessing
+
+    rates: list[float] = []
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for _ in range(times):
+            begun = time.perf_counter()
+            answers = list(pool.imap_unordered(_echo, range(_ITEMS), chunksize=_CHUNK))
+            took = time.perf_counter() - begun
+            rates.append(at_once(sorted(answers), _ITEMS, took))
+    return {"rate": middle(rates)}
+
+
 SUBJECTS: Final = {
     "actorlib": measure_actorlib,
+    "maps": measure_maps,
+    "imap": measure_imap,
     "xoscar": measure_xoscar,
     "pool": measure_pool,
 }

@@ -166,7 +166,7 @@ async def test_map_when_an_item_raises_then_it_says_which_and_the_rest_is_given_
 
     assert isinstance(error, ValueError)
     assert error.args == (300,)
-    assert "in call 300 of a batch, counted from 0" in error.__notes__
+    assert "in call 300 of a map, counted from 0" in error.__notes__
     assert await actor.add.remote(1) == 2
 
 
@@ -298,7 +298,7 @@ async def test_map_when_too_many_calls_wait_then_chunks_count_and_it_is_refused(
     [
         (lambda a: a.add.map(), TypeError, "an iterable for each argument"),
         (lambda a: a.add.map([1], [2], [3]), TypeError, "takes from 1 to 2 positional"),
-        (lambda a: a.add.map(7), TypeError, "not iterable"),
+        (lambda a: a.add.map(7), TypeError, "takes its values from an iterable"),
         (lambda a: a.add.map([1], chunksize=0), ValueError, "chunksize"),
         (lambda a: a.add.map([1], chunksize="8"), TypeError, "chunksize"),
         (lambda a: a.items.map([1]), TypeError, r"Adder\.items is a generator"),
@@ -348,3 +348,36 @@ async def test_map_when_a_chunk_fails_then_it_is_made_again_if_that_was_said() -
     assert isinstance(
         await raised(fragile.remote().step.map(range(40))), ConnectionError
     )
+
+
+@ADDERS
+@pytest.mark.parametrize("chunksize", [2, "auto"])
+async def test_map_when_errors_are_returned_then_all_calls_are_made(
+    adder: Any, chunksize: Any
+) -> None:
+    add = adder.remote().add
+    items = [1, "x", 3, "y", 5]
+    found = await add.map(items, chunksize=chunksize, on_error="return")
+
+    assert found[0::2] == [2, 4, 6]
+    assert [error.__notes__ for error in found[1::2]] == [
+        ["in call 1 of a map, counted from 0"],
+        ["in call 3 of a map, counted from 0"],
+    ]
+
+
+async def test_map_when_an_item_fails_then_those_before_it_come_first() -> None:
+    batch = Adder.remote().picky.map(range(1000))
+    for _ in range(2):
+        results: Any = aiter(batch)
+        assert [await anext(results) for _ in range(300)] == list(range(300))
+        with pytest.raises(ValueError, match="300"):
+            await anext(results)
+
+
+async def test_map_when_iterated_twice_then_from_the_first_result() -> None:
+    batch = Adder.remote().add.map(range(5), chunksize=2)
+
+    for _ in range(2):
+        assert [n async for n in batch] == [1, 2, 3, 4, 5]
+        assert await batch == [1, 2, 3, 4, 5]

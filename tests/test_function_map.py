@@ -185,7 +185,7 @@ async def test_map_when_left_then_it_takes_no_more_items() -> None:
         async with contextlib.aclosing(results):
             assert await anext(results) == 1
         assert given_up.is_set()
-        assert await all_of(results) == ([2] if chunksize == 1 else [])
+        assert await all_of(results) == [2]  # its call was made
 
 
 async def test_map_when_a_call_fails_then_there_and_it_goes_on() -> None:
@@ -195,29 +195,15 @@ async def test_map_when_a_call_fails_then_there_and_it_goes_on() -> None:
     assert isinstance(found[1], ZeroDivisionError)
 
 
-async def test_map_when_one_of_a_chunk_fails_then_that_chunk_has_no_results() -> None:
-    found = await all_of(reciprocal.map([1, 2, 3, 0, 4, 6], chunksize=2))
+@pytest.mark.parametrize("chunksize", [1, 2, 3, "auto"])
+async def test_map_when_one_of_a_chunk_fails_then_the_others_have_results(
+    chunksize: Any,
+) -> None:
+    found = await all_of(reciprocal.map([1, 2, 3, 0, 4, 6], chunksize=chunksize))
 
-    assert found[:2] + found[3:] == [12.0, 6.0, 3.0, 2.0]
-    assert isinstance(found[2], ZeroDivisionError)
-    assert found[2].__notes__ == ["in call 1 of its chunk, counted from 0"]
-
-
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="a chunk is one call: its failed item discards the results of the others",
-)
-async def test_map_when_one_of_a_chunk_fails_then_the_others_have_results() -> None:
-    found = await all_of(reciprocal.map([1, 2, 3, 0, 4, 6], chunksize=3))
-
-    assert [value for value in found if isinstance(value, float)] == [
-        12.0,
-        6.0,
-        4.0,
-        3.0,
-        2.0,
-    ]
+    assert found[:3] + found[4:] == [12.0, 6.0, 4.0, 3.0, 2.0]
+    assert isinstance(found[3], ZeroDivisionError)
+    assert found[3].__notes__ == ["in call 3 of a map, counted from 0"]
 
 
 @pytest.mark.parametrize("chunksize", [1, 2])
@@ -295,3 +281,103 @@ async def test_map_when_items_are_asynchronous_then_no_plain_for() -> None:
     for chunksize in (1, 2):
         with pytest.raises(TypeError, match="async for"):
             next(add.map(items(), chunksize=chunksize))
+
+
+@pytest.mark.parametrize("chunksize", [1, 3, "auto"])
+@pytest.mark.parametrize(
+    "option", [{"on_error": "return"}, {"return_exceptions": True}]
+)
+async def test_map_when_errors_are_returned_then_in_their_places(
+    chunksize: Any, option: Any
+) -> None:
+    results = reciprocal.map([4, 0, 3, 0], chunksize=chunksize, **option)
+    found: list[Any] = await results
+
+    assert found[0::2] == [3.0, 4.0]
+    assert all(isinstance(error, ZeroDivisionError) for error in found[1::2])
+    assert [error.__notes__ for error in found[1::2]] == [
+        ["in call 1 of a map, counted from 0"],
+        ["in call 3 of a map, counted from 0"],
+    ]
+
+
+async def test_map_when_awaited_then_a_list_and_the_same_one_again() -> None:
+    results = add.map(range(5), chunksize=2)
+
+    assert await anext(results) == 0
+    assert await results == [1, 2, 3, 4]
+    assert await results == [1, 2, 3, 4]
+    failing = reciprocal.map([1, 0, 2])
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            await failing
+
+
+@pytest.mark.parametrize("chunksize", [1, 2])
+async def test_map_when_unordered_then_what_is_there_comes_first(
+    chunksize: int,
+) -> None:
+    gate: Any = Gate.remote()
+    results = wait_at.map([gate] * 4, "abcd", chunksize=chunksize, ordered=False)
+    first = asyncio.ensure_future(anext(results))
+    async with in_time():
+        await gate.open.remote("c")
+        await gate.open.remote("d")
+        assert await first in "cd"
+        await gate.open.remote("a")
+        await gate.open.remote("b")
+        assert len(await results) == 3
+
+
+@pytest.mark.parametrize("chunksize", [1, "auto"])
+async def test_map_when_awaited_and_one_fails_then_the_others_are_not_waited_for(
+    chunksize: Any,
+) -> None:
+    gate: Any = Gate.remote()
+    results = fail_at.map([gate] * 2, "ab", chunksize=chunksize)
+    waiting = asyncio.ensure_future(results)  # pyright: ignore[reportArgumentType]
+    async with in_time():
+        await gate.open.remote("b")
+        with pytest.raises(ArithmeticError, match="b"):
+            await waiting
+    await gate.open.remote("a")
+
+
+@actorlib.remote
+def unsendable(value: int) -> Any:
+    return (n for n in "") if value == 1 else value
+
+
+async def test_map_when_one_result_cannot_be_sent_then_the_others_arrive() -> None:
+    found: list[Any] = await unsendable.map(range(3), chunksize=3, on_error="return")
+
+    assert (found[0], found[2]) == (0, 2)
+    assert "generator" in str(found[1])
+
+
+async def test_map_when_one_item_cannot_be_sent_then_the_others_are() -> None:
+    items = [1, (n for n in ""), 3]
+    mapped: Any = add
+    found: list[Any] = await mapped.map(items, chunksize=3, on_error="return")
+
+    assert (found[0], found[2]) == (1, 3)
+    assert found[1].__notes__ == ["in call 1 of a map, counted from 0"]
+
+
+def get_here(chunksize: Any) -> Any:
+    return add.map(range(5), chunksize=chunksize).get(timeout=60)
+
+
+@pytest.mark.parametrize("chunksize", [1, 2, "auto"])
+async def test_map_when_got_in_a_plain_method_then_a_list(chunksize: Any) -> None:
+    assert await Caller.remote().run.remote(get_here, chunksize) == [0, 1, 2, 3, 4]
+
+
+async def test_map_unordered_when_chunked_then_all_results() -> None:
+    for fn in (add, add.remote):
+        results = actorlib.map_unordered(fn, range(10), chunksize=3)
+        assert sorted(await results) == list(range(10))
+    with pytest.raises(TypeError, match="one item at a time"):
+        actorlib.map_unordered(lambda n: add.remote(2 * n), [1], chunksize=2)
+    with pytest.raises(ValueError, match="on_error"):
+        actorlib.map_unordered(add, [1], on_error="ignore")  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue, reportArgumentType]

@@ -21,6 +21,7 @@ from actorlib.exceptions import (
     ActorPlacementGroupRemoved,
     ActorUnschedulableError,
     DeadlineExceededError,
+    TaskCancelledError,
     TaskError,
 )
 
@@ -154,6 +155,21 @@ async def test_map_when_one_rank_raises_then_the_others_are_ended(
         "this was rank 1 of 2 in group 'gang': all others were ended"
     ]
     assert await group.map(square, [1, 2]) == [1, 4]  # the bundles are free again
+    await everything_ended(runtime, gate)
+
+
+async def test_map_when_errors_are_returned_then_by_rank(
+    group: PlacementGroup, runtime: Runtime
+) -> None:
+    gate = Gate.remote()
+    results = group.map(stop, [gate] * 2, ["wait", "raise"], on_error="return")
+
+    ended, error = [value async for value in results]
+
+    assert isinstance(ended, TaskCancelledError)
+    assert "rank 0 was ended, as rank 1 failed" in str(ended)
+    assert isinstance(error, KeyError)
+    assert await group.map(square, [1, 2], return_exceptions=True) == [1, 4]
     await everything_ended(runtime, gate)
 
 

@@ -61,6 +61,7 @@ IMPORT_ACTORLIB = {"blocking", "_cli", "__main__", "_pytest_plugin"}
 
 PURE = [
     "_api.gang_calls",
+    "_api.map_window",
     "_cli.actor_columns",
     "_cli.completion_scripts",
     "_cli.top_figures",

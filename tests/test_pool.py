@@ -560,3 +560,59 @@ async def test_pool_when_misused_then_it_fails_at_the_call() -> None:
     with pytest.raises(TypeError, match="ignore_if_timedout"):
         pool.get_next(ignore_if_timedout="yes")
     assert await pool.get_next() == 1
+
+
+# In chunks.
+
+
+@pytest.mark.parametrize("chunksize", [2, 100, "auto"])
+async def test_map_when_chunked_then_the_same_results(chunksize: Any) -> None:
+    pool = echoes(2)
+
+    assert await pool.map(echo, range(25), chunksize=chunksize) == [*range(25)]
+    unordered = pool.map_unordered(echo, range(25), chunksize=chunksize)
+    assert sorted(await unordered) == [*range(25)]
+
+
+async def test_map_when_chunked_and_items_fail_then_in_their_places() -> None:
+    def work(actor: Any, value: int) -> Any:
+        if value == 1:
+            return actor.fail.remote(KeyError("one"))
+        if value == 2:
+            raise RuntimeError("two")
+        if value == 3:
+            return value
+        return actor.echo.remote(value)
+
+    pool: Any = echoes(1)
+    found = await pool.map(work, range(6), chunksize=6, on_error="return")
+
+    assert (found[0], found[4:]) == (0, [4, 5])
+    kinds = (KeyError, RuntimeError, TypeError)
+    assert all(map(isinstance, found[1:4], kinds))
+    assert [error.__notes__[-1] for error in found[1:4]] == [
+        f"in call {place} of a map, counted from 0" for place in (1, 2, 3)
+    ]
+
+
+async def test_map_when_chunked_and_an_actor_dies_then_each_item_has_the_error() -> (
+    None
+):
+    actor = Echo.remote()
+    await actorlib.kill(actor)
+    pool: Any = ActorPool([actor, Echo.remote()])
+    found = await pool.map(echo, range(4), chunksize=2, return_exceptions=True)
+
+    assert [type(value) for value in found] == [ActorDiedError] * 2 + [int] * 2
+    assert found[0].__notes__ == ["in calls 0 to 1 of a map, counted from 0"]
+
+
+async def test_map_when_chunked_and_calls_depend_on_calls_then_it_says_so() -> None:
+    def both(actor: Any, value: Any) -> Any:
+        actor.echo.remote(value)
+        return actor.echo.remote(value)
+
+    pool: Any = echoes(1)
+    for work in (both, lambda a, v: a.echo.remote(a.echo.remote(v))):
+        found = await pool.map(work, range(2), chunksize=2, on_error="return")
+        assert all("return the call of one method" in str(error) for error in found)

@@ -9,7 +9,7 @@ In reading order:
 * ``typed_methods``: ``@method`` and ``typed()``: options of one method, and its types.
 * ``actor_handle``: ``ActorHandle`` and the methods that it offers.
 * ``result_parts``: the parts of a result, each a ref: ``options(num_returns=2)``.
-* ``call_batch``: many calls of one method in few frames: ``handle.method.map(items)``.
+* ``call_batch``: the results of ``handle.method.map(items)``, all sent at once.
 * ``batching``: ``@batch``: many calls of one method are one in its actor.
 * ``remote_function``: ``@remote`` on a function: each call runs in some worker.
 * ``group_options``: which placement group options mean, and whether it fits.
@@ -18,14 +18,18 @@ In reading order:
 * ``gang_calls``: what each rank is called with, and which failure is to blame.
 * ``actor_lookup``: finds actors by name, and lists all of them.
 * ``waiting``: ``wait``: some of many refs, awaited on a loop or in a blocked thread.
-* ``as_completed``: results one by one as they come, for ``async for`` and for ``for``.
+* ``results``: iterators over results, for ``async for`` and ``for``, and to be awaited.
+* ``as_completed``: the values of refs in the order in which they come.
 * ``inspection``: names the members of a value that cannot be pickled.
 * ``queue``: ``Queue``, and one process's end of it.
 * ``queue_actor``: the actor behind a queue, and the buffer that decides.
 * ``actor_pool``: ``ActorPool``: shares out values among actors.
 * ``replicas``: ``Replicas``: alike actors behind one handle.
-* ``pipeline``: begins calls as there is room for them: ``map_unordered``.
-* ``function_map``: calls a function for each item: ``function.map(items)``.
+* ``pipeline``: the one behind every map: makes calls for values as there is room.
+* ``map_source``: takes the values of a map from iterables.
+* ``map_calls``: the calls of a map, until their results are taken.
+* ``map_window``: decides whose results come next, and how long chunks are.
+* ``recorded_calls``: gathers what a pool's function calls into chunks.
 * ``progress``: shows how many results there are, where somebody sees it.
 * ``progress_line``: shows that below what the program prints on its terminal.
 * ``progress_cell``: shows that in the output of a notebook's cell.

@@ -16,14 +16,15 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Literal,
     NoReturn,
     ParamSpec,
     TypeVar,
     Unpack,
     cast,
+    overload,
 )
 
-from actorlib._api.call_batch import CHUNK_SIZE, Batch, chunks_of
 from actorlib._api.result_parts import collect_items, split_result
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import HandlePin, current_engine
@@ -32,7 +33,7 @@ from actorlib._core.interface import BUILT_IN, TERMINATE
 from actorlib._core.object_ref import ObjectRef, watch
 from actorlib._core.public import public
 from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._core.validation import check_count, check_seconds, closest_names
+from actorlib._core.validation import check_seconds, closest_names
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from types import TracebackType
 
+    from actorlib._api.call_batch import Batch
+    from actorlib._api.pipeline import PoolKeywords, PoolRaises
     from actorlib._core.call_options import CallKeywords
     from actorlib._core.callee import Callee
     from actorlib._core.interface import Interface, Method, MethodDocs
@@ -50,6 +53,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound="ObjectRef[Any] | StreamReader")
+
+_CHUNK_SIZE = 256
+"""How many calls a chunk of a map has by default."""
 
 
 @public("actorlib")
@@ -106,9 +112,36 @@ class ActorMethod(Generic[P, R]):
             self._callee.method.check(len(args), kwargs)
         return self._pin.engine.call(self._callee, args, kwargs)
 
+    @overload
     def map(
-        self, /, *iterables: Iterable[Any], chunksize: int = CHUNK_SIZE
-    ) -> Batch[R]:
+        self, /, *iterables: Iterable[Any], **options: Unpack[PoolRaises]
+    ) -> Batch[R]: ...
+    @overload
+    def map(
+        self,
+        /,
+        *iterables: Iterable[Any],
+        on_error: Literal["return"],
+        **options: Unpack[PoolKeywords],
+    ) -> Batch[R | Exception]: ...
+    @overload
+    def map(
+        self,
+        /,
+        *iterables: Iterable[Any],
+        return_exceptions: Literal[True],
+        **options: Unpack[PoolKeywords],
+    ) -> Batch[R | Exception]: ...
+    def map(
+        self,
+        /,
+        *iterables: Iterable[Any],
+        ordered: bool = True,
+        chunksize: int | Literal["auto"] = _CHUNK_SIZE,
+        progress: bool | str = False,
+        on_error: Literal["raise", "return"] = "raise",
+        return_exceptions: bool = False,
+    ) -> Batch[Any]:
         """Calls the method for each item, many calls in one frame.
 
         The results are those of ``[method.remote(item) for item in items]``, in order.
@@ -119,9 +152,19 @@ class ActorMethod(Generic[P, R]):
 
         Args:
             *iterables: The arguments of the calls, one iterable for each argument, as
-                for ``map()``; they are used up at once.
+                for ``map()``; they are used up at once. A single one may be
+                asynchronous: it is used up when the batch is awaited.
+            ordered: False gives the results of each chunk as it is answered. Default:
+                True.
             chunksize: How many calls are in a chunk. Fewer suit methods that take long,
-                and large items. Default: 256.
+                and large items. ``"auto"`` makes chunks of about 5 ms of work: they are
+                sent as others are answered, so calls that are made later may come
+                between them. Default: 256.
+            progress: As for ``function.map``. Default: False.
+            on_error: ``"raise"`` ends all calls at the first error and raises it, with
+                a note that names its call. ``"return"`` makes all calls, and gives each
+                error in the place of its result. Default: ``"raise"``.
+            return_exceptions: The same as ``on_error="return"``. Default: False.
 
         Returns:
             ``await`` it for the list of all results, or iterate over it.
@@ -129,7 +172,7 @@ class ActorMethod(Generic[P, R]):
         Raises:
             TypeError: The method does not take so many arguments, is a generator, or
                 something is not iterable or cannot be sent.
-            ValueError: ``chunksize`` is not positive.
+            ValueError: An option is out of range.
             PendingCallsLimitExceeded: See ``remote``; chunks that were sent are
                 cancelled.
 
@@ -146,24 +189,42 @@ class ActorMethod(Generic[P, R]):
             >>> await counter.add.map([1, 2, 3], chunksize=2)
             [1, 3, 6]
         """
-        check_count("chunksize", chunksize, 1)
+        from actorlib._api.call_batch import Batch  # noqa: PLC0415  # few map
+        from actorlib._api.pipeline import map_options  # noqa: PLC0415  # likewise
+
         if not iterables:
             raise TypeError("map() takes an iterable for each argument, and got none")
-        width = len(iterables)
+        checked = map_options(
+            iterables,
+            ordered=ordered,
+            chunksize=chunksize,
+            progress=progress,
+            on_error=on_error,
+            return_exceptions=return_exceptions,
+        )
+        call = self._chunk_caller(len(iterables), stops=not checked.returns_errors)
+        return Batch(iterables, call, checked)
+
+    def _chunk_caller(
+        self, width: int, *, stops: bool
+    ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
+        """Returns what makes one call of many items; see ``Chunkable``.
+
+        Args:
+            width: How many arguments each item has.
+            stops: Whether the first error ends the call.
+
+        Raises:
+            TypeError: The method does not take so many, or gives no single result.
+        """
         self._pin.interface.check_batch(self._callee.method, width)
-        refs: list[ObjectRef[list[R]]] = []
-        try:
-            for start, args in chunks_of(iterables, chunksize):
-                chunk = self._callee.with_header("batch", (width, start))
-                refs.append(self._call_chunk(chunk, args))
-        except BaseException:
-            Batch(refs).cancel()
-            raise
-        return Batch(refs)
+        return partial(
+            self._call_chunk, self._callee.with_header("batch", (width, stops))
+        )
 
     def _call_chunk(
         self, callee: BoundMethod, args: tuple[object, ...]
-    ) -> ObjectRef[list[R]]:
+    ) -> ObjectRef[Any]:
         return self._pin.engine.call(callee, args, {})
 
     def options(self, /, **options: Unpack[CallKeywords]) -> ActorMethod[P, R]:
@@ -260,7 +321,7 @@ class _LimitedMethod(ActorMethod[P, R]):
 
     def _call_chunk(
         self, callee: BoundMethod, args: tuple[object, ...]
-    ) -> ObjectRef[list[R]]:
+    ) -> ObjectRef[Any]:
         return _call_within_limit(self._pin, self._pin.engine.call, callee, args, {})
 
 
@@ -364,6 +425,13 @@ def method_of(pin: HandlePin, method: Method) -> ActorMethod[..., Any]:
 def bound_method(pin: HandlePin, method: Method) -> BoundMethod:
     """A method as calls of the actor name it."""
     return BoundMethod(pin.actor_id, pin.interface, pin.name, method)
+
+
+def gives_one_result(method: ActorMethod[..., Any]) -> bool:
+    """Whether a call of a method gives one ref, so that ``map`` can call it."""
+    callee = method._callee  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    is_plain = not callee.method.is_stream and callee.method is not TERMINATE
+    return is_plain and callee.method.options.parts == 1
 
 
 def _kind_of(pin: HandlePin, method: Method) -> type[ActorMethod[..., Any]]:

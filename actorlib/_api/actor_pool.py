@@ -10,17 +10,25 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from operator import itemgetter
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from actorlib._api.actor_handle import ActorHandle, pin_of
-from actorlib._api.pipeline import (
-    Pipeline,
-    PipelineTask,
-    ValueSource,
-    pipeline_progress,
-)
+from actorlib._api.map_calls import MapCall, MapCalls
+from actorlib._api.map_source import ValueSource
+from actorlib._api.map_window import queued_chunks
+from actorlib._api.pipeline import MapResults, map_options
+from actorlib._api.recorded_calls import StandIn
 from actorlib._api.waiting import Steps, Waiting, WaitRequest, Wakeup
-from actorlib._core.object_ref import watch
 from actorlib._core.public import public
 from actorlib._core.validation import check_bool, check_seconds
 from actorlib.exceptions import (
@@ -33,45 +41,35 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Sequence
 
-    from actorlib._api.as_completed import Results
+    from actorlib._api.pipeline import PoolKeywords, PoolRaises
+    from actorlib._api.results import Results
     from actorlib._core.object_ref import ObjectRef
 
 
 _UNTAKEN_PER_ACTOR = 4
-"""Results not taken yet, per actor: so many calls may overtake the slowest one."""
-
-
-class PoolTask(PipelineTask):
-    """A value that was given to a pool, and the function to call with it."""
-
-    __slots__ = ("actor", "function", "value")
-
-    def __init__(self, function: Callable[[Any, Any], object], value: object) -> None:
-        super().__init__()
-        self.function = function
-        self.value = value
-        self.actor: ActorHandle[Any] | None = None
+"""Calls whose results were not taken, per actor: so many may overtake the slowest."""
 
 
 class PoolState:
-    """Keeps the actors of a pool, and the tasks of its values.
+    """Keeps the actors of a pool, and the calls of its values.
 
     Attributes:
         members: The actors.
-        tasks: The tasks whose result was not taken, in order.
-        run: The running ``map()``, or None.
+        calls: The calls whose result was not taken, in order.
         wakeup: Wakes tasks that wait, when something is done.
     """
 
     def __init__(self) -> None:
         self.members: set[ActorHandle[Any]] = set()
-        self.tasks: dict[PipelineTask, None] = {}
-        self.run: MapRun | None = None
         self.wakeup = Wakeup()
+        # Whoever waits for results waits for all running calls, which free actors.
+        self.calls = MapCalls(self.wakeup, is_watchable=False)
         self._idle: deque[ActorHandle[Any]] = deque()
-        self._waiting: deque[PoolTask] = deque()
-        self._running: list[PoolTask] = []
-        self._done: dict[PipelineTask, None] = {}
+        self._waiting: deque[tuple[MapCall, Callable[[Any, Any], object], object]] = (
+            deque()
+        )
+        self._running: dict[MapCall, ActorHandle[Any]] = {}
+        self._loads: dict[ActorHandle[Any], int] = {}
         self._death: ActorError | None = None
 
     def __str__(self) -> str:
@@ -111,102 +109,112 @@ class PoolState:
         self.collect()
         return bool(self._idle)
 
-    def submit(self, task: PoolTask) -> None:
+    def submit(self, function: Callable[[Any, Any], object], value: object) -> None:
         """Gives a value to an actor that is free, or to the next one that will be.
 
         Raises:
             Exception: What the function raised, if it was called at once.
         """
+        call = MapCall(None)
         if self.has_free():
-            self.begin(task)
-            if task.error is not None:
-                self._running.remove(task)
-                self._free(task)
-                raise task.error
+            call.add(function(self._idle[0], value))  # if it raises, that stays idle
+            self.calls.add(call)
+            self.run(call)
+            self.calls.begin(call)
         else:
-            self._waiting.append(task)
-        self.tasks[task] = None
+            self.calls.add(call)
+            self._waiting.append((call, function, value))
         self.collect()
 
-    def begin(self, task: PoolTask) -> None:
-        """Gives a value to an idle actor; an error of the function is its result."""
-        actor = task.actor = self._idle.popleft()
-        self._running.append(task)
-        try:
-            task.begun(task.function(actor, task.value))
-        except Exception as error:  # noqa: BLE001  # the user's function
-            task.error = error
-        for ref in task.refs:
-            watch(ref, self.wakeup.notify)
-        self.wakeup.notify()  # this result may be the first to come
+    def has_room(self, depth: int) -> bool:
+        """Whether an actor is idle, or has fewer calls than it may have."""
+        return self.has_free() or self._least_busy(depth) is not None
 
-    def fail(self, task: PipelineTask, error: BaseException) -> None:
-        """Makes an error the result of a task that gets no actor."""
-        task.error = error
-        self.tasks[task] = None
-        self._done[task] = None
+    def run(self, call: MapCall, depth: int = 1) -> ActorHandle[Any]:
+        """Chooses an actor, and keeps it busy until a call is done.
+
+        Args:
+            call: The call.
+            depth: How many calls an actor may have; there has to be room.
+        """
+        actor = self._idle.popleft() if self._idle else self._least_busy(depth)
+        assert actor is not None
+        self._running[call] = actor
+        self._loads[actor] = self._loads.get(actor, 0) + 1
+        return actor
+
+    def _least_busy(self, depth: int) -> ActorHandle[Any] | None:
+        if depth == 1:
+            return None
+        loads = [
+            (load, actor)
+            for actor, load in self._loads.items()
+            if actor in self.members
+        ]
+        load, actor = min(loads, key=itemgetter(0), default=(depth, None))
+        return actor if load < depth else None
 
     def collect(self) -> None:
-        """Frees the actors of tasks that are done, and gives them values that wait."""
+        """Frees the actors of calls that are done, and gives them values that wait."""
         while True:
-            done = [task for task in self._running if task.is_done]
-            for task in done:
-                self._running.remove(task)
-                self._free(task)
-                if task in self.tasks:
-                    self._done[task] = None
+            done = [call for call in self._running if call.is_done]
+            for call in done:
+                self._free(call)
             if not done and not (self._waiting and self._idle):
                 break
             while self._waiting and self._idle:
-                self.begin(self._waiting.popleft())
+                self._begin_waiting(*self._waiting.popleft())
         while self._waiting and not self.members and self._death is not None:
-            self.fail(self._waiting.popleft(), self.stuck())
+            call, _, _ = self._waiting.popleft()
+            call.add_error(self.stuck())
+            self.calls.begin(call)
 
-    def _free(self, task: PoolTask) -> None:
-        """Makes the actor of a task idle again, or removes it if it has died."""
-        actor, task.actor = task.actor, None
-        if actor is None:
-            return
-        death = _death_of(actor, task)
-        if death is None:
+    def _begin_waiting(
+        self, call: MapCall, function: Callable[[Any, Any], object], value: object
+    ) -> None:
+        actor = self.run(call)
+        try:
+            call.add(function(actor, value))
+        except Exception as error:  # noqa: BLE001  # the user's function
+            call.add_error(error)
+        self.calls.begin(call)
+
+    def _free(self, call: MapCall) -> None:
+        """Makes the actor of a call idle again, or removes it if it has died."""
+        actor = self._running.pop(call)
+        left = self._loads.pop(actor) - 1
+        if left:
+            self._loads[actor] = left
+        death = _death_of(actor, call)
+        if death is None and not left:
             self._idle.append(actor)
-        else:
+        elif death is not None:
             # It fails each call at once, and would be given all values that wait.
             self.members.discard(actor)
             self._death = death
 
-    def take(self, *, is_ordered: bool) -> PipelineTask | None:
-        """Removes and returns the next task that is done, if it is there."""
+    def take(self, *, is_ordered: bool) -> MapCall | None:
+        """Removes and returns the next call that is done, if it is there."""
         self.collect()
-        task = next(iter(self.tasks if is_ordered else self._done), None)
-        if task is None or task not in self._done:
-            return None
-        self.drop(task)
-        return task
+        return self.calls.take(is_ordered=is_ordered)
 
     def pending(self) -> list[ObjectRef[Any]]:
-        """The refs of all running calls, also of those that were given up."""
-        return [ref for task in self._running for ref in task.pending()]
+        """Returns the refs of all running calls, also of those that were given up."""
+        return [ref for call in self._running for ref in call.refs if not ref.done()]
 
-    def drop(self, task: PipelineTask) -> None:
-        """Gives up the result of a task; its call goes on."""
-        self.tasks.pop(task, None)
-        self._done.pop(task, None)
-        if task in self._waiting:
-            self._waiting.remove(cast("PoolTask", task))
+    def skip(self) -> None:
+        """Gives up the result of the call that was made first; it goes on."""
+        call = self.calls.first()
+        if call is not None:
+            self.calls.drop(call)
+            self._waiting = deque(each for each in self._waiting if each[0] is not call)
 
-    def start_run(
-        self,
-        function: Callable[[Any, Any], object],
-        order: bool,  # noqa: FBT001  # as a MapRun has it
-    ) -> MapRun:
-        """Gives up all tasks whose result was not taken, and begins a ``map()``."""
-        self.tasks.clear()
-        self._done.clear()
+    def start_map(self) -> MapCalls:
+        """Gives up all calls whose result was not taken; returns those of a map."""
+        self.calls = MapCalls(self.wakeup, is_watchable=False)
         self._waiting.clear()
-        self.run = MapRun(self, function, is_ordered=order)
         self.wakeup.notify()
-        return self.run
+        return self.calls
 
     def stuck(self) -> Exception:
         """The error to raise if values wait and no actor is left."""
@@ -223,13 +231,13 @@ class PoolState:
         return error
 
 
-class MapRun:
-    """Makes the calls of one ``map()`` of a pool; see PipelineWorkers.
+class PoolCalls:
+    """Makes the calls of one ``map()`` of a pool; see CallMaker.
 
     Args:
         state: The state of the pool.
         function: What is called with an actor and a value.
-        is_ordered: Whether results are given in the order of the values.
+        is_chunked: Whether a call is for several values.
     """
 
     def __init__(
@@ -237,56 +245,52 @@ class MapRun:
         state: PoolState,
         function: Callable[[Any, Any], object],
         *,
-        is_ordered: bool,
+        is_chunked: bool,
     ) -> None:
-        self.wakeup = state.wakeup
         self._state = state
         self._function = function
-        self._is_ordered = is_ordered
+        self._depth = 1
+        self._stand_ins: dict[ActorHandle[Any], StandIn] | None = None
+        if is_chunked:
+            self._stand_ins = {}
 
-    def has_room(self) -> bool:
+    def has_room(self, calls: MapCalls) -> bool:
         """Whether an actor is idle, and not too many results wait to be taken."""
         state = self._state
-        if state.run is not self:
+        if state.calls is not calls:
             raise RuntimeError(
                 "another map() of the pool was begun, which gave this one up: take the "
                 "results of one before the next, or use a pool for each"
             )
-        return state.has_free() and len(state.tasks) < _UNTAKEN_PER_ACTOR * len(
-            state.members
-        )
+        self._depth = 1 if self._stand_ins is None else queued_chunks(calls.seconds)
+        limit = max(_UNTAKEN_PER_ACTOR, 2 * self._depth)
+        is_ahead = len(calls) >= limit * len(state.members)
+        return not is_ahead and state.has_room(self._depth)
 
-    def begin(self, value: Any) -> None:
-        """Gives a value to an idle actor."""
-        task = PoolTask(self._function, value)
-        self._state.tasks[task] = None
-        self._state.begin(task)
+    def make(self, call: MapCall, args: tuple[object, ...]) -> None:
+        """Gives values to an idle actor; see CallMaker."""
+        actor = self._state.run(call, self._depth)
+        if self._stand_ins is None:
+            call.add(self._function(actor, args[0]))
+            return
+        if actor not in self._stand_ins:
+            self._stand_ins[actor] = StandIn(pin_of(actor))
+        self._stand_ins[actor].make_chunk(self._function, call, args)
 
-    def fail(self, error: BaseException) -> None:
-        """Makes an error the result of the next value."""
-        self._state.fail(PipelineTask(), error)
-
-    def take(self) -> PipelineTask | None:
-        """Removes and returns the next task that is done."""
-        return self._state.take(is_ordered=self._is_ordered)
-
-    def pending(self) -> list[ObjectRef[Any]]:
-        """The refs of all running calls."""
+    def pending(self, calls: MapCalls, *, is_ordered: bool) -> list[ObjectRef[Any]]:
+        """Returns the refs of all running calls: each frees an actor."""
+        del calls, is_ordered
         return self._state.pending()
-
-    def ready(self) -> int:
-        """How many values are done whose results nobody has taken."""
-        return sum(task.is_done for task in self._state.tasks)
 
     def stuck(self) -> Exception:
         """The error to raise if values wait and no actor is left."""
         return self._state.stuck()
 
 
-def _death_of(actor: ActorHandle[Any], task: PipelineTask) -> ActorError | None:
-    """The error that says an actor has died, if its task failed with that."""
+def _death_of(actor: ActorHandle[Any], call: MapCall) -> ActorError | None:
+    """The error that says an actor has died, if its call failed with that."""
     actor_id = pin_of(actor).actor_id.hex()
-    for ref in task.refs:
+    for ref in call.refs:
         error = None if ref.cancelled() else ref.exception()
         if (
             isinstance(error, ActorDiedError | ActorUnschedulableError)
@@ -357,7 +361,7 @@ class ActorPool(Generic[A]):
                 where the result would be.
         """
         _check_function("submit()", fn)
-        self._state.submit(PoolTask(fn, value))
+        self._state.submit(fn, value)
 
     def get_next(
         self, timeout: float | None = None, *, ignore_if_timedout: bool = False
@@ -395,7 +399,7 @@ class ActorPool(Generic[A]):
 
     def has_next(self) -> bool:
         """Tells whether there is a value whose result was not taken yet."""
-        return bool(self._state.tasks)
+        return bool(self._state.calls)
 
     # Values by the dozen.
 
@@ -404,80 +408,140 @@ class ActorPool(Generic[A]):
         self,
         fn: Callable[[A, V], ObjectRef[R]],
         values: Iterable[V] | AsyncIterable[V],
-        *,
-        progress: bool | str = ...,
+        **options: Unpack[PoolRaises],
     ) -> Results[R]: ...
     @overload
     def map(
         self,
         fn: Callable[[A, V], Sequence[ObjectRef[R]]],
         values: Iterable[V] | AsyncIterable[V],
-        *,
-        progress: bool | str = ...,
+        **options: Unpack[PoolRaises],
     ) -> Results[list[R]]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, V], ObjectRef[R]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        on_error: Literal["return"],
+        **options: Unpack[PoolKeywords],
+    ) -> Results[R | Exception]: ...
+    @overload
+    def map(
+        self,
+        fn: Callable[[A, V], ObjectRef[R]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        return_exceptions: Literal[True],
+        **options: Unpack[PoolKeywords],
+    ) -> Results[R | Exception]: ...
     def map(
         self,
         fn: Callable[[A, V], Any],
         values: Iterable[V] | AsyncIterable[V],
         *,
+        ordered: bool = True,
+        chunksize: int | Literal["auto"] = 1,
         progress: bool | str = False,
+        on_error: Literal["raise", "return"] = "raise",
+        return_exceptions: bool = False,
     ) -> Results[Any]:
         """Gives the results for values, in their order, each as soon as it is there.
 
         Results of earlier values that were not taken are dropped. Idle actors get
         values at once, and the others as you ask for results, so values may be endless.
-        An asynchronous iterable is read once a result is awaited.
+        An asynchronous iterable is read once a result is awaited. ``await pool.map()``
+        gives a list.
 
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
+            ordered: False gives each result as soon as it is there. Default: True.
+            chunksize: How many values an actor gets at a time, or ``"auto"``, for about
+                5 ms of work. Above 1, ``fn`` is called with a stand-in for the actor,
+                which gathers the calls of one method, and calls nothing itself: ``fn``
+                has to return what ``actor.method.remote(...)`` gives, and cannot give
+                that to another call. Default: 1.
             progress: If True, or a label, a bar on standard error shows how many
                 results have come, and how long the rest will take. The bar is
                 wiped at the end. Nothing is shown if standard error is no terminal.
                 Default: False.
+            on_error: See ``function.map``. Default: ``"raise"``.
+            return_exceptions: The same as ``on_error="return"``. Default: False.
 
         Returns:
-            An iterator for ``async for``, or, in plain methods of actors, for ``for``.
+            An iterator for ``async for``, or, in plain methods of actors, for ``for``;
+            ``await`` it, or ``get()`` it there, for a list of all results.
 
         Raises:
             TypeError: An argument is of the wrong type.
+            ValueError: An option is out of range.
         """
-        return self._map("map()", fn, values, progress, is_ordered=True)
+        _check_function("map()", fn)
+        checked = map_options(
+            (values,),
+            ordered=ordered,
+            chunksize=chunksize,
+            progress=progress,
+            on_error=on_error,
+            return_exceptions=return_exceptions,
+        )
+        source = ValueSource("map()", (values,))
+        maker = PoolCalls(self._state, fn, is_chunked=checked.chunksize != 1)
+        return MapResults(source, maker, checked, self._state.start_map())
 
     @overload
     def map_unordered(
         self,
         fn: Callable[[A, V], ObjectRef[R]],
         values: Iterable[V] | AsyncIterable[V],
-        *,
-        progress: bool | str = ...,
+        **options: Unpack[PoolRaises],
     ) -> Results[R]: ...
     @overload
     def map_unordered(
         self,
         fn: Callable[[A, V], Sequence[ObjectRef[R]]],
         values: Iterable[V] | AsyncIterable[V],
-        *,
-        progress: bool | str = ...,
+        **options: Unpack[PoolRaises],
     ) -> Results[list[R]]: ...
+    @overload
+    def map_unordered(
+        self,
+        fn: Callable[[A, V], ObjectRef[R]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        on_error: Literal["return"],
+        **options: Unpack[PoolKeywords],
+    ) -> Results[R | Exception]: ...
+    @overload
+    def map_unordered(
+        self,
+        fn: Callable[[A, V], ObjectRef[R]],
+        values: Iterable[V] | AsyncIterable[V],
+        *,
+        return_exceptions: Literal[True],
+        **options: Unpack[PoolKeywords],
+    ) -> Results[R | Exception]: ...
     def map_unordered(
         self,
         fn: Callable[[A, V], Any],
         values: Iterable[V] | AsyncIterable[V],
-        *,
-        progress: bool | str = False,
+        **options: Any,
     ) -> Results[Any]:
         """Gives results in the order in which they come; else like ``map``.
 
         Args:
             fn: As for ``submit``.
             values: An iterable, or an asynchronous one.
-            progress: As for ``map``. Default: False.
+            **options: Those of ``map``; ``ordered`` is False by default.
 
         Raises:
             TypeError: An argument is of the wrong type.
+            ValueError: An option is out of range.
         """
-        return self._map("map_unordered()", fn, values, progress, is_ordered=False)
+        call: Any = self.map
+        results: Results[Any] = call(fn, values, **{"ordered": False, **options})
+        return results
 
     # Actors.
 
@@ -510,7 +574,7 @@ class ActorPool(Generic[A]):
         if timeout is not None:
             check_seconds("timeout", timeout)
         check_bool("ignore_if_timedout", ignores)
-        if not self._state.tasks:
+        if not self._state.calls:
             raise StopIteration(
                 "every result of the pool was taken: submit() a value first, or ask "
                 "has_next()"
@@ -526,14 +590,14 @@ class ActorPool(Generic[A]):
         deadline = None if timeout is None else time.monotonic() + timeout
         left = timeout
         is_late = False
-        while (task := self._state.take(is_ordered=is_ordered)) is None:
+        while (call := self._state.take(is_ordered=is_ordered)) is None:
             if is_late:
                 if ignores:
-                    self._state.drop(next(iter(self._state.tasks)))
+                    self._state.skip()
                 raise GetTimeoutError(
                     f"no result of the pool came within {timeout:g} s; its call goes on"
                 )
-            if not self._state.tasks:
+            if not self._state.calls:
                 raise RuntimeError(
                     "the last result of the pool was taken by another task or thread, "
                     "while this one waited: ask has_next() before each get_next()"
@@ -545,21 +609,7 @@ class ActorPool(Generic[A]):
             if deadline is not None:
                 left = max(0.0, deadline - time.monotonic())
                 is_late = not left
-        return task.result()
-
-    def _map(
-        self,
-        where: str,
-        fn: Callable[[A, V], Any],
-        values: object,
-        progress: bool | str,  # noqa: FBT001  # of the one that is called
-        *,
-        is_ordered: bool,
-    ) -> Results[Any]:
-        _check_function(where, fn)
-        shown = None if progress is False else pipeline_progress(progress, (values,))
-        source = ValueSource(where, values)
-        return Pipeline(source, self._state.start_run(fn, is_ordered), shown)
+        return call.result()
 
 
 def _check_function(where: str, fn: object) -> None:

@@ -1,12 +1,12 @@
-"""Iterators over results, for ``async for`` and for ``for``."""
+"""The values of refs in the order in which they come."""
 
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from actorlib._api.results import Results, outcome_of
 from actorlib._api.waiting import (
     Awaited,
     Steps,
@@ -14,8 +14,6 @@ from actorlib._api.waiting import (
     Wakeup,
     readiness_of,
     ref_list,
-    run_async,
-    run_blocking,
 )
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
@@ -25,77 +23,9 @@ from actorlib._core.validation import check_bool
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._api.progress import Progress
     from actorlib._core.stream_reader import ObjectRefGenerator
 
 T = TypeVar("T")
-
-END: Any = object()
-"""Stands for: no further result."""
-
-
-@public("actorlib")
-class Results(ABC, Generic[T]):
-    """An iterator: ``async for`` where a loop runs, ``for`` in plain methods of actors.
-
-    What a call raised is raised where its value would be; whoever catches it may go on
-    with the same iterator. One that is left early has lost nothing.
-
-    Example:
-        >>> @actorlib.remote
-        ... def double(x):
-        ...     return 2 * x
-        >>> results = actorlib.as_completed([double.remote(1)])
-        >>> async for value in results:
-        ...     print(value)
-        2
-    """
-
-    _progress: Progress | None = None
-
-    def __aiter__(self) -> Results[T]:
-        """Itself."""
-        return self
-
-    async def __anext__(self) -> T:
-        """The next result.
-
-        Raises:
-            Exception: What the call raised.
-        """
-        value = await run_async(self._followed())
-        if value is END:
-            raise StopAsyncIteration
-        return value
-
-    def __iter__(self) -> Results[T]:
-        """Itself."""
-        return self
-
-    def __next__(self) -> T:
-        """The next result; this thread is blocked meanwhile.
-
-        Raises:
-            RuntimeError: This thread runs an event loop.
-            Exception: What the call raised.
-        """
-        value = run_blocking(self._followed())
-        if value is END:
-            raise StopIteration
-        return value
-
-    async def aclose(self) -> None:
-        """Gives up what is left, for ``contextlib.aclosing``."""
-
-    def _followed(self) -> Steps[T]:
-        steps = self._steps()
-        if self._progress is None:
-            return steps
-        return self._progress.followed(steps, END)
-
-    @abstractmethod
-    def _steps(self) -> Steps[T]:
-        """The wait for one result, or ``END``; see ``waiting``."""
 
 
 @public("actorlib")
@@ -150,6 +80,7 @@ class _Completed(Results[T]):
     """
 
     def __init__(self, given: list[Awaited], *, gives_refs: bool) -> None:
+        super().__init__()
         self._left: dict[ObjectRef[T], None] = {}
         self._streams: dict[ObjectRef[T], ObjectRefGenerator[T]] = {}
         self._found: deque[ObjectRef[T]] = deque()
@@ -166,11 +97,10 @@ class _Completed(Results[T]):
         total = None if self._streams else len(self._left)
         self._progress = progress_of(asked, total)
 
-    async def __anext__(self) -> T:
-        """The next result; see Results."""
-        if not self._is_watching:
-            self._watch()
-        return await super().__anext__()
+    def cancel(self) -> None:
+        """Cancels the calls that are not done."""
+        for ref in self._left:
+            self._streams.get(ref, ref).cancel()
 
     def _expect(self, awaited: Awaited) -> None:
         sign: ObjectRef[T] = readiness_of(awaited)
@@ -180,7 +110,9 @@ class _Completed(Results[T]):
         if self._is_watching:
             sign.add_done_callback(self._arrived)
 
-    def _watch(self) -> None:
+    def _prepare_async(self) -> None:
+        if self._is_watching:
+            return
         loop = asyncio.get_running_loop()
         if any(ref.get_loop() is not loop for ref in self._left):
             return
@@ -201,20 +133,20 @@ class _Completed(Results[T]):
             del self._left[ref]
             self._found.append(ref)
 
-    def _steps(self) -> Steps[T]:
-        while True:
-            while not self._found:
-                if not self._is_watching:
-                    self._find()
-                    if self._found:
-                        break
-                if not self._left:
-                    return cast("T", END)
-                pending = () if self._is_watching else tuple(self._left)
-                yield WaitRequest(pending, wakeup=self._wakeup)
-            ref = self._taken(self._found.popleft())
-            if ref is not None:
-                return cast("T", ref) if self._gives_refs else ref.get()
+    def _fill(self) -> Steps[bool]:
+        while not self._ready:
+            if not self._is_watching:
+                self._find()
+            if self._found:
+                ref = self._taken(self._found.popleft())
+                if ref is not None:
+                    self._ready.append(ref if self._gives_refs else outcome_of(ref))
+                continue
+            if not self._left:
+                return False
+            pending = () if self._is_watching else tuple(self._left)
+            yield WaitRequest(pending, wakeup=self._wakeup)
+        return True
 
     def _taken(self, found: ObjectRef[T]) -> ObjectRef[T] | None:
         """The ref, or the next item of a generator; None if that has ended."""

@@ -1,78 +1,42 @@
-"""Makes many calls of one method in few frames: ``handle.method.map(items)``.
-
-Most of what a short call costs is its frame, its entries in tables and its ref. So one
-call carries a chunk of many: the worker calls the method for each, and answers once.
-"""
+"""The results of ``handle.method.map(items)``: all calls are sent at once, and kept."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import time
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from actorlib._core.object_ref import end_wait, release_if_unused, result_owner_of
+from actorlib._api.map_source import ValueSource
+from actorlib._api.pipeline import MAX_IN_FLIGHT, LimitedCalls, MapResults
+from actorlib._api.results import Results
 from actorlib._core.public import public
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, Sequence
+    from collections import deque
+    from collections.abc import Callable, Sequence
 
+    from actorlib._api.map_calls import MapCall
+    from actorlib._api.pipeline import MapOptions
+    from actorlib._api.waiting import Steps
     from actorlib._core.object_ref import ObjectRef
 
 R = TypeVar("R")
 
-CHUNK_SIZE = 256
-"""How many calls a chunk has by default."""
-
-
-class _BatchProgress:
-    """Counts the chunks that have been answered, without keeping the batch alive.
-
-    Attributes:
-        left: How many have no answer.
-        failed: The first one that has failed, or None.
-    """
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.failed: ObjectRef[Any] | None = None
-        self._waiters: set[asyncio.Future[None]] = set()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all have been answered, or one has failed."""
-        return not self.left or self.failed is not None
-
-    def answered(self, chunk: ObjectRef[Any]) -> None:
-        """Counts one more answer."""
-        self.left -= 1
-        if self.failed is None and (chunk.cancelled() or chunk.exception()):
-            self.failed = chunk
-        if self.is_over:
-            for waiter in self._waiters:
-                end_wait(waiter)
-            self._waiters.clear()
-
-    def waiter(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
-        """Makes a future that is done when it is over."""
-        waiter = loop.create_future()
-        self._waiters.add(waiter)
-        return waiter
-
 
 @public("actorlib")
-class Batch(Generic[R]):
-    """The results of many calls, in the order in which they were made.
+class Batch(MapResults[R]):
+    """The results of many calls of one method, in the order in which they were made.
 
     Write ``results = await batch``, or ``async for result in batch`` to have each as
     soon as its chunk is there; in plain methods of actors, ``batch.get()`` and a plain
-    ``for``. What a call raised is raised there, with a note that says which call it
-    was, and the chunks that have not answered are cancelled.
+    ``for``. Each of these begins with the first result, as often as you like. What a
+    call raised is raised there, with a note that says which call it was, and the chunks
+    that have not answered are cancelled.
 
     A wait that is cancelled cancels the calls if nobody holds the batch any more.
 
     Args:
-        chunks: The results of the chunks.
+        iterables: The values, one iterable for each argument.
+        call_chunk: Makes the call of a chunk.
+        options: The options.
 
     Example:
         >>> @actorlib.remote
@@ -84,117 +48,115 @@ class Batch(Generic[R]):
         [0, 2, 4, 6]
     """
 
-    __slots__ = ("_chunks", "_progress")
+    def __init__(
+        self,
+        iterables: Sequence[object],
+        call_chunk: Callable[[tuple[object, ...]], ObjectRef[Any]],
+        options: MapOptions,
+    ) -> None:
+        self._kept: list[Any] = []
+        self._place = 0
+        # To find out how long chunks may be, some have to be answered before others.
+        limit = float("inf") if options.chunksize is not None else MAX_IN_FLIGHT
+        width = len(iterables)
 
-    def __init__(self, chunks: Sequence[ObjectRef[list[R]]]) -> None:
-        self._chunks = chunks
-        self._progress = _BatchProgress(len(chunks))
-        for chunk in chunks:
-            chunk.add_done_callback(self._progress.answered)
+        def make(call: MapCall, args: tuple[object, ...]) -> None:
+            if options.returns_errors:
+                call.add_items(call_chunk, args, width)
+            else:
+                call.add_chunk(call_chunk(args), call.size)
 
-    def __await__(self) -> Generator[Any, None, list[R]]:
-        """Waits for all results, or for the first failure.
-
-        Raises:
-            Exception: What a call raised, or ActorDiedError.
-        """
-        if not self._progress.is_over:
-            loop = asyncio.get_running_loop()
-            if loop is self._chunks[0].get_loop():
-                waiter: asyncio.Future[Any] = self._progress.waiter(loop)
-            else:  # as for a ref: a thread waits on behalf of this loop
-                waiter = loop.run_in_executor(None, self._wait)
-            try:
-                yield from waiter
-            except asyncio.CancelledError:
-                release_if_unused(self._chunks)
-                # The traceback keeps this frame, and the frame would keep the batch.
-                del self
-                raise
-        if self._progress.failed is not None:
+        source, maker = ValueSource("map()", iterables), LimitedCalls(make, limit)
+        try:
+            super().__init__(source, maker, options)
+        except BaseException:
             self.cancel()
-            self._progress.failed.get()
-        return [result for chunk in self._chunks for result in chunk.result()]
-
-    async def __aiter__(self) -> AsyncGenerator[R]:
-        """The results, one after the other."""
-        for chunk in self._chunks:
-            try:
-                results = await chunk
-            except asyncio.CancelledError:
-                release_if_unused(self._chunks)
-                raise
-            except BaseException:
-                self.cancel()
-                raise
-            for result in results:
-                yield result
-
-    def get(self, timeout: float | None = None) -> list[R]:
-        """Blocks this thread until all results are there.
-
-        Args:
-            timeout: Seconds to wait at the most, or None. Default: None.
-
-        Raises:
-            GetTimeoutError: It took longer; the calls go on.
-            RuntimeError: This thread runs an event loop: await it instead.
-            Exception: What a call raised, or ActorDiedError; when its turn has come.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        return list(self._each(deadline))
-
-    def __iter__(self) -> Iterator[R]:
-        """The results, one after the other; this thread is blocked meanwhile."""
-        return self._each(None)
-
-    def _each(self, deadline: float | None) -> Iterator[R]:
-        for chunk in self._chunks:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            try:
-                results = chunk.get(left)
-            except BaseException:
-                if chunk.done():
-                    self.cancel()
-                raise
-            yield from results
-
-    def cancel(self) -> None:
-        """Stops the calls that have no result yet."""
-        for chunk in self._chunks:
-            if not chunk.done():
-                chunk.cancel()
-            elif not chunk.cancelled():
-                chunk.exception()  # somebody has looked at it
-
-    def _wait(self) -> None:
-        for chunk in self._chunks:
-            result_owner_of(chunk).wait(chunk, None)
+            raise
 
     def __repr__(self) -> str:
-        count = len(self._chunks)
-        return f"<Batch, {count - self._progress.left} of {count} chunks done>"
+        made, done = self._calls.counts()
+        return f"<Batch, {done} of {made} chunks done>"
+
+    def __aiter__(self) -> Results[R]:
+        """Iterates over all results."""
+        return _Replay(self)
+
+    def __iter__(self) -> Results[R]:
+        """Iterates over all results; this thread is blocked meanwhile."""
+        return _Replay(self)
+
+    def _fill_from(
+        self, place: int, ready: deque[Any], *, fails_early: bool = False
+    ) -> Steps[int]:
+        """Waits until there are results from a place on, and adds them.
+
+        Args:
+            place: How many are passed over.
+            ready: Where they are added.
+            fails_early: Whether any error is raised that there is.
+
+        Returns:
+            How many results there are.
+        """
+        while place == len(self._kept):
+            request = self._advance(fails_early=fails_early)
+            if request is not None:
+                yield request
+            elif self._is_over:
+                break
+        ready.extend(self._kept[place:])
+        return len(self._kept)
+
+    def _fill(self) -> Steps[bool]:
+        self._place = yield from self._fill_from(
+            self._place, self._ready, fails_early=self._fails_early
+        )
+        return bool(self._ready)
+
+    def _add_ready(self, outcomes: list[Any]) -> None:
+        self._kept += outcomes
+
+    def _refuse(self, call: MapCall, error: Exception) -> None:
+        if self._options.chunksize is None:
+            super()._refuse(call, error)
+        else:
+            raise error
+
+    def _refuse_values(self, error: Exception) -> None:
+        if self._options.chunksize is None:
+            super()._refuse_values(error)
+        else:
+            raise error
+
+    def _has_raised(self) -> None:
+        self.cancel()
 
 
-def chunks_of(
-    iterables: Sequence[Iterable[object]], chunksize: int
-) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Splits the arguments of many calls into chunks.
+class _Replay(Results[R]):
+    """Iterates over the results of a batch from the first one on."""
 
-    Args:
-        iterables: One for each argument; the shortest ends the calls.
-        chunksize: How many calls are in a chunk, at the most.
+    def __init__(self, batch: Batch[R]) -> None:
+        super().__init__(batch._progress)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        self._batch = batch
+        self._place = 0
 
-    Yields:
-        The number of the first call, and the arguments of all, one after the other.
-    """
-    width = len(iterables)
-    flat: Iterator[object] = (
-        iter(iterables[0])
-        if width == 1
-        else itertools.chain.from_iterable(zip(*iterables, strict=False))
-    )
-    start = 0
-    while chunk := tuple(itertools.islice(flat, chunksize * width)):
-        yield start, chunk
-        start += len(chunk) // width
+    def cancel(self) -> None:
+        """Stops the calls of the batch that have no result yet."""
+        self._batch.cancel()
+
+    def _prepare_async(self) -> None:
+        self._batch._prepare_async()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+    def _prepare_blocking(self) -> None:
+        self._batch._prepare_blocking()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+    def _leave(self) -> None:
+        self._batch._leave()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+    def _fill(self) -> Steps[bool]:
+        fill = self._batch._fill_from  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        self._place = yield from fill(self._place, self._ready)
+        return bool(self._ready)
+
+    def _has_raised(self) -> None:
+        self._batch.cancel()

@@ -8,6 +8,7 @@ be stopped with its process.
 
 from __future__ import annotations
 
+import inspect
 import os
 from contextlib import suppress
 from functools import partial
@@ -24,21 +25,28 @@ from actorlib._api.gang_calls import (
     rows_of,
 )
 from actorlib._api.remote_function import RemoteFunction, gang_call
-from actorlib._api.waiting import Steps, Waiting, WaitRequest, run_async
+from actorlib._api.results import Results
+from actorlib._api.waiting import Steps, WaitRequest
 from actorlib._core.group_spec import check_fit
 from actorlib._core.log import warn
 from actorlib._core.validation import given_options
-from actorlib.exceptions import ActorHandleNotFoundError, TaskCancelledError
+from actorlib.exceptions import (
+    ActorHandleNotFoundError,
+    GetTimeoutError,
+    TaskCancelledError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from actorlib._api.decorators import ActorClass
+    from actorlib._api.progress import Progress
     from actorlib._core.engine import HandlePin
     from actorlib._core.group_spec import GroupSpec
     from actorlib._core.object_ref import ObjectRef
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 _ECHO = 1.0
 """Seconds after the first error within which its cause is waited for.
@@ -75,6 +83,7 @@ class Gang(Generic[R]):
         spec: The group.
         function: What is called.
         rows: The arguments of each rank.
+        returns_errors: Whether ranks that fail give their errors as results.
 
     Raises:
         ValueError: It does not fit into a bundle, or gives more than one result.
@@ -86,7 +95,10 @@ class Gang(Generic[R]):
         spec: GroupSpec,
         function: RemoteFunction[..., R],
         rows: Sequence[Sequence[Any]],
+        *,
+        returns_errors: bool = False,
     ) -> None:
+        self._returns_errors = returns_errors
         method, options, self._engine = gang_call(function)
         self._label = options.name or method.name
         self._spec = spec
@@ -113,7 +125,7 @@ class Gang(Generic[R]):
                 run = member.run.options(timeout=timeout)
                 self._refs.append(run.remote(self._function, *row))
         except BaseException:
-            self._end()
+            self.end()
             raise
 
     def _member(self, rank: int, gang: str | None) -> ActorHandle[Any]:
@@ -128,7 +140,11 @@ class Gang(Generic[R]):
         use_engine(made, self._engine)
         return made.remote(f"{self._label}, rank {rank} of {len(self._rows)}")
 
-    def _end(self) -> None:
+    def count_done(self) -> int:
+        """Returns how many ranks are done, to be shown."""
+        return sum(ref.done() for ref in self._refs)  # no refs once it is over
+
+    def end(self) -> None:
         """Ends all ranks at once: a call inside of a collective hears nothing else."""
         for rank in self._let_go():
             _kill(*rank)
@@ -140,7 +156,7 @@ class Gang(Generic[R]):
         # One has no call if it could not be sent.
         return list(zip(members, [*refs, None], strict=False))
 
-    def steps(self) -> Steps[list[R]]:
+    def steps(self) -> Steps[list[Any]]:
         """Waits for all results, or for a failure that is final."""
         try:
             while failures := (yield from self._until_over()):
@@ -148,6 +164,8 @@ class Gang(Generic[R]):
                 error = failures[first]
                 if not self._tries_left or not is_retried(error, self._options):
                     error.add_note(explanation(self._spec.label, size, failures))
+                    if self._returns_errors:
+                        return self._outcomes(failures)
                     try:
                         raise error
                     finally:
@@ -162,18 +180,33 @@ class Gang(Generic[R]):
                     first,
                     first_line(error),
                 )
-                self._end()
+                self.end()
                 self._start()
         except GeneratorExit:
             for pin, ref in self._let_go():  # it is given up, wherever that may be
                 pin.engine.later(partial(_kill, pin, ref))
             raise
         except BaseException:
-            self._end()
+            self.end()
             raise
         results = [ref.result() for ref in self._refs]
         self._let_go()  # they end as their handles are gone, and not by a signal
         return results
+
+    def _outcomes(self, failures: Mapping[int, BaseException]) -> list[Any]:
+        """Returns what each rank gave, or its error, and ends those that still run."""
+        first = first_cause(failures)
+        outcomes: list[Any] = []
+        for rank, ref in enumerate(self._refs):
+            ended = f"rank {rank} was ended, as rank {first} failed"
+            if rank in failures:
+                outcomes.append(failures[rank])
+            else:
+                outcomes.append(
+                    ref.result() if ref.done() else TaskCancelledError(ended)
+                )
+        self.end()
+        return outcomes
 
     def _until_over(self) -> Steps[dict[int, BaseException]]:
         """Waits for all results, or until it is known what failed first."""
@@ -191,31 +224,61 @@ class Gang(Generic[R]):
 
 
 @final
-class GangWait(Waiting[list[R]]):
-    """The results of a gang; whoever gives this wait up ends the gang.
+class GangResults(Results[R]):
+    """The results of a gang by rank, all together; see Results.
 
     Other waits may be given up and awaited again, as their calls go on. Ranks are in
-    the middle of a collective, and would hold their devices for nobody.
+    the middle of a collective, and would hold their devices for nobody: whoever gives
+    this wait up ends the gang.
     """
 
-    __slots__ = ()
+    def __init__(self, gang: Gang[R], progress: Progress | None) -> None:
+        super().__init__(progress)
+        if progress is not None:
+            progress.ready = gang.count_done
+        self._is_given = False
+        self._gang = gang
+        self._steps = gang.steps()
 
-    def __await__(self) -> Generator[Any, None, list[R]]:
-        """Waits on the event loop that is running."""
-        return self._until_over().__await__()
+    def cancel(self) -> None:
+        """Ends the gang."""
+        self._steps.close()
+        self._gang.end()
 
-    def get(self) -> list[R]:
-        """Blocks this thread; see Waiting."""
+    async def aclose(self) -> None:
+        """Ends the gang."""
+        self.cancel()
+
+    def get(self, timeout: float | None = None) -> list[R]:
+        """Blocks this thread; see Results."""
         try:
-            return super().get()
-        finally:
+            return super().get(timeout)
+        except GetTimeoutError:
+            raise
+        except BaseException:
             self._steps.close()
+            raise
 
-    async def _until_over(self) -> list[R]:
+    def _leave(self) -> None:
+        self._steps.close()
+
+    def _fill(self) -> Steps[bool]:
+        if not self._is_given:
+            if inspect.getgeneratorstate(self._steps) == inspect.GEN_CLOSED:
+                raise TaskCancelledError("the gang was ended: its wait was given up")
+            self._ready.extend((yield from _kept(self._steps)))
+            self._is_given = True
+        return bool(self._ready)
+
+
+def _kept(steps: Steps[T]) -> Steps[T]:
+    """The same wait, which goes on with the next one if this is given up."""
+    while True:
         try:
-            return await run_async(self._unless_over())
-        finally:
-            self._steps.close()
+            request = next(steps)
+        except StopIteration as end:
+            return cast("T", end.value)
+        yield request
 
 
 def _kill(pin: HandlePin, ref: ObjectRef[Any] | None) -> None:
@@ -244,7 +307,10 @@ def start_gang(
     spec: GroupSpec,
     function: RemoteFunction[..., R],
     iterables: Sequence[Iterable[Any]],
-) -> Waiting[list[R]]:
+    *,
+    progress: bool | str,
+    returns_errors: bool,
+) -> Results[R]:
     """Calls a function once in each bundle of a group; see ``PlacementGroup.map``."""
     if not isinstance(function, RemoteFunction):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user wrote it
         raise TypeError(
@@ -253,4 +319,10 @@ def start_gang(
         )
     label = str(getattr(function, "__name__", function))
     rows = rows_of(label, len(spec.amounts), iterables)
-    return GangWait(Gang(spec, function, rows).steps())
+    shown = None
+    if progress is not False:
+        from actorlib._api.progress import progress_of  # noqa: PLC0415  # few ask
+
+        shown = progress_of(progress, len(rows))
+    gang = Gang(spec, function, rows, returns_errors=returns_errors)
+    return GangResults(gang, shown)

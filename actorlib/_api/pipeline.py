@@ -1,124 +1,94 @@
-"""Makes a call for each value of an iterable, as many at once as there is room for.
+"""One pipeline behind every map: makes calls for values, as there is room for them.
 
-A pipeline takes a value only when its call can begin, so an endless iterable costs no
-more memory than the running calls. The first calls begin when the pipeline is made, the
-others when a result is asked for: there is no background task.
+The entry points say who makes a call for the next values: a method or a function
+(``CallMaker`` here), or an idle actor of a pool. All else is the same for all: where
+values come from (``map_source``), which calls are under way (``map_calls``), whose
+results come next and how long chunks are (``map_window``).
+
+The first calls begin when the map is made, the others when a result is asked for: there
+is no background task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
+import time
+from functools import partial
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
-from actorlib._api.as_completed import END, Results
-from actorlib._api.waiting import Steps, WaitRequest, Wakeup
-from actorlib._core.loop_thread import may_block
-from actorlib._core.object_ref import ObjectRef, mark_seen
+from actorlib._api.map_calls import MapCall, MapCalls
+from actorlib._api.map_source import ValueSource
+from actorlib._api.map_window import next_chunk_size
+from actorlib._api.results import Raised, Results
+from actorlib._api.waiting import Steps, WaitRequest
+from actorlib._core.object_ref import mark_seen, release_if_unused
 from actorlib._core.public import public
-from actorlib._core.validation import check_count
+from actorlib._core.validation import check_bool, check_count
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+    from typing import TypeAlias
 
     from actorlib._api.progress import Progress
+    from actorlib._core.object_ref import ObjectRef
 
     A_contra = TypeVar("A_contra", contravariant=True)
+    B_contra = TypeVar("B_contra", contravariant=True)
+    C_contra = TypeVar("C_contra", contravariant=True)
     U = TypeVar("U")
 
     class Unary(Protocol[A_contra, U]):
-        """What is called with one argument by place: a method or a function."""
+        """A method or a function that takes one argument by place."""
 
         def remote(self, first: A_contra, /) -> ObjectRef[U]: ...
 
+    class Binary(Protocol[A_contra, B_contra, U]):
+        """A function that takes two arguments by place."""
 
-_NOT_YET: Any = object()
+        def remote(self, first: A_contra, second: B_contra, /) -> ObjectRef[U]: ...
 
+    class Ternary(Protocol[A_contra, B_contra, C_contra, U]):
+        """A function that takes three arguments by place."""
 
-class ValueSource:
-    """Takes values from an iterable, or from an asynchronous one.
+        def remote(
+            self, first: A_contra, second: B_contra, third: C_contra, /
+        ) -> ObjectRef[U]: ...
 
-    Args:
-        where: The function that the user called, for messages.
-        values: The iterable. One that is both is asynchronous where a loop runs.
+    ChunkSize: TypeAlias = int | Literal["auto"]
+    OnError: TypeAlias = Literal["raise", "return"]
 
-    Attributes:
-        is_over: Whether there are no more.
-        coming: The next value of an asynchronous one, while it is waited for.
+    class PoolKeywords(TypedDict, total=False):
+        """The options of every map but ``on_error``, by which its type depends."""
 
-    Raises:
-        TypeError: It is neither.
-    """
+        ordered: bool
+        chunksize: ChunkSize
+        progress: bool | str
 
-    def __init__(self, where: str, values: object) -> None:
-        self.is_over = False
-        self.coming: asyncio.Task[Any] | None = None
-        self._later: AsyncIterator[Any] | None = None
-        self._now: Iterator[Any] = iter(())
-        if isinstance(values, AsyncIterable) and (
-            not isinstance(values, Iterable) or not may_block()
-        ):
-            self._later = aiter(cast("AsyncIterable[Any]", values))
-        elif isinstance(values, Iterable):
-            self._now = iter(cast("Iterable[Any]", values))
-        else:
-            raise TypeError(
-                f"{where} takes its values from an iterable, such as a list, not "
-                f"{values!r} ({type(values).__name__})"
-            )
+    class PoolRaises(PoolKeywords, total=False):
+        """The options of a map of a pool that raises errors."""
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the values come from an asynchronous iterable."""
-        return self._later is not None
+        on_error: Literal["raise"]
+        return_exceptions: Literal[False]
 
-    def next(self) -> tuple[Any] | None:
-        """The next value, or None if there is none, or not yet.
+    class MapKeywords(PoolKeywords, total=False):
+        """The options of a map of a function, but ``on_error``."""
 
-        Raises:
-            Exception: What the iterable raised; it is over then.
-        """
-        if self.is_over:
-            return None
-        try:
-            value = self._next()
-        except BaseException:
-            self.is_over = True
-            raise
-        if value is END:
-            self.is_over = True
-        elif value is not _NOT_YET:
-            return (value,)
-        return None
+        backpressure_size: int
 
-    def _next(self) -> Any:
-        if self._later is None:
-            return next(self._now, END)
-        if self.coming is None:
-            self.coming = asyncio.get_running_loop().create_task(_next_of(self._later))
-        if not self.coming.done():
-            return _NOT_YET
-        task, self.coming = self.coming, None
-        return task.result()
-
-    def close(self) -> asyncio.Task[Any] | None:
-        """Takes no more values; also for a destructor.
-
-        Returns:
-            The cancelled task that waits for the next one, if there is one.
-        """
-        self.is_over = True
-        coming, self.coming = self.coming, None
-        if coming is not None:
-            with contextlib.suppress(RuntimeError):  # its loop is closed
-                coming.get_loop().call_soon_threadsafe(coming.cancel)
-        return coming
-
-
-async def _next_of(values: AsyncIterator[Any]) -> Any:
-    return await anext(values, END)
+    class MapRaises(MapKeywords, PoolRaises, total=False):
+        """The options of a map of a function that raises errors."""
 
 
 T = TypeVar("T")
@@ -128,226 +98,343 @@ MAX_IN_FLIGHT = 100
 """How many calls are under way by default, or have results that nobody has taken."""
 
 
-class PipelineTask:
-    """The call of one value, or the several calls that a function made of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOptions:
+    """The options of a map, checked.
 
     Attributes:
-        refs: The refs of the calls; empty until it has begun.
-        error: What the function raised instead, or None.
+        is_ordered: Whether results come in the order of the values.
+        chunksize: How many values one call is for; None to find out.
+        returns_errors: Whether an error is given in the place of its result.
+        progress: What shows how many results there are; None for nothing.
     """
 
-    __slots__ = ("_is_one", "error", "refs")
+    is_ordered: bool = True
+    chunksize: int | None = 1
+    returns_errors: bool = False
+    progress: Progress | None = None
 
-    def __init__(self) -> None:
-        self.refs: tuple[ObjectRef[Any], ...] = ()
-        self.error: BaseException | None = None
-        self._is_one = True
 
-    def begun(self, made: object) -> None:
-        """Sets the refs that the function returned for the value: one, or a list.
+def map_options(
+    iterables: Sequence[object],
+    *,
+    ordered: bool,
+    chunksize: ChunkSize,
+    progress: bool | str,
+    on_error: OnError,
+    return_exceptions: bool,
+) -> MapOptions:
+    """Checks the options of a map.
+
+    Args:
+        iterables: The iterables, whose lengths say how many results there will be.
+        ordered: See MapOptions.
+        chunksize: A number, or ``"auto"``.
+        progress: Whether progress is shown, or its label.
+        on_error: ``"raise"`` or ``"return"``.
+        return_exceptions: The same as ``on_error="return"``.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A value is out of range.
+    """
+    check_bool("ordered", ordered)
+    if chunksize != "auto":
+        check_count("chunksize", chunksize, 1)
+    shown = None
+    if progress is not False:
+        from actorlib._api.progress import progress_of, total_of  # noqa: PLC0415  # few ask
+
+        shown = progress_of(progress, total_of(iterables))
+    return MapOptions(
+        is_ordered=ordered,
+        chunksize=None if chunksize == "auto" else chunksize,
+        returns_errors=is_error_returned(on_error, return_exceptions),
+        progress=shown,
+    )
+
+
+def is_error_returned(on_error: OnError, return_exceptions: bool) -> bool:  # noqa: FBT001  # as the user has given it
+    """Whether errors are given in the place of results.
+
+    Raises:
+        TypeError: ``return_exceptions`` is no bool.
+        ValueError: ``on_error`` is unknown.
+    """
+    check_bool("return_exceptions", return_exceptions)
+    if on_error not in ("raise", "return"):
+        raise ValueError(f"on_error takes 'raise' or 'return', not {on_error!r}")
+    return return_exceptions or on_error == "return"
+
+
+class CallMaker(Protocol):
+    """Makes the calls of a map.
+
+    ``LimitedCalls``, for a method or a function, and ``PoolCalls``, for a pool of
+    actors, implement it.
+    """
+
+    def has_room(self, calls: MapCalls) -> bool:
+        """Whether one more call may be made now.
 
         Raises:
-            TypeError: It is neither.
+            RuntimeError: The map was given up.
         """
-        kind = type(made).__name__
-        if isinstance(made, ObjectRef):
-            self.refs = (cast("ObjectRef[Any]", made),)
-            return
-        several = cast("list[object]", made) if isinstance(made, list | tuple) else []
-        if not several or not all(isinstance(ref, ObjectRef) for ref in several):
-            raise TypeError(
-                "the function has to return the ref of a call, as in 'lambda actor, "
-                f"value: actor.method.remote(value)', and returned {made!r} "
-                f"({kind})"
-            )
-        self._is_one = False
-        self.refs = tuple(cast("list[ObjectRef[Any]]", several))
+        ...
 
     @property
-    def is_done(self) -> bool:
-        """Whether all its refs are done, or it has an error."""
-        if self.error is not None:
-            return True
-        return bool(self.refs) and not self.pending()
-
-    def pending(self) -> list[ObjectRef[Any]]:
-        """The refs that it waits for."""
-        return [ref for ref in self.refs if not ref.done()]
-
-    def result(self) -> Any:
-        """The result of the call, or a list of results.
-
-        Raises:
-            Exception: What the call raised, or the function.
-        """
-        if self.error is not None:
-            raise self.error
-        return self.refs[0].get() if self._is_one else [ref.get() for ref in self.refs]
-
-
-class PipelineWorkers(Protocol):
-    """Makes the calls of a pipeline.
-
-    ``MapRun``, for a pool of actors, and ``_CallWorkers``, for one method or function,
-    implement it.
-    """
-
-    wakeup: Wakeup
-
-    def has_room(self) -> bool:
-        """Whether the call of one more value may begin now.
-
-        Raises:
-            RuntimeError: The pipeline was given up.
-        """
+    def make(self) -> Callable[[MapCall, tuple[object, ...]], None]:
+        """Adds what is called for the arguments of items; may raise anything."""
         ...
 
-    def begin(self, value: Any) -> None:
-        """Makes the call of a value; an error of the function becomes its result."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Makes an error the result of the next value."""
-        ...
-
-    def take(self) -> PipelineTask | None:
-        """Removes and returns a call that is done, if there is one."""
-        ...
-
-    def pending(self) -> list[ObjectRef[Any]]:
-        """The refs of all running calls."""
-        ...
-
-    def ready(self) -> int:
-        """How many calls are done that nobody has taken, to be shown."""
+    def pending(self, calls: MapCalls, *, is_ordered: bool) -> list[ObjectRef[Any]]:
+        """Returns the refs to wait for, where they have no callbacks."""
         ...
 
     def stuck(self) -> Exception:
-        """The error to raise if nothing runs and there is room for nothing."""
+        """Makes the error to raise if nothing runs and there is room for nothing."""
         ...
 
 
-class Pipeline(Results[T]):
-    """Iterates over the results of values, in the order in which its workers give them.
+class Chunkable(Protocol):
+    """A method or a function of which one call may be for many items."""
+
+    def _chunk_caller(
+        self, width: int, *, stops: bool
+    ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]: ...
+
+
+class LimitedCalls:
+    """Makes calls of a method or a function, up to a limit; see CallMaker.
+
+    Args:
+        make: Adds a call for some arguments.
+        limit: How many are under way, or have results that nobody has taken.
+    """
+
+    def __init__(
+        self, make: Callable[[MapCall, tuple[object, ...]], None], limit: float
+    ) -> None:
+        self.make = make
+        self._limit = limit
+
+    def has_room(self, calls: MapCalls) -> bool:
+        """Whether one more call may be made now; see CallMaker."""
+        return len(calls) < self._limit
+
+    def pending(self, calls: MapCalls, *, is_ordered: bool) -> list[ObjectRef[Any]]:
+        """Returns the refs to wait for; in order, those of the first call alone."""
+        first = calls.first() if is_ordered else None
+        if first is None:
+            return calls.pending()
+        return [ref for ref in first.refs if not ref.done()]
+
+    def stuck(self) -> Exception:
+        """Never needed: while nothing runs there is room; see CallMaker."""
+        return AssertionError("nothing runs, and there is room")
+
+
+class MapResults(Results[T]):
+    """The results of a map; see Results.
 
     Asynchronous values are taken once the first result is awaited.
 
     Args:
         values: The values.
-        workers: Make the calls.
-        progress: Shows how many there are; None shows nothing.
+        maker: Makes the calls.
+        options: The options.
+        calls: The calls, if others know them too.
     """
+
+    _values: ValueSource
 
     def __init__(
         self,
         values: ValueSource,
-        workers: PipelineWorkers,
-        progress: Progress | None = None,
+        maker: CallMaker,
+        options: MapOptions,
+        calls: MapCalls | None = None,
     ) -> None:
+        super().__init__(options.progress)
         self._values = values
-        self._workers = workers
-        if progress is not None:
-            self._progress = progress
-            progress.ready = workers.ready
+        self._maker = maker
+        self._options = options
+        self._calls = calls = MapCalls() if calls is None else calls
+        self._size = options.chunksize or 1
+        self._item_count = 0
+        self._is_over = False
+        if options.progress is not None:
+            ready = self._ready
+            options.progress.ready = lambda: calls.ready() + len(ready)
         if not values.is_async:
-            self._fill()
-
-    def __next__(self) -> T:
-        """The next result; see Results.
-
-        Raises:
-            TypeError: The values come from an asynchronous iterable.
-        """
-        self.refuse_async()
-        return super().__next__()
-
-    def refuse_async(self) -> None:
-        """Makes sure that its values can be taken without an event loop.
-
-        Raises:
-            TypeError: They come from an asynchronous iterable.
-        """
-        if self._values.is_async:
-            raise TypeError(
-                "the values come from an asynchronous iterable, which needs an event "
-                "loop: write 'async for' in place of 'for', in an async def"
-            )
-
-    def steps(self) -> Steps[T]:
-        """The wait for one result, or ``END``, for who makes other results of them."""
-        return self._steps()
+            self._make_calls()
 
     async def aclose(self) -> None:
-        """Takes no more values."""
+        """Takes no more values; results of calls that were made may still be taken."""
         coming = self._close()
         if coming is not None:
             await asyncio.wait([coming])
             mark_seen(coming)
 
+    def cancel(self) -> None:
+        """Stops the calls that have no result yet, and takes no more values."""
+        self._close()
+        self._calls.cancel()
+
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError):  # __init__ has raised
             self._close()
-
-    def _steps(self) -> Steps[T]:
-        workers, values = self._workers, self._values
-        while True:
-            has_room = self._fill()
-            task = workers.take()
-            if task is not None:
-                return cast("T", task.result())
-            pending = workers.pending()
-            also = values.coming if has_room else None
-            if not pending and also is None:
-                break
-            yield WaitRequest(pending, also=also, wakeup=workers.wakeup)
-        if not values.is_over:
-            raise workers.stuck()
-        self._close()
-        return cast("T", END)
-
-    def _fill(self) -> bool:
-        """Makes calls while there is room and a value; True if there is room left."""
-        while self._workers.has_room():
-            try:
-                found = self._values.next()
-            except Exception as error:  # noqa: BLE001  # the user's iterable
-                self._workers.fail(error)
-                continue
-            if found is None:
-                return True
-            self._workers.begin(found[0])
-        return False
 
     def _close(self) -> asyncio.Task[Any] | None:
         if self._progress is not None:
             self._progress.hide()
         return self._values.close()
 
+    def _prepare_async(self) -> None:
+        self._calls.watch()
+
+    def _leave(self) -> None:
+        if self._calls.is_watched:
+            release_if_unused(self._calls.pending())
+
+    def _prepare_blocking(self) -> None:
+        if self._values.is_async:
+            raise TypeError(
+                "the values come from an asynchronous iterable, which needs an event "
+                "loop: write 'async for' in place of 'for', in an async def"
+            )
+        self._calls.is_watched = False
+
+    def _fill(self) -> Steps[bool]:
+        while not self._ready:
+            request = self._advance(fails_early=self._fails_early)
+            if request is not None:
+                yield request
+            elif self._is_over:
+                return False
+        return True
+
+    def _advance(self, *, fails_early: bool) -> WaitRequest | None:
+        """Makes results ready, or returns what to wait for before."""
+        calls, values = self._calls, self._values
+        has_room = self._make_calls()
+        if fails_early and not self._options.returns_errors:
+            error = calls.early_error()
+            if error is not None:
+                raise error
+        call = calls.take(is_ordered=self._options.is_ordered)
+        if call is not None:
+            self._load(call)
+            return None
+        also = values.coming if has_room else None
+        pending: Sequence[ObjectRef[Any]] = ()
+        if not calls.is_watched:
+            pending = self._maker.pending(calls, is_ordered=self._options.is_ordered)
+        if pending or also is not None or (calls.is_watched and len(calls)):
+            return WaitRequest(pending, also=also, wakeup=calls.wakeup)
+        if not values.is_over:
+            raise self._maker.stuck()
+        self._is_over = True
+        self._close()
+        return None
+
+    def _make_calls(self) -> bool:
+        """Makes calls while there is room and a value; True if there is room left."""
+        while self._maker.has_room(self._calls):
+            # Of values that come late a whole chunk is waited for while others run.
+            is_partial = self._options.chunksize is None and not len(self._calls)
+            try:
+                args = self._values.take(self._size, is_partial=is_partial)
+            except Exception as error:  # noqa: BLE001  # the user's iterable
+                self._refuse_values(error)
+                continue
+            if not args:
+                return True
+            call = MapCall(self._item_count, len(args) // self._values.width)
+            self._item_count += call.size
+            self._make(call, args)
+        return False
+
+    def _make(self, call: MapCall, args: tuple[object, ...]) -> None:
+        self._calls.add(call)
+        begun = time.perf_counter()
+        try:
+            self._maker.make(call, args)
+        except Exception as error:  # noqa: BLE001  # the user's function, or arguments that cannot be sent
+            self._refuse(call, error)
+        # Encoding large items takes long here, and none of the worker's time.
+        call.seconds = time.perf_counter() - begun
+        self._calls.begin(call)
+
+    def _refuse(self, call: MapCall, error: Exception) -> None:
+        """Gives all items of a call the error that none was made."""
+        for _ in range(call.size):
+            call.add_error(error)
+
+    def _refuse_values(self, error: Exception) -> None:
+        """Gives the error of the iterable behind the results that came before."""
+        call = MapCall(self._item_count, size=0)
+        self._calls.add(call)
+        call.add_error(error)
+        self._calls.begin(call)
+
+    def _load(self, call: MapCall) -> None:
+        """Makes the results of a call ready."""
+        outcomes = call.outcomes()
+        self._calls.seconds = call.seconds
+        if self._options.chunksize is None and call.seconds:
+            self._size = next_chunk_size(self._size, call.size, call.seconds)
+        if self._options.returns_errors and call.size:
+            outcomes = [
+                outcome.error if type(outcome) is Raised else outcome
+                for outcome in outcomes
+            ]
+        self._add_ready(outcomes)
+
+    def _add_ready(self, outcomes: list[Any]) -> None:
+        self._ready.extend(outcomes)
+
 
 @overload
 def map_unordered(
     fn: Unary[V, T],
     items: Iterable[V] | AsyncIterable[V],
-    *,
-    backpressure_size: int = MAX_IN_FLIGHT,
-    progress: bool | str = False,
+    **options: Unpack[MapRaises],
 ) -> Results[T]: ...
 @overload
 def map_unordered(
     fn: Callable[[V], ObjectRef[T]],
     items: Iterable[V] | AsyncIterable[V],
-    *,
-    backpressure_size: int = MAX_IN_FLIGHT,
-    progress: bool | str = False,
+    **options: Unpack[MapRaises],
 ) -> Results[T]: ...
+@overload
+def map_unordered(
+    fn: Unary[V, T] | Callable[[V], ObjectRef[T]],
+    items: Iterable[V] | AsyncIterable[V],
+    *,
+    on_error: Literal["return"],
+    **options: Unpack[MapKeywords],
+) -> Results[T | Exception]: ...
+@overload
+def map_unordered(
+    fn: Unary[V, T] | Callable[[V], ObjectRef[T]],
+    items: Iterable[V] | AsyncIterable[V],
+    *,
+    return_exceptions: Literal[True],
+    **options: Unpack[MapKeywords],
+) -> Results[T | Exception]: ...
 @public("actorlib")
 def map_unordered(
     fn: Unary[V, T] | Callable[[V], ObjectRef[T]],
     items: Iterable[V] | AsyncIterable[V],
     *,
+    ordered: bool = False,
+    chunksize: int | Literal["auto"] = 1,
     backpressure_size: int = MAX_IN_FLIGHT,
     progress: bool | str = False,
-) -> Results[T]:
+    on_error: Literal["raise", "return"] = "raise",
+    return_exceptions: bool = False,
+) -> Results[Any]:
     """Makes a call for each item and gives the results in the order in which they come.
 
     ``async for value in actorlib.map_unordered(handle.double, range(1000))``, or a
@@ -355,15 +442,21 @@ def map_unordered(
     others as results are taken, so items may be endless.
 
     Args:
-        fn: A method of an actor, or a function that gives the ref of a call.
+        fn: A method of an actor, a remote function, or a function that gives the ref of
+            a call.
         items: An iterable, or an asynchronous one.
-        backpressure_size: How many results are under way, or wait to be taken, at the
-            most. Default: 100.
+        ordered: Gives the results in the order of the items instead. Default: False.
+        chunksize: See ``function.map``; it is 1 for a function that gives a ref.
+            Default: 1.
+        backpressure_size: How many calls are under way, or have results that wait to be
+            taken, at the most. Default: 100.
         progress: Shows how many have come, as for ``as_completed``. Default: False.
+        on_error: See ``function.map``. Default: ``"raise"``.
+        return_exceptions: The same as ``on_error="return"``. Default: False.
 
     Raises:
         TypeError: An argument is of the wrong type.
-        ValueError: ``backpressure_size`` is less than 1.
+        ValueError: An option is out of range.
 
     Example:
         >>> @actorlib.remote
@@ -375,73 +468,79 @@ def map_unordered(
         >>> sorted([value async for value in results])
         [0, 2, 4, 6]
     """
+    options = map_options(
+        (items,),
+        ordered=ordered,
+        chunksize=chunksize,
+        progress=progress,
+        on_error=on_error,
+        return_exceptions=return_exceptions,
+    )
+    return start_map(
+        "map_unordered()", fn, (items,), options, backpressure_size=backpressure_size
+    )
+
+
+def start_map(
+    where: str,
+    fn: object,
+    iterables: Sequence[object],
+    options: MapOptions,
+    *,
+    backpressure_size: int,
+) -> MapResults[Any]:
+    """Maps a method or a function over iterables, one for each argument.
+
+    Args:
+        where: The function that the user called, for messages.
+        fn: What is called: it has ``remote``, or gives a ref.
+        iterables: The values.
+        options: The options.
+        backpressure_size: How many calls are under way, or wait to be taken.
+
+    Raises:
+        TypeError: ``fn`` is nothing of the kind, or makes no chunks.
+        ValueError: ``backpressure_size`` is less than 1.
+    """
     check_count("backpressure_size", backpressure_size, 1)
     call = getattr(fn, "remote", fn)
     if not callable(call):
         raise TypeError(
-            "map_unordered() takes a method of an actor (handle.method), a remote "
+            f"{where} takes a method of an actor (handle.method), a remote "
             f"function, or a function that returns the ref of a call, not {fn!r} "
             f"({type(fn).__name__})"
         )
-    shown = None if progress is False else pipeline_progress(progress, (items,))
-    values = ValueSource("map_unordered()", items)
-    return Pipeline(values, _CallWorkers(call, backpressure_size), shown)
+    source = ValueSource(where, iterables)
+    if options.chunksize == 1:
+        make = partial(_make_one, call)
+    else:
+        chunk_caller = _chunk_caller_of(where, call, source.width)
+        make = partial(_make_chunk, chunk_caller, source.width)
+    return MapResults(source, LimitedCalls(make, backpressure_size), options)
 
 
-def pipeline_progress(
-    asked: bool | str,  # noqa: FBT001  # as it is given
-    iterables: Sequence[object],
-) -> Progress | None:
-    """The progress of a pipeline over iterables; see ``progress_of``."""
-    from actorlib._api.progress import progress_of, total_of  # noqa: PLC0415  # few ask
-
-    return progress_of(asked, total_of(iterables))
+def _make_one(
+    make: Callable[..., object], call: MapCall, args: tuple[object, ...]
+) -> None:
+    call.add(make(*args))
 
 
-class _CallWorkers:
-    """Makes calls by a function, up to a limit; see PipelineWorkers."""
+def _make_chunk(
+    make: Callable[[tuple[object, ...]], ObjectRef[Any]],
+    width: int,
+    call: MapCall,
+    args: tuple[object, ...],
+) -> None:
+    call.add_items(make, args, width)
 
-    def __init__(self, call: Callable[[Any], object], limit: int) -> None:
-        self.wakeup = Wakeup()
-        self._call = call
-        self._limit = limit
-        self._running: list[PipelineTask] = []
-        self._done: deque[PipelineTask] = deque()
 
-    def has_room(self) -> bool:
-        """Whether the call of one more value may begin; see PipelineWorkers."""
-        return len(self._running) + len(self._done) < self._limit
-
-    def begin(self, value: Any) -> None:
-        """Makes the call of a value; see PipelineWorkers."""
-        task = PipelineTask()
-        self._running.append(task)
-        try:
-            task.begun(self._call(value))
-        except Exception as error:  # noqa: BLE001  # the user's function
-            task.error = error
-
-    def fail(self, error: BaseException) -> None:
-        """Makes an error a result; see PipelineWorkers."""
-        task = PipelineTask()
-        task.error = error
-        self._done.append(task)
-
-    def take(self) -> PipelineTask | None:
-        """Removes and returns a call that is done; see PipelineWorkers."""
-        if not self._done:
-            self._done.extend(task for task in self._running if task.is_done)
-            self._running = [task for task in self._running if not task.is_done]
-        return self._done.popleft() if self._done else None
-
-    def pending(self) -> list[ObjectRef[Any]]:
-        """The refs of all running calls; see PipelineWorkers."""
-        return [ref for task in self._running for ref in task.pending()]
-
-    def ready(self) -> int:
-        """How many calls are done that nobody has taken; see PipelineWorkers."""
-        return len(self._done) + sum(task.is_done for task in self._running)
-
-    def stuck(self) -> Exception:
-        """Never needed: while nothing runs there is room; see PipelineWorkers."""
-        return AssertionError("nothing runs, and there is room")
+def _chunk_caller_of(
+    where: str, call: object, width: int
+) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
+    owner = cast("Chunkable", getattr(call, "__self__", None))
+    if getattr(call, "__name__", "") != "remote" or not hasattr(owner, "_chunk_caller"):
+        raise TypeError(
+            f"{where} calls {call!r} for one item at a time: chunksize is for a method "
+            "of an actor or a remote function, given by itself"
+        )
+    return owner._chunk_caller(width, stops=False)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # users shall not see it

@@ -15,7 +15,7 @@ by itself; what is merely counted (CPUs, memory) lies nowhere:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._core.group_spec import PACK, GroupReference, GroupSpec, spec_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from actorlib._api.remote_function import RemoteFunction
-    from actorlib._api.waiting import Waiting
+    from actorlib._api.results import Results
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.snapshot import GroupInfo
 
@@ -88,9 +88,43 @@ class PlacementGroup(GroupReference):
             return False
         return True
 
+    @overload
     def map(
-        self, function: RemoteFunction[..., R], /, *iterables: Iterable[Any]
-    ) -> Waiting[list[R]]:
+        self,
+        function: RemoteFunction[..., R],
+        /,
+        *iterables: Iterable[Any],
+        progress: bool | str = ...,
+        on_error: Literal["raise"] = ...,
+        return_exceptions: Literal[False] = ...,
+    ) -> Results[R]: ...
+    @overload
+    def map(
+        self,
+        function: RemoteFunction[..., R],
+        /,
+        *iterables: Iterable[Any],
+        progress: bool | str = ...,
+        on_error: Literal["return"],
+    ) -> Results[R | Exception]: ...
+    @overload
+    def map(
+        self,
+        function: RemoteFunction[..., R],
+        /,
+        *iterables: Iterable[Any],
+        progress: bool | str = ...,
+        return_exceptions: Literal[True],
+    ) -> Results[R | Exception]: ...
+    def map(
+        self,
+        function: RemoteFunction[..., R],
+        /,
+        *iterables: Iterable[Any],
+        progress: bool | str = False,
+        on_error: Literal["raise", "return"] = "raise",
+        return_exceptions: bool = False,
+    ) -> Results[Any]:
         """Calls a function once in each bundle, as ranks of one gang.
 
         Bundle ``i`` runs rank ``i``, each in a process of its own. All of them are
@@ -111,12 +145,19 @@ class PlacementGroup(GroupReference):
             *iterables: The arguments of the calls, one iterable for each argument, with
                 as many items as there are bundles: the first is for rank 0. None calls
                 it without arguments.
+            progress: Shows how many ranks are done, as for ``function.map``. Default:
+                False.
+            on_error: ``"return"`` gives the errors of ranks in the place of their
+                results; ranks that were ended because of another one's error have a
+                TaskCancelledError. Default: ``"raise"``.
+            return_exceptions: The same as ``on_error="return"``. Default: False.
 
         Returns:
             ``await`` it, or in plain methods of actors ``get()`` it, for the list of
-            results by rank. Awaited, it may raise what the first rank to fail raised,
-            or how that ended, with a note that tells of the others. Whoever gives it
-            up (a wait that is cancelled) ends the gang.
+            results by rank; or iterate over it. They come all together, as the gang may
+            have to be made anew until its end. Awaited, it may raise what the first
+            rank to fail raised, or how that ended, with a note that tells of the
+            others. Whoever gives it up (a wait that is cancelled) ends the gang.
 
         Raises:
             TypeError: It is no remote function, the arguments do not fit it, or they
@@ -135,8 +176,15 @@ class PlacementGroup(GroupReference):
             [9, 16]
         """
         from actorlib._api.gang import start_gang  # noqa: PLC0415  # few need it
+        from actorlib._api.pipeline import is_error_returned  # noqa: PLC0415  # likewise
 
-        return start_gang(spec_of(self), function, iterables)
+        return start_gang(
+            spec_of(self),
+            function,
+            iterables,
+            progress=progress,
+            returns_errors=is_error_returned(on_error, return_exceptions),
+        )
 
 
 @public("actorlib")

@@ -144,32 +144,28 @@ class Progress:
         done = self._done + self.ready()
         return done if self._total is None else min(done, self._total)
 
-    def followed(self, steps: Steps[T], end: object) -> Steps[T]:
-        """The same wait for a result, with progress shown meanwhile.
+    def followed(self, steps: Steps[bool]) -> Steps[bool]:
+        """The same wait for results, with progress shown meanwhile.
 
         What the wait raises is shown to the user, with no line in between.
 
         Args:
-            steps: The wait.
-            end: What it gives if there is no further result.
+            steps: The wait; it gives False if there is no further result.
         """
         try:
             while True:
                 try:
                     request = next(steps)
                 except StopIteration as over:
-                    value: T = over.value
+                    has_more: bool = over.value
                     break
                 yield request._replace(timeout=self.look())
-        except BaseException as error:
-            self._done += isinstance(error, Exception)  # a call that has failed
+        except BaseException:
             self.hide()
             raise
-        if value is end:
+        if not has_more:
             self.hide()
-        else:
-            self.advance()
-        return value
+        return has_more
 
 
 def bars_of(

@@ -8,6 +8,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Literal,
     NoReturn,
     ParamSpec,
     TypeVar,
@@ -29,9 +30,14 @@ from actorlib._core.stream_reader import ObjectRefGenerator
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 
-    from actorlib._api.as_completed import Results
-    from actorlib._api.function_map import Binary, Ternary
-    from actorlib._api.pipeline import Unary
+    from actorlib._api.pipeline import (
+        Binary,
+        MapKeywords,
+        MapRaises,
+        Ternary,
+        Unary,
+    )
+    from actorlib._api.results import Results
     from actorlib._core.engine import Engine
     from actorlib._core.function_options import CallingKeywords, FunctionOptions
     from actorlib._core.group_spec import GroupId
@@ -79,7 +85,6 @@ class RemoteFunction(Generic[P, R]):
         self._low, self._high = self._method.low, self._method.high
         self._spec: FunctionSpec | None = None
         self._inside: tuple[tuple[GroupId, bool], FunctionSpec] | None = None
-        self._chunked: tuple[FunctionSpec, int, FunctionSpec] | None = None
         options.check(self._method.name, is_stream=self._method.is_stream)
         self._engine: Callable[[], Engine] = current_engine
         self._source: CurrentSource[RemoteFunction[P, R]]
@@ -125,10 +130,7 @@ class RemoteFunction(Generic[P, R]):
         self: Unary[A, R],
         first: Iterable[A] | AsyncIterable[A],
         /,
-        *,
-        chunksize: int = 1,
-        backpressure_size: int = 100,
-        progress: bool | str = False,
+        **options: Unpack[MapRaises],
     ) -> Results[R]: ...
     @overload
     def map(
@@ -136,10 +138,7 @@ class RemoteFunction(Generic[P, R]):
         first: Iterable[A],
         second: Iterable[B],
         /,
-        *,
-        chunksize: int = 1,
-        backpressure_size: int = 100,
-        progress: bool | str = False,
+        **options: Unpack[MapRaises],
     ) -> Results[R]: ...
     @overload
     def map(
@@ -148,10 +147,7 @@ class RemoteFunction(Generic[P, R]):
         second: Iterable[B],
         third: Iterable[C],
         /,
-        *,
-        chunksize: int = 1,
-        backpressure_size: int = 100,
-        progress: bool | str = False,
+        **options: Unpack[MapRaises],
     ) -> Results[R]: ...
     @overload
     def map(
@@ -162,48 +158,73 @@ class RemoteFunction(Generic[P, R]):
         fourth: Iterable[Any],
         /,
         *others: Iterable[Any],
-        chunksize: int = 1,
-        backpressure_size: int = 100,
-        progress: bool | str = False,
+        **options: Unpack[MapRaises],
     ) -> Results[R]: ...
+    @overload
+    def map(
+        self,
+        first: Iterable[Any] | AsyncIterable[Any],
+        /,
+        *others: Iterable[Any],
+        on_error: Literal["return"],
+        **options: Unpack[MapKeywords],
+    ) -> Results[R | Exception]: ...
+    @overload
+    def map(
+        self,
+        first: Iterable[Any] | AsyncIterable[Any],
+        /,
+        *others: Iterable[Any],
+        return_exceptions: Literal[True],
+        **options: Unpack[MapKeywords],
+    ) -> Results[R | Exception]: ...
     def map(
         self,
         /,
         *iterables: object,
-        chunksize: int = 1,
+        ordered: bool = True,
+        chunksize: int | Literal["auto"] = 1,
         backpressure_size: int = 100,
         progress: bool | str = False,
+        on_error: Literal["raise", "return"] = "raise",
+        return_exceptions: bool = False,
     ) -> Results[Any]:
         """Calls the function for each item; the results come in the order of items.
 
         ``async for result in function.map(items)``, or a plain ``for`` in plain methods
         of actors. Each result is given as soon as it and those before it are there.
-        What a call raised is raised where its result would be; iterating on gives those
-        behind it. The first calls are made at once, the others as results are taken, so
-        items may be endless.
+        ``await function.map(items)`` gives a list. The first calls are made at once,
+        the others as results are taken, so items may be endless.
 
         Args:
             *iterables: The arguments of the calls, one iterable for each argument, as
                 for ``map()``. A single one may be asynchronous: it is taken from the
                 first result on that is awaited.
-            chunksize: How many items one call is for, 1 or more. Larger ones suit
-                functions that are short. What is one call is sent, retried, cancelled
-                and timed together, and if one item of it raises, the others have no
-                result. Default: 1.
+            ordered: False gives each result as soon as it is there. Default: True.
+            chunksize: How many items one call is for, 1 or more, or ``"auto"``, for
+                chunks of about 5 ms of work, by what earlier ones took. Larger ones
+                suit functions that are short. What is one call is sent, retried,
+                cancelled and timed together; an item that raises leaves the others
+                their results. Default: 1.
             backpressure_size: How many calls are under way, or have results that wait
                 to be taken, at the most. Default: 100.
             progress: If True, or a label, a bar on standard error shows how many
                 results have come, and how long the rest will take. The bar is
                 wiped at the end. Nothing is shown if standard error is no terminal.
                 Default: False.
+            on_error: ``"raise"`` raises what a call raised where its result would be,
+                with a note that names its item; iterating on gives those behind it.
+                ``"return"`` gives it there as a value. Default: ``"raise"``.
+            return_exceptions: The same as ``on_error="return"``. Default: False.
 
         Returns:
-            An iterator for ``async for``, or, in plain methods of actors, for ``for``.
+            An iterator for ``async for``, or, in plain methods of actors, for ``for``;
+            ``await`` it, or ``get()`` it there, for a list of all results.
 
         Raises:
             TypeError: The function does not take so many arguments, is a generator, or
                 an argument is of the wrong type.
-            ValueError: A number is below 1.
+            ValueError: An option is out of range.
             RuntimeError: No runtime is running in this process.
 
         Example:
@@ -212,36 +233,44 @@ class RemoteFunction(Generic[P, R]):
             ...     return 2 * x
             >>> [value async for value in double.map(range(4), chunksize=2)]
             [0, 2, 4, 6]
+            >>> await double.map(range(4), chunksize="auto")
+            [0, 2, 4, 6]
         """
-        from actorlib._api.function_map import map_calls  # noqa: PLC0415  # few map
+        from actorlib._api.pipeline import map_options, start_map  # noqa: PLC0415  # few map
 
         width = len(iterables)
         if not width:
             raise TypeError("map() takes an iterable for each argument, and got none")
         self._method.check_batch(self._method.name, width, self._options.parts)
         self._engine()
-        call: Callable[[tuple[object, ...]], ObjectRef[Any]]
-        if chunksize == 1:
-            remote = cast("Callable[..., ObjectRef[R]]", self.remote)
-            call = lambda args: remote(*args)  # noqa: E731  # one of two
-        else:
-            call = functools.partial(self._call_chunk, width)
-        return map_calls(
-            call,
+        options = map_options(
             iterables,
+            ordered=ordered,
             chunksize=chunksize,
-            backpressure_size=backpressure_size,
             progress=progress,
+            on_error=on_error,
+            return_exceptions=return_exceptions,
+        )
+        return start_map(
+            "map()", self, iterables, options, backpressure_size=backpressure_size
         )
 
-    def _call_chunk(self, width: int, args: tuple[object, ...]) -> ObjectRef[list[R]]:
-        engine = self._engine()
-        spec = self._settled(engine.context)
-        known = self._chunked
-        if known is None or known[:2] != (spec, width):
-            chunked = spec.with_header("batch", (width, None))
-            known = self._chunked = spec, width, chunked
-        return engine.call(known[2], args, {})
+    def _chunk_caller(
+        self, width: int, *, stops: bool
+    ) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
+        """Returns what makes one call of many items; see ActorMethod."""
+        self._method.check_batch(self._method.name, width, self._options.parts)
+        known: tuple[FunctionSpec, FunctionSpec] | None = None
+
+        def call(args: tuple[object, ...]) -> ObjectRef[Any]:
+            nonlocal known
+            engine = self._engine()
+            spec = self._settled(engine.context)
+            if known is None or known[0] is not spec:
+                known = spec, spec.with_header("batch", (width, stops))
+            return engine.call(known[1], args, {})
+
+        return call
 
     def options(self, /, **options: Unpack[CallingKeywords]) -> RemoteFunction[P, R]:
         """The same function with some options replaced: for one call, or for several.

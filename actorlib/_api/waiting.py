@@ -33,6 +33,7 @@ from actorlib._core.object_ref import (
 from actorlib._core.public import public
 from actorlib._core.stream_reader import ObjectRefGenerator, reader_of
 from actorlib._core.validation import check_count, check_seconds
+from actorlib.exceptions import GetTimeoutError
 
 T = TypeVar("T")
 Awaited: TypeAlias = ObjectRef[Any] | ObjectRefGenerator[Any]
@@ -235,8 +236,13 @@ async def run_async(steps: Steps[T]) -> T:
             request = next(steps)
         except StopIteration as end:
             return cast("T", end.value)
-        await _wait_async(request)
-        del request  # an error of its refs that a step raises would hold itself
+        try:
+            await _wait_async(request)
+        except BaseException:
+            del steps  # the traceback would keep what nobody else holds
+            raise
+        finally:
+            del request  # an error of its refs that a step raises would hold itself
 
 
 def run_blocking(steps: Steps[T]) -> T:
@@ -292,6 +298,30 @@ def refuse_other_loop(ref: asyncio.Future[Any]) -> None:
         raise RuntimeError(OTHER_LOOP)
 
 
+def limited(steps: Steps[T], timeout: float) -> Steps[T]:
+    """The same wait for so many seconds at the most; it may be begun again later.
+
+    Raises:
+        GetTimeoutError: It takes longer.
+    """
+    deadline = time.monotonic() + timeout
+    left = timeout
+    is_late = False
+    while True:
+        try:
+            request = next(steps)
+        except StopIteration as end:
+            return cast("T", end.value)
+        if is_late:
+            raise GetTimeoutError(
+                f"not all results came within {timeout:g} s; the calls go on"
+            )
+        given = left if request.timeout is None else min(left, request.timeout)
+        yield request._replace(timeout=given)
+        left = max(0.0, deadline - time.monotonic())
+        is_late = not left
+
+
 async def _wait_async(request: WaitRequest) -> None:
     loop = asyncio.get_running_loop()
     if any(ref.get_loop() is not loop for ref in request.refs):
@@ -310,8 +340,7 @@ async def _wait_async(request: WaitRequest) -> None:
             waiter.set_result(None)
 
     watched = [*request.refs] if request.also is None else [*request.refs, request.also]
-    for ref in watched:
-        ref.add_done_callback(one_done)
+    _call_back(watched, one_done)
     if request.wakeup is not None:
         request.wakeup.add(waiter)
     timer = None
@@ -323,12 +352,20 @@ async def _wait_async(request: WaitRequest) -> None:
         release_if_unused(request.refs)
         raise
     finally:
-        for ref in watched:
-            ref.remove_done_callback(one_done)
+        while watched:
+            watched.pop().remove_done_callback(one_done)
         if request.wakeup is not None:
             request.wakeup.remove(waiter)
         if timer is not None:
             timer.cancel()
+        del request  # the traceback would keep refs that nobody else holds
+
+
+def _call_back(
+    refs: Iterable[asyncio.Future[Any]], then: Callable[[object], object]
+) -> None:
+    for ref in refs:
+        ref.add_done_callback(then)
 
 
 async def _wait_in_thread(

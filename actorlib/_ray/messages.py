@@ -48,7 +48,7 @@ class CallMessage(NamedTuple):
     is_client: bool = False
 
     @property
-    def batch(self) -> tuple[int, int | None] | None:
+    def batch(self) -> tuple[int, bool] | None:
         """Set if it is a batch of calls; see ``call_headers``."""
         return None if self.headers is None else self.headers.get("batch")
 

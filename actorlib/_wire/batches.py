@@ -1,112 +1,147 @@
-"""Runs a batch: many calls of one method that came in one frame."""
+"""Runs a chunk of a map: many calls of one callee that came in one frame.
+
+A call that fails takes nothing from the others: the chunk fails with the first error,
+and that carries the values and the other errors to the caller (``PartialChunk``).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import current_engine
+from actorlib._wire.errors import PartialChunk
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 _CHECK_INTERVAL = 0.001
-"""Seconds between two checks of a batch whether it was cancelled."""
+"""Seconds between two checks of a chunk whether it was cancelled."""
+_NO_VALUE: Any = object()
 
 
 def call_each(
-    method: Callable[..., object],
-    batch: tuple[int, int | None],
-    args: Sequence[Any],
-) -> list[object]:
+    method: Callable[..., object], batch: tuple[int, bool], args: Sequence[Any]
+) -> tuple[float, list[object]]:
     """Calls a plain method once for each item, one after the other.
 
     Args:
         method: The method.
-        batch: How many arguments each call has, and the number of the first call,
-            which is None where a chunk was sent without.
+        batch: How many arguments each call has, and whether the first error ends the
+            chunk.
         args: The arguments of all.
+
+    Returns:
+        How many seconds it took, and the results.
 
     Raises:
         TaskCancelledError: Nobody wants the results any more.
-        Exception: What a call raised.
+        Exception: The first error of a call; it carries the chunk, see PartialChunk.
     """
-    width, first = batch
+    width, stops = batch
     results: list[object] = []
+    failures: list[tuple[int, BaseException]] = []
     add = results.append
     raise_if_cancelled, now = _cancellation_check(), time.perf_counter
-    next_check = now() + _CHECK_INTERVAL
-    try:
-        for values in args if width == 1 else _calls(args, width):
+    begun = now()
+    next_check = begun + _CHECK_INTERVAL
+    for values in args if width == 1 else _calls(args, width):
+        try:
             add(method(values) if width == 1 else method(*values))
-            if now() > next_check:
-                raise_if_cancelled()
-                next_check = now() + _CHECK_INTERVAL
-    except Exception as error:
-        error.add_note(_place(first, len(results)))
-        raise
-    return results
+        except Exception as error:  # noqa: BLE001  # it takes the place of the result
+            raise_if_cancelled()
+            failures.append((len(results), error))
+            if stops:
+                break
+            add(None)
+        if now() > next_check:
+            raise_if_cancelled()
+            next_check = now() + _CHECK_INTERVAL
+    if failures:
+        raise PartialChunk(now() - begun, results, failures).error()
+    return now() - begun, results
 
 
 async def await_each(
     method: Callable[..., Coroutine[Any, Any, object]],
-    batch: tuple[int, int | None],
+    batch: tuple[int, bool],
     args: Sequence[Any],
     slots: tuple[Callable[[], bool], Callable[[], None]],
-) -> list[object]:
+) -> tuple[float, list[object]]:
     """Calls an ``async def`` method once for each item, side by side in free slots.
 
-    The batch has a slot of its own, so it goes on where there is no other.
+    The chunk has a slot of its own, so it goes on where there is no other.
 
     Args:
         method: The method.
-        batch: How many arguments each call has, and the number of the first call,
-            which is None where a chunk was sent without.
+        batch: See ``call_each``.
         args: The arguments of all.
         slots: Takes one more slot, if there is one that nobody waits for; gives it to
             whoever waits by then.
 
+    Returns:
+        See ``call_each``.
+
     Raises:
-        Exception: What a call raised; the others are cancelled.
+        Exception: See ``call_each``. If that ends the chunk, the others are cancelled.
     """
     take, give_back = slots
-    width, first = batch
-    results: list[object] = [None] * (len(args) // width)
+    width, stops = batch
+    results: list[object] = [_NO_VALUE] * (len(args) // width)
+    failures: list[tuple[int, BaseException]] = []
+    begun = time.perf_counter()
 
-    async def call(index: int, values: Sequence[Any]) -> None:
+    async def call(place: int, values: Sequence[Any]) -> None:
         try:
-            results[index] = await method(*values)
+            results[place] = await method(*values)
         except Exception as error:
-            error.add_note(_place(first, index))
-            raise
+            failures.append((place, error))
+            results[place] = None
+            if stops:
+                raise
 
     last = len(results) - 1
-    failed: BaseException | None = None
-    try:
+    with suppress(BaseExceptionGroup):  # its errors are among the failures
         async with asyncio.TaskGroup() as group:
-            for index, values in enumerate(_calls(args, width)):
-                if index < last and take():
-                    task = group.create_task(call(index, values))
+            for place, values in enumerate(_calls(args, width)):
+                if place < last and take():
+                    task = group.create_task(call(place, values))
                     task.add_done_callback(lambda _: give_back())
                 else:
-                    await call(index, values)
-    except BaseExceptionGroup as errors:
-        failed = errors.exceptions[0]
-    if failed is not None:  # raised here, its cause and its context stay what they are
-        raise failed
-    return results
+                    await call(place, values)
+    return _outcome(time.perf_counter() - begun, results, failures, stops=stops)
 
 
-def _place(first: int | None, index: int) -> str:
-    if first is None:
-        return f"in call {index} of its chunk, counted from 0"
-    return f"in call {first + index} of a batch, counted from 0"
+def _outcome(
+    seconds: float,
+    results: list[object],
+    failures: list[tuple[int, BaseException]],
+    *,
+    stops: bool,
+) -> tuple[float, list[object]]:
+    """Returns the outcome of calls that ran side by side.
+
+    Raises:
+        Exception: The first error.
+    """
+    if failures and stops:
+        missing = [place for place, value in enumerate(results) if value is _NO_VALUE]
+        first = min([failures[0][0], *missing])
+        raise PartialChunk(seconds, results[:first], failures[:1]).error()
+    for place, value in enumerate(results):
+        if value is _NO_VALUE:  # a call that has cancelled itself
+            failures.append((place, TaskCancelledError("the call was cancelled")))
+            results[place] = None
+    if failures:
+        raise PartialChunk(seconds, results, failures).error()
+    return seconds, results
 
 
 def _calls(args: Sequence[Any], width: int) -> Iterator[Sequence[Any]]:
-    """Gives the arguments of each call."""
+    """Yields the arguments of each call."""
     for start in range(0, len(args), width):
         yield args[start : start + width]
 

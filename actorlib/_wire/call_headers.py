@@ -2,8 +2,8 @@
 
 Most calls have none, and then nothing of this runs. Headers travel as a dict:
 
-* ``batch``: that it is many calls: how many arguments each has, and the number of the
-  first, which is None for chunks of a function's.
+* ``batch``: that it is a chunk of a map, so many calls: how many arguments each
+  has, and whether the first error ends the chunk.
 * ``group``: the concurrency group that the caller has named.
 * ``detach``: that a stream runs on when nobody reads it; for the owner alone.
 * ``deadline``: when its time is over; see ``Deadline``.

@@ -290,23 +290,25 @@ def exception_of(
     """
     if kind == CANCELLED and not payload:
         return TaskCancelledError(summary or "the call was cancelled")
-    cause = load_exception(payload)
+    loaded = _load(payload)
+    if type(loaded) is _LoadedChunk:
+        return loaded.error(where)
+    cause = loaded if isinstance(loaded, BaseException) else None
     if kind in (CANCELLED, DIED) and _may_be_raised(cause):
         return cause
     return task_error(cause, summary, text, where)
 
 
-def load_exception(payload: Payload) -> BaseException | None:
+def _load(payload: Payload) -> object:
     """Loads the exception in a payload; None if there is none that loads here.
 
     Raises:
         KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
     """
     try:
-        error = decode(payload) if payload else None
+        return decode(payload) if payload else None
     except Exception:  # noqa: BLE001  # loading runs the user's code, and its module may be missing here
         return None
-    return error if isinstance(error, BaseException) else None
 
 
 def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
@@ -330,6 +332,9 @@ def encode_exception(
         error: The exception.
         encode: Makes a payload of a value.
     """
+    chunk = take_chunk(error)
+    if chunk is not None:
+        return _encode_chunk(chunk, encode)
     for made in (lambda: error, lambda: _ExceptionParts(error)):
         try:
             payload = encode(made())
@@ -338,6 +343,105 @@ def encode_exception(
         except Exception:  # noqa: BLE001  # the user's class: there is another way
             continue
     return b""
+
+
+_CHUNK = "_actorlib_chunk"
+"""The attribute by which the first error of a chunk carries the chunk."""
+
+
+class PartialChunk(NamedTuple):
+    """The outcome of a chunk of calls some of which have failed.
+
+    Attributes:
+        seconds: How long the calls took.
+        values: Their values, with None in the place of each error. If the chunk ended
+            at its first error, only the values before that.
+        failures: The errors, each with the place of its call.
+    """
+
+    seconds: float
+    values: list[Any]
+    failures: list[tuple[int, BaseException]]
+
+    def error(self) -> BaseException:
+        """Returns the first error, which carries the whole chunk to the caller.
+
+        So the chunk fails as one call, and is retried and observed as one.
+        """
+        error = self.failures[0][1]
+        _set(error, _CHUNK, self)
+        return error
+
+    def without_unsendable(
+        self, where: str, encode: Callable[[object], Payload]
+    ) -> PartialChunk:
+        """Replaces each value that cannot be sent by an error that says so."""
+        values, failures = list(self.values), list(self.failures)
+        for place, value in enumerate(values):
+            error = sending_error(value, encode)
+            if error is not None:
+                what = f"the result of {where}" if where else "a result"
+                failures.append((place, unsendable_error(what, value, error, encode)))
+                values[place] = None
+        return PartialChunk(self.seconds, values, failures)
+
+
+def take_chunk(error: BaseException) -> PartialChunk | None:
+    """Returns the chunk that an error carries, and removes it from the error."""
+    chunk: PartialChunk | None = error.__dict__.pop(_CHUNK, None)
+    return chunk
+
+
+def _encode_chunk(chunk: PartialChunk, encode: Callable[[object], Payload]) -> Payload:
+    try:
+        return encode(_SentChunk(chunk))
+    except Exception:  # noqa: BLE001  # the user's classes: one value is to blame
+        return encode(_SentChunk(chunk.without_unsendable("", encode)))
+
+
+class _SentChunk:
+    """Pickles a partial chunk, with each error in a payload of its own.
+
+    So an error that does not load where it arrives takes no other with it. They are
+    pickled while the whole is, so what is counted in them is counted in the whole.
+    """
+
+    def __init__(self, chunk: PartialChunk) -> None:
+        self._chunk = chunk
+
+    def __reduce__(self) -> tuple[object, ...]:
+        seconds, values, failures = self._chunk
+        packed = [
+            (place, one_line(error), traceback_of(error), encode_exception(error, dump))
+            for place, error in failures
+        ]
+        return _loaded_chunk, (seconds, values, packed)
+
+
+class _LoadedChunk(NamedTuple):
+    """A partial chunk as it was loaded: each error with its summary and traceback."""
+
+    seconds: float
+    values: list[Any]
+    failures: list[tuple[int, str, str, object]]
+
+    def error(self, where: str) -> BaseException:
+        """Returns the first error, which carries the others; see PartialChunk."""
+        failures: list[tuple[int, BaseException]] = []
+        for place, summary, text, loaded in self.failures:
+            cause = loaded if isinstance(loaded, BaseException) else None
+            failures.append((place, task_error(cause, summary, text, where)))
+        return PartialChunk(self.seconds, self.values, failures).error()
+
+
+def _loaded_chunk(
+    seconds: float, values: list[Any], packed: list[tuple[int, str, str, Payload]]
+) -> _LoadedChunk:
+    failures = [
+        (place, summary, text, _load(payload))
+        for place, summary, text, payload in packed
+    ]
+    return _LoadedChunk(seconds, values, failures)
 
 
 def dump_exception(error: BaseException) -> bytes:

@@ -289,9 +289,8 @@ def _is_deadline(value: Any) -> bool:
 
 
 def _is_batch(value: Any) -> bool:
-    width, first = _items(value, 2)
-    is_numbered = first is None or (type(first) is int and _MOST > first >= 0)
-    return type(width) is int and 1 <= width < _MOST and is_numbered
+    width, stops = _items(value, 2)
+    return type(width) is int and 1 <= width < _MOST and type(stops) is bool
 
 
 def _are_retries(value: Any) -> bool:

@@ -69,11 +69,26 @@ def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame
     except ObjectStoreFullError as error:
         return failure(engine, call, error, engine.where(method))
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
-        unsendable = _unsendable(
-            engine, f"{engine.where(method)} returned", value, error
-        )
-        return failure(engine, call, unsendable, engine.where(method))
+        return _unsendable_answer(engine, call, value, method, error)
     return (RESULT, call, lent, payload)
+
+
+def _unsendable_answer(
+    engine: WorkerEngine, call: int, value: Any, method: str, error: Exception
+) -> Frame:
+    """Answers a call whose value cannot be sent; of a chunk the others arrive."""
+    where, current = engine.where(method), running.get()
+    if current is not None and "batch" in (current[2] or ()):
+        from actorlib._wire.errors import PartialChunk  # noqa: PLC0415  # asyncio
+
+        seconds, values = value
+        with collecting_ids(engine):  # what is in it and counted is not to blame
+            chunk = PartialChunk(seconds, values, [])
+            chunk = chunk.without_unsendable(where, encode)
+        if chunk.failures:
+            return failure(engine, call, chunk.error(), where)
+    unsendable = _unsendable(engine, f"{where} returned", value, error)
+    return failure(engine, call, unsendable, where)
 
 
 def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:

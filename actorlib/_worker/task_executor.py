@@ -461,8 +461,8 @@ class TaskExecutor:
             self._inbox.read_available()
 
     def _of_chunk(
-        self, function: Callable[..., Any], batch: tuple[int, int | None]
-    ) -> Callable[..., list[object]]:
+        self, function: Callable[..., Any], batch: tuple[int, bool]
+    ) -> Callable[..., tuple[float, list[object]]]:
         """Gives what calls a function for each item of a chunk."""
         from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
 

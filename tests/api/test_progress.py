@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import io
 import logging
@@ -23,6 +22,7 @@ from actorlib._api.progress import (
     total_of,
 )
 from actorlib._api.progress_line import ProgressLine
+from actorlib._api.results import Raised, Results
 from actorlib._api.waiting import WaitRequest
 
 if TYPE_CHECKING:
@@ -64,29 +64,38 @@ class Clock:
 END = object()
 
 
-class Followed:
+class Followed(Results[object]):
     """Results that a test lets come, with progress."""
 
     def __init__(self, total: int | None = 10) -> None:
         self.clock, self.seen = Clock(), Seen()
-        self.progress = Progress(self.seen, "all", total, self.clock)
+        self._value: object = END
+        self._waits = 0.0
+        super().__init__(Progress(self.seen, "all", total, self.clock))
+
+    def cancel(self) -> None:
+        """Nothing is under way."""
+
+    def _fill(self) -> Steps[bool]:
+        if self._waits:
+            yield WaitRequest(())
+        if self._value is not END:
+            is_error = isinstance(self._value, Exception)
+            self._ready.append(Raised(self._value) if is_error else self._value)
+        return bool(self._ready)
 
     def take(self, value: object = 1, waits: float = 0.0) -> float | None:
         """Takes a result, after one wait if it takes long; gives what was waited."""
-
-        def steps() -> Steps[object]:
-            if waits:
-                yield WaitRequest(())
-            if isinstance(value, Exception):
-                raise value
-            return value
-
-        following = self.progress.followed(steps(), END)
+        self._value, self._waits = value, waits
+        following = self._shown()
         looked = None
-        with contextlib.suppress(StopIteration):
+        try:
             while True:
                 looked = next(following).timeout
                 self.clock.now += waits
+        except StopIteration as end:
+            if end.value:
+                self._take()
         return looked
 
 
@@ -148,9 +157,10 @@ def test_progress_when_it_ends_or_is_left_then_wiped() -> None:
     left = Followed()
     left.clock.now += 1
     left.take()
-    del left.progress
+    seen = left.seen
+    del left
     gc.collect()
-    assert not left.seen.is_shown
+    assert not seen.is_shown
 
 
 def test_total_when_iterables_have_lengths_then_the_shortest() -> None:

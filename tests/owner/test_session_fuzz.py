@@ -151,7 +151,7 @@ _DEADLINES = st.tuples(
 _SAID = st.none() | st.fixed_dictionaries(
     {},
     optional={
-        "batch": st.tuples(st.integers(1, 3), st.integers(0, 3) | st.none()),
+        "batch": st.tuples(st.integers(1, 3), st.booleans()),
         "deadline": _DEADLINES,
         "detach": st.just(True),  # noqa: FBT003  # what it may be
         "group": st.text(max_size=2),

@@ -99,6 +99,9 @@ async def use() -> None:
     assert_type(actorlib.map_unordered(add, [1]), Results[int])
     assert_type(actorlib.map_unordered(half, texts()), Results[list[str]])
     assert_type(actorlib.map_unordered(add.remote, [1]), Results[int])
+    assert_type(await add.map([1, 2], chunksize="auto", ordered=False), list[int])
+    assert_type(add.map([1], on_error="return"), Results[int | Exception])
+    assert_type(add.map([1], return_exceptions=True), Results[int | Exception])
     unknown: RemoteFunction[..., int] = add
     assert_type(unknown.map([1], "b"), Results[int])
     assert_type(Bare.remote(1), ActorHandle[Plain])
@@ -127,6 +130,7 @@ async def reject() -> None:
     add.map()  # rejected
     add.map([1], chunk_size=2)  # rejected
     half.map([1])  # rejected
+    add.map([1], on_error="ignore")  # rejected
     labelled.map("a", [1], "b")  # rejected
     letters.map(["a"])  # rejected
     actorlib.map_unordered(add, 1)  # rejected

@@ -49,7 +49,7 @@ OWN = new_id(PREFIX, ACTOR_KIND, 1)
 OBJECT = new_id(PREFIX, OBJECT_KIND, 1)
 BLOCK = BLOCK_ID_STRUCT.pack(new_id(PREFIX, BLOCK_KIND, 1), 0)
 SAID = {
-    "batch": (1, 0),
+    "batch": (1, False),
     "deadline": (12.5, 3, ""),
     "detach": True,
     "group": "io",
@@ -168,9 +168,9 @@ def test_check_when_a_field_is_not_of_its_type_then_it_says_which(
 @pytest.mark.parametrize(
     "said",
     [
-        {"batch": (0, 0)},
+        {"batch": (0, True)},
         {"batch": (1,)},
-        {"batch": (1, -1)},
+        {"batch": (1, 0)},
         {"batch": (1, "")},
         {"batch": 1},
         {"deadline": (1.0, 2.0)},

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from actorlib._api.actor_handle import ActorMethod
-    from actorlib._api.as_completed import Results
     from actorlib._api.remote_function import RemoteFunction
+    from actorlib._api.results import Results
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.stream_reader import ObjectRefGenerator
 

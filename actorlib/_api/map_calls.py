@@ -1,0 +1,345 @@
+"""The calls of a map, from when they are made until their results are taken."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._api.map_window import Window
+from actorlib._api.results import Raised, outcome_of
+from actorlib._api.waiting import Wakeup
+from actorlib._core.object_ref import ObjectRef, mark_seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+class MapCall:
+    """The call of one item of a map, or of a chunk of items.
+
+    A function of the user's may make several calls of one item, and different calls of
+    the items of a chunk, so it consists of parts.
+
+    Args:
+        first: The number of its first item; None if that is in no map.
+        size: How many items it is for.
+
+    Attributes:
+        first: See above.
+        size: See above.
+        number: Its number in the window.
+        refs: The refs of all parts.
+        seconds: How long making it took, and with the answer how long its items took.
+    """
+
+    __slots__ = ("_outcomes", "_parts", "first", "number", "refs", "seconds", "size")
+
+    def __init__(self, first: int | None, size: int = 1) -> None:
+        self.first = first
+        self.size = size
+        self.number = -1
+        self.refs: list[ObjectRef[Any]] = []
+        self.seconds = 0.0
+        self._parts: list[object] = []
+        self._outcomes: list[Any] | None = None
+
+    def add_chunk(self, ref: ObjectRef[Any], size: int) -> None:
+        """Adds the call of several items, which gives a list of their results."""
+        self.refs.append(ref)
+        self._parts.append((ref, size))
+
+    def add_items(
+        self,
+        make: Callable[[tuple[object, ...]], ObjectRef[Any]],
+        args: tuple[object, ...],
+        width: int,
+    ) -> None:
+        """Makes one call of several items, or one of each if they cannot be sent.
+
+        So an item that cannot be sent leaves the others their results.
+
+        Args:
+            make: Makes a call.
+            args: The arguments of all items.
+            width: How many arguments an item has.
+        """
+        try:
+            self.add_chunk(make(args), len(args) // width)
+        except Exception as error:  # noqa: BLE001  # of the user's values
+            if len(args) == width:
+                self.add_error(error)
+                return
+            for start in range(0, len(args), width):
+                self.add_items(make, args[start : start + width], width)
+
+    def add_error(self, error: BaseException) -> None:
+        """Adds the error of an item for which no call could be made."""
+        self._parts.append(error)
+
+    def add(self, made: object) -> None:
+        """Adds what a function made of an item: a ref, or a list of refs.
+
+        Raises:
+            TypeError: It is neither.
+        """
+        if isinstance(made, ObjectRef):
+            self.refs.append(cast("ObjectRef[Any]", made))
+            self._parts.append(cast("object", made))
+            return
+        several = (
+            list(cast("Iterable[object]", made))
+            if isinstance(made, list | tuple)
+            else []
+        )
+        if not several or not all(isinstance(ref, ObjectRef) for ref in several):
+            raise TypeError(
+                "the function has to return the ref of a call, as in 'lambda actor, "
+                f"value: actor.method.remote(value)', and returned {made!r} "
+                f"({type(cast('object', made)).__name__})"
+            )
+        self.refs += cast("list[ObjectRef[Any]]", several)
+        self._parts.append(several)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all its refs are done."""
+        return all(ref.done() for ref in self.refs)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether one of its items has an error."""
+        return any(isinstance(part, BaseException) for part in self._parts) or any(
+            ref.done() and (ref.cancelled() or ref.exception() is not None)
+            for ref in self.refs
+        )
+
+    def outcomes(self) -> list[Any]:
+        """Returns the result of each item, with ``Raised`` in the place of errors.
+
+        After an error that ended its chunk there are none.
+        """
+        if self._outcomes is None:
+            self._outcomes = self._make_outcomes()
+        return self._outcomes
+
+    def result(self) -> Any:
+        """Returns the result of its item.
+
+        Raises:
+            Exception: What the call raised, or the function.
+        """
+        (outcome,) = self.outcomes()
+        if type(outcome) is Raised:
+            try:
+                raise outcome.error
+            finally:
+                del self, outcome  # they would hold this frame, which holds them
+        return outcome
+
+    def error(self) -> BaseException | None:
+        """Returns the first error of its items, if one has failed."""
+        if not self.has_failed:
+            return None
+        errors = (each.error for each in self.outcomes() if type(each) is Raised)
+        return next(errors, None)
+
+    def _make_outcomes(self) -> list[Any]:
+        found: list[Any] = []
+        for part in self._parts:
+            if isinstance(part, tuple):
+                ref, size = cast("tuple[ObjectRef[Any], int]", part)
+                self._add_chunk_outcomes(found, ref, size)
+            elif isinstance(part, list):
+                found.append(_together(cast("list[ObjectRef[Any]]", part)))
+            elif isinstance(part, BaseException):
+                found.append(Raised(part))
+            else:
+                found.append(outcome_of(cast("ObjectRef[Any]", part)))
+            if not isinstance(part, tuple) and type(found[-1]) is Raised:
+                self._add_note(found[-1].error, len(found) - 1)
+        return found
+
+    def _add_note(self, error: BaseException, place: int, count: int = 1) -> None:
+        """Adds to an error which items of the map it is of."""
+        if self.first is None or not self.size:  # it is no map's, or the iterable's
+            return
+        first = self.first + place
+        places = (
+            f"calls {first} to {first + count - 1}" if count > 1 else f"call {first}"
+        )
+        note = f"in {places} of a map, counted from 0"
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+
+    def _add_chunk_outcomes(
+        self, found: list[Any], ref: ObjectRef[Any], size: int
+    ) -> None:
+        outcome, place = outcome_of(ref), len(found)
+        if type(outcome) is not Raised:
+            seconds, values = outcome
+            self.seconds += seconds
+            found += values
+            return
+        from actorlib._wire.errors import take_chunk  # noqa: PLC0415  # few fail
+
+        chunk = take_chunk(outcome.error)
+        if chunk is None:  # it failed as a whole, as its worker has died
+            self._add_note(outcome.error, place, size)
+            found += [outcome] * size
+            return
+        self.seconds += chunk.seconds
+        found += chunk.values
+        for failed, error in chunk.failures:
+            self._add_note(error, place + failed)
+            found[place + failed : place + failed + 1] = [Raised(error)]
+
+
+def _together(refs: Iterable[ObjectRef[Any]]) -> Any:
+    """Returns the values of the calls of one item, or the first error."""
+    values = [outcome_of(ref) for ref in refs]
+    errors = [value for value in values if type(value) is Raised]
+    return errors[0] if errors else values
+
+
+class MapCalls:
+    """The calls whose results nobody has taken, in order.
+
+    Where a loop awaits them, each ref gets one done callback: to wait for all of them
+    anew for each result would take quadratic time. Elsewhere they are polled.
+
+    Args:
+        wakeup: Wakes tasks that wait for results.
+        is_watchable: Whether the refs may get callbacks.
+
+    Attributes:
+        wakeup: See above.
+        is_watched: Whether the refs have callbacks.
+        seconds: How long the last call took whose results were taken; 0 before.
+    """
+
+    def __init__(
+        self, wakeup: Wakeup | None = None, *, is_watchable: bool = True
+    ) -> None:
+        self.wakeup = wakeup or Wakeup()
+        self.is_watched = False
+        self.seconds = 0.0
+        self._is_watchable = is_watchable
+        self._window = Window()
+        self._calls: dict[int, MapCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._window)
+
+    def __contains__(self, call: MapCall) -> bool:
+        return call.number in self._calls
+
+    def add(self, call: MapCall) -> None:
+        """Adds a call, which may be made later."""
+        call.number = self._window.add()
+        self._calls[call.number] = call
+
+    def begin(self, call: MapCall) -> None:
+        """Notes that a call was made."""
+        if call.is_done:
+            self._window.finish(call.number)
+        else:
+            self._window.begin(call.number, len(call.refs))
+            if self.is_watched:
+                self._watch(call)
+        self.wakeup.notify()  # its result may be the first to come
+
+    def watch(self) -> None:
+        """Adds callbacks to all refs, if they are of the loop that is running."""
+        if self.is_watched or not self._is_watchable:
+            return
+        loop = asyncio.get_running_loop()
+        if all(ref.get_loop() is loop for ref in self.refs()):
+            self.is_watched = True
+            for call in self._calls.values():
+                if not self._window.is_done(call.number):
+                    self._watch(call)
+
+    def _watch(self, call: MapCall) -> None:
+        loop = asyncio.get_running_loop()
+        if any(ref.get_loop() is not loop for ref in call.refs):
+            self.is_watched = False  # no ref was there when this was found out
+            return
+        # It holds no ref: the call of one that nobody else holds can be cancelled.
+        done = partial(_part_done, self._window, self.wakeup, call.number)
+        for ref in call.refs:
+            ref.add_done_callback(done)
+
+    def _look(self, calls: Iterable[MapCall]) -> None:
+        """Finds out which calls are done, if no callback says so."""
+        if self.is_watched:
+            return
+        for call in calls:
+            is_known = self._window.is_done(call.number)
+            if call.refs and not is_known and call.is_done:
+                self._window.finish(call.number)
+
+    def take(self, *, is_ordered: bool) -> MapCall | None:
+        """Removes and returns the call whose results come next, if they are there."""
+        number = self._window.next(is_ordered=is_ordered)
+        if number is None and self._calls:
+            first = self.first()
+            self._look([first] if is_ordered and first else self._calls.values())
+            number = self._window.next(is_ordered=is_ordered)
+        if number is None:
+            return None
+        self._window.drop(number)
+        return self._calls.pop(number)
+
+    def early_error(self) -> BaseException | None:
+        """Returns the error of a call that has failed, if one has meanwhile."""
+        self._look(self._calls.values())
+        for number in self._window.newly_done():
+            error = self._calls[number].error()
+            if error is not None:
+                return error
+        return None
+
+    def first(self) -> MapCall | None:
+        """Returns the call that was added first, if there is one."""
+        number = self._window.first()
+        return None if number is None else self._calls[number]
+
+    def drop(self, call: MapCall) -> None:
+        """Removes a call; it goes on."""
+        self._window.drop(call.number)
+        self._calls.pop(call.number, None)
+
+    def refs(self) -> list[ObjectRef[Any]]:
+        """Returns the refs of all calls."""
+        return [ref for call in self._calls.values() for ref in call.refs]
+
+    def pending(self) -> list[ObjectRef[Any]]:
+        """Returns the refs that are not done."""
+        return [ref for ref in self.refs() if not ref.done()]
+
+    def counts(self) -> tuple[int, int]:
+        """Returns how many calls were made, and how many of them are done."""
+        running = sum(not call.is_done for call in self._calls.values())
+        return self._window.count, self._window.count - running
+
+    def ready(self) -> int:
+        """Counts the items whose results nobody has taken."""
+        return sum(
+            call.size
+            for number, call in self._calls.items()
+            if self._window.is_done(number) or (call.refs and call.is_done)
+        )
+
+    def cancel(self) -> None:
+        """Cancels the calls that are under way."""
+        for ref in self.refs():
+            if ref.done():
+                mark_seen(ref)
+            else:
+                ref.cancel()
+
+
+def _part_done(window: Window, wakeup: Wakeup, number: int, _: object) -> None:
+    window.finish_part(number)
+    wakeup.notify()
