@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import actorlib
 from actorlib.blocking._script_runtime import SCRIPT
@@ -45,22 +45,38 @@ def map_unordered(
     fn: RemoteFunction[..., T] | ActorMethod[..., T] | Callable[[Any], ObjectRef[T]],
     items: Iterable[Any],
     *,
+    ordered: bool = False,
+    chunksize: int | Literal["auto"] = 1,
     backpressure_size: int = 100,
     chunk_size: int = 10,
     progress: bool | str = False,
+    on_error: Literal["raise", "return"] = "raise",
+    return_exceptions: bool = False,
 ) -> Results[T]:
     """Makes a call for each item and gives the results in the order in which they come.
 
     Args:
         fn: A remote function, a method of an actor, or what gives the ref of a call.
         items: The items, taken as calls are done.
+        ordered: As for ``actorlib.map_unordered``, like those that follow.
+        chunksize: How many items one call is for, or ``"auto"``.
         backpressure_size: How many are under way at the most.
         chunk_size: As for ``as_completed``.
         progress: As for ``as_completed``.
+        on_error: ``"return"`` gives errors in the places of results.
+        return_exceptions: The same as ``on_error="return"``.
     """
     del chunk_size
     SCRIPT.engine()
-    call: Any = fn
-    return actorlib.map_unordered(
-        call, items, backpressure_size=backpressure_size, progress=progress
+    start: Any = actorlib.map_unordered
+    results: Results[T] = start(
+        fn,
+        items,
+        ordered=ordered,
+        chunksize=chunksize,
+        backpressure_size=backpressure_size,
+        progress=progress,
+        on_error=on_error,
+        return_exceptions=return_exceptions,
     )
+    return results
