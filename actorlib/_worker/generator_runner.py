@@ -17,7 +17,7 @@ from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
 from actorlib._worker.generators import nbytes_of
-from actorlib._worker.invoke import begin_run
+from actorlib._worker.invoke import begin_run, load_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +97,9 @@ class GeneratorRunner:
                     self._streams.cancel(call)
                 context, stream.run = begin_run(self._client, frame)
                 stream.source = self._generator(frame)
+                if context is not None and "variables" in frame[4]:
+                    # Again: the arguments may have loaded the module that marks one.
+                    context.run(load_variables, self._client, frame)
                 # No code of ours stands between its caller and it; see InterruptSignal.
                 next_item = stream.source.__next__
                 stream.next_item = (

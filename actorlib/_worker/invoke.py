@@ -251,6 +251,9 @@ def _run_with(engine: WorkerEngine, instance: object, frame: Frame) -> object:
     context, run = begin_run(engine, frame)
     try:
         args, kwargs = engine.arguments(frame[3], frame[-1])
+        if context is not None and "variables" in frame[4]:
+            # Again: the arguments may have loaded the module that marks a variable.
+            context.run(load_variables, engine, frame)
         method = find_method(instance, frame[2])
         if frame[0] == CALL_WITH and "batch" in frame[4]:
             from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
