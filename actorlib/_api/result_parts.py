@@ -41,7 +41,7 @@ def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[
         where: What was called, for messages.
     """
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
-    owner = PartsOwner(result_owner_of(ref), ref)
+    owner = PartsOwner(partial(result_owner_of, ref), ref)
     owner.split = ResultSplit(count, where)
     for place, part in enumerate(parts):
         bind(part, owner, place)
@@ -71,7 +71,7 @@ def collect_items(
     parts: list[ObjectRef[Any]] = [
         ObjectRef(loop=whole.get_loop()) for _ in range(count)
     ]
-    owner = PartsOwner(items, whole)
+    owner = PartsOwner(lambda: items, whole)
     for place, part in enumerate(parts):
         bind(part, owner, place)
     _Collector(items, parts, where).look()
@@ -164,19 +164,24 @@ class ResultSplit(NamedTuple):
 class PartsOwner:
     """The owner of the parts of one result; see ResultOwner.
 
+    Args:
+        find_owner: Returns the result owner of the whole result. A call of another
+            thread has a preliminary one until it has crossed to the loop.
+        whole: The whole result.
+
     Attributes:
         whole: The whole result. The call number of a part is its place in there.
         split: How that is split; None for the items of a generator.
         kept: What the engine keeps for parts that were sent, by their places.
     """
 
-    def __init__(self, engine: ResultOwner, whole: ObjectRef[Any]) -> None:
-        self._engine = engine
+    def __init__(
+        self, find_owner: Callable[[], ResultOwner], whole: ObjectRef[Any]
+    ) -> None:
+        self._find_owner = find_owner
         self.whole = whole
         self.split: ResultSplit | None = None
         self.kept: dict[int, object] = {}
-        if getattr(engine, "force_cancel", None) is not None:
-            self.force_cancel = self._force
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Cancels the call that all parts are of; see ResultOwner."""
@@ -184,15 +189,20 @@ class PartsOwner:
         self.whole.cancel(recursive=recursive)
         return not self.whole.done()
 
+    @property
+    def force_cancel(self) -> Callable[..., None] | None:
+        """Cancels a function's call and ends its process; None for other calls."""
+        can = getattr(self._find_owner(), "force_cancel", None) is not None
+        return self._force if can else None
+
     def _force(self, call: int, *, recursive: bool) -> None:
-        """Cancels the call, and ends the process that runs it; see ResultOwner."""
         del call
         self.whole.cancel(force=True, recursive=recursive)
 
     @property
     def interrupt(self) -> Callable[..., bool] | None:
         """Cancels the call, and interrupts a plain method; None where nobody can."""
-        can = getattr(self._engine, "interrupt", None) is not None
+        can = getattr(self._find_owner(), "interrupt", None) is not None
         return self._interrupt if can else None
 
     def _interrupt(self, call: int, *, recursive: bool) -> bool:
@@ -210,19 +220,19 @@ class PartsOwner:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a part is done; see ResultOwner."""
-        self._engine.watch(ref, then)
+        self._find_owner().watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until a part is done; see ResultOwner."""
-        self._engine.wait(ref, timeout)
+        self._find_owner().wait(ref, timeout)
 
     def name(self) -> bytes:
         """Makes an id for what a part stands for; see ResultOwner."""
-        return self._engine.name()
+        return self._find_owner().name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
         """Reduces a part for pickle; see ResultOwner."""
-        return self._engine.travel(ref)
+        return self._find_owner().travel(ref)
 
 
 def _fill_parts(

@@ -344,17 +344,18 @@ class ObjectRef(_Future[R]):
         check_bool("recursive", recursive)
         check_bool("force", force)
         check_bool("interrupt", interrupt)
-        stop = self._interruption(force) if interrupt else None
-        if stop is None and not force and _is_cell_interrupted():
-            stop = getattr(self._engine, "interrupt", None)
-        return run_on_loop_of(self, partial(self._cancel, msg, recursive, force, stop))
-
-    def _interruption(self, force: bool) -> Callable[..., bool | None]:  # noqa: FBT001  # the option
-        if force:
+        if interrupt and force:
             raise ValueError(
                 "interrupt=True and force=True exclude each other: force ends the "
                 "process that runs a function, and needs no interruption before"
             )
+        is_cell_interrupted = not force and _is_cell_interrupted()
+        # The loop decides what is possible: a call of another thread has its result
+        # owner when it has crossed to the loop, and not before.
+        cancel = partial(self._cancel, msg, recursive, force)
+        return run_on_loop_of(self, partial(cancel, interrupt, is_cell_interrupted))
+
+    def _interruption(self) -> Callable[..., bool | None]:
         interrupt = getattr(self._engine, "interrupt", None)
         if interrupt is None:
             raise ValueError(
@@ -370,8 +371,14 @@ class ObjectRef(_Future[R]):
         msg: Any | None,
         recursive: bool,  # noqa: FBT001  # by partial() alone
         force: bool,  # noqa: FBT001  # likewise
-        interrupt: Callable[..., bool | None] | None,
+        interrupt: bool,  # noqa: FBT001  # likewise
+        is_cell_interrupted: bool,  # noqa: FBT001  # likewise
     ) -> bool:
+        cancel = self._engine.cancel
+        if interrupt:
+            cancel = self._interruption()
+        elif is_cell_interrupted:
+            cancel = getattr(self._engine, "interrupt", cancel) or cancel
         force_cancel = getattr(self._engine, "force_cancel", None) if force else None
         if force and force_cancel is None:
             raise ValueError(
@@ -384,7 +391,7 @@ class ObjectRef(_Future[R]):
             return False
         if force_cancel is not None:
             force_cancel(self.call, recursive=recursive)
-        elif (interrupt or self._engine.cancel)(self.call, recursive=recursive):
+        elif cancel(self.call, recursive=recursive):
             return True  # it is cancelled once its code has ended
         mark_cancelled(self, msg)
         return True
@@ -729,10 +736,16 @@ def interrupt_calls(refs: Iterable[asyncio.Future[Any]]) -> bool:
     if not _is_cell_interrupted():
         return False
     for ref in refs:
-        # What has no number is no call: the next item of a stream, for example.
-        if isinstance(ref, ObjectRef) and ref.call:
-            ref.cancel()
+        if isinstance(ref, ObjectRef):
+            run_on_loop_of(ref, partial(_interrupt_call, ref))
     return True
+
+
+def _interrupt_call(ref: ObjectRef[Any]) -> None:
+    # What has no number is not a call: the next item of a stream, for example.
+    if ref.call:
+        how = {"recursive": True, "force": False, "interrupt": False}
+        ref._cancel(None, is_cell_interrupted=True, **how)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
@@ -741,7 +754,13 @@ def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
         return
     for ref in refs:
         if isinstance(ref, ObjectRef) and not ref.done():
-            run_on_loop_of(ref, partial(result_owner_of(ref).release_if_unused, ref))
+            run_on_loop_of(ref, partial(_release_if_unused, ref))
+
+
+def _release_if_unused(ref: ObjectRef[Any]) -> None:
+    # Looked up here, on the loop: a call of another thread that has not crossed to the
+    # loop has no result owner yet that could cancel it.
+    result_owner_of(ref).release_if_unused(ref)
 
 
 def end_wait(waiter: Waiter, _: object = None) -> None:
