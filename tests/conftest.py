@@ -11,7 +11,9 @@ import gc
 import os
 import signal
 import sys
+import threading
 from contextlib import suppress
+from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,7 +33,14 @@ except ImportError:  # it is no dependency where it does not run
     uvloop = None
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import (
+        AsyncIterator,
+        Callable,
+        Generator,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
     from contextlib import AbstractAsyncContextManager
 
     from actorlib import Runtime
@@ -94,6 +103,29 @@ def _time_limit(item: pytest.Item) -> int | None:
     return None if names & {"process", "slow"} else _SHORT
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Limits the teardown of a test that failed, for which pytest-timeout has no limit.
+
+    A teardown that waits for what the test did not do would otherwise never end.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getitimer(signal.ITIMER_REAL)[0]:
+        return (yield)
+    before = signal.signal(signal.SIGALRM, partial(_fail_teardown, item.nodeid))
+    # Again and again: a teardown has many steps, and each may wait.
+    signal.setitimer(signal.ITIMER_REAL, _TEARDOWN_LIMIT, _TEARDOWN_LIMIT)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _fail_teardown(test: str, *_: object) -> None:
+    pytest.fail(f"the teardown of {test} took longer than {_TEARDOWN_LIMIT} s")
+
+
 def _is_thorough(item: pytest.Item) -> bool:
     if item.get_closest_marker("thorough") is not None:
         return True
@@ -105,6 +137,8 @@ def _is_thorough(item: pytest.Item) -> bool:
 
 _SHORT, _LONG = 20, 300
 """Seconds: for tests without processes, and for those that are long by nature."""
+_TEARDOWN_LIMIT = 20
+"""Seconds for each step of the teardown of a test that failed."""
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop
@@ -297,8 +331,9 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     engine = find_engine()
     set_engine(None)  # the next test is not to blame
-    assert engine is None, f"the test left the process with {engine}"
     born = _children() - children
+    _kill(born)  # they would keep the clock of later tests from jumping
+    assert engine is None, f"the test left the process with {engine}"
     assert not born, f"the test left child processes: {sorted(born)}"
     # Ray keeps connections to workers and closes them in its own time.
     is_ours = request.node.get_closest_marker("ray") is None
@@ -366,14 +401,32 @@ def _open_files() -> dict[str, str]:
     return found
 
 
-def _children() -> set[str]:
-    """The process ids of this process's children, where the system can say."""
+def _children(parent: str = "self") -> set[str]:
+    """The process ids of a process's children, where the system can say."""
     found: set[str] = set()
     if sys.platform == "linux":
-        for task in os.listdir("/proc/self/task"):  # noqa: PTH208  # the same
-            with (
-                suppress(FileNotFoundError, ProcessLookupError),  # a thread has ended
-                open(f"/proc/self/task/{task}/children", encoding="ascii") as children,  # noqa: PTH123  # the same
-            ):
-                found.update(children.read().split())
+        folder = f"/proc/{parent}/task"
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            for task in os.listdir(folder):  # noqa: PTH208  # the same
+                with (
+                    suppress(FileNotFoundError, ProcessLookupError),  # a thread has
+                    open(f"{folder}/{task}/children", encoding="ascii") as children,  # noqa: PTH123  # the same
+                ):
+                    found.update(children.read().split())
     return found
+
+
+def _kill(pids: Iterable[str]) -> None:
+    """Kills children of this process, and their descendants."""
+    for pid in pids:
+        _kill_tree(pid)
+        with suppress(ChildProcessError):
+            os.waitpid(int(pid), 0)
+
+
+def _kill_tree(pid: str) -> None:
+    descendants = _children(pid)
+    with suppress(ProcessLookupError):
+        os.kill(int(pid), signal.SIGKILL)
+    for descendant in descendants:
+        _kill_tree(descendant)

@@ -571,15 +571,16 @@ async def test_shutdown_when_the_template_was_killed_leaves_nothing() -> None:
 def test_shutdown_when_the_loop_is_closed_and_the_template_stuck_leaves_nothing(
     number: int,
 ) -> None:
-    async def begin() -> tuple[object, dict[str, int]]:
+    async def begin() -> tuple[Watched, int]:
         await actorlib.init()
         actor = Serial.remote()
-        return actor, await actor.household.remote("a daemon")
+        home = await actor.household.remote("a daemon")
+        # Watched from here on: the end of the loop may end the worker.
+        return Watched(home.values()), home["template"]
 
-    kept, home = asyncio.run(begin())
-    del kept
-    with Watched(home.values()) as watched:
-        os.kill(home["template"], number)
+    watched, template = asyncio.run(begin())
+    with watched:
+        os.kill(template, number)
         asyncio.run(actorlib.shutdown())
         assert watched.left() == []
 

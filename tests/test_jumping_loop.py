@@ -87,8 +87,10 @@ async def test_sleep_when_a_thread_works_then_the_clock_does_not_jump(
 async def test_sleep_when_a_thread_waits_for_this_one_then_the_clock_jumps() -> None:
     go_on = threading.Event()
     waiting = asyncio.ensure_future(asyncio.to_thread(go_on.wait))
-    await asyncio.sleep(HOUR)
-    go_on.set()
+    try:
+        await asyncio.sleep(HOUR)
+    finally:
+        go_on.set()
 
     assert await waiting
 
@@ -98,8 +100,10 @@ async def test_sleep_when_a_thread_joins_one_that_waits_then_the_clock_jumps() -
     waiting = threading.Thread(target=go_on.wait)
     waiting.start()
     joining = asyncio.ensure_future(asyncio.to_thread(waiting.join))
-    await asyncio.sleep(HOUR)
-    go_on.set()
+    try:
+        await asyncio.sleep(HOUR)
+    finally:
+        go_on.set()
 
     await joining
 
