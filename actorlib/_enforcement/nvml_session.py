@@ -139,6 +139,8 @@ class NvmlSession:
         if self._is_running:
             self._stopped = self._loop.create_future()
             await asyncio.wait({self._stopped}, timeout=patience)
+        if self._thread is not None and not self._is_running:
+            self._thread.join()  # its last step was to report that it ends
 
     # On the loop, for the thread.
 
