@@ -97,6 +97,8 @@ class GpuWatch:
         self._is_closed = False
         self._is_judging = True
         self._timer: asyncio.TimerHandle | None = None
+        # Not read from the timer: uvloop's has no ``when()`` if it is due at once.
+        self._due = 0.0
         self._questions = 0
         self._asked_at: float | None = None
         self._entered: set[str] = set()
@@ -191,9 +193,10 @@ class GpuWatch:
             return  # the answer decides when the next question is due
         due = self._loop.time() + seconds
         if self._timer is not None:
-            if self._timer.when() <= due:
+            if self._due <= due:
                 return
             self._timer.cancel()
+        self._due = due
         self._timer = self._loop.call_at(due, self._ask)
 
     def _ask(self) -> None:

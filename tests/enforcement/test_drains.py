@@ -91,6 +91,16 @@ async def test_left_when_nothing_is_listed_then_it_is_over_at_the_first_look(
     assert len(room.gpus.occupants) == 0
 
 
+async def test_left_when_in_the_turn_in_which_it_came_then_its_share_is_free(
+    on_both_loops: None, room: Room
+) -> None:
+    del on_both_loops
+    async with in_time():
+        await over(room.leave(room.enter(812)))
+
+    assert list(room.drains) == []
+
+
 async def test_left_when_the_worker_is_listed_then_not_before_it_is_gone(
     room: Room,
 ) -> None:
