@@ -61,7 +61,8 @@ class _GuardedProtocol(H11Protocol):
         By itself uvicorn waits for the rest of one for ever.
         """
         timer = self.timeout_keep_alive_task
-        end = None if timer is None else timer.when()
+        # uvloop's handle has no ``when()`` if it is due at once.
+        end = None if timer is None else getattr(timer, "when", self.loop.time)()
         super().data_received(data)
         cycle = cast("RequestResponseCycle | None", self.cycle)
         is_answering = cycle is not None and not cycle.response_complete
