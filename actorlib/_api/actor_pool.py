@@ -41,7 +41,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Sequence
 
-    from actorlib._api.pipeline import PoolKeywords, PoolRaises
+    from actorlib._api.pipeline import PoolRaises, PoolReturns
     from actorlib._api.results import Results
     from actorlib._core.object_ref import ObjectRef
 
@@ -313,8 +313,15 @@ def _death_of(actor: ActorHandle[Any], call: MapCall) -> ActorError | None:
 
 
 A = TypeVar("A")
+F = TypeVar("F")
 V = TypeVar("V")
 R = TypeVar("R")
+
+
+def _signature_of(method: F) -> Callable[[Any], F]:
+    """Declares that a method has the overloads of another, for type checkers."""
+    del method
+    return lambda other: other
 
 
 @public("actorlib")
@@ -434,18 +441,7 @@ class ActorPool(Generic[A]):
         self,
         fn: Callable[[A, V], ObjectRef[R]],
         values: Iterable[V] | AsyncIterable[V],
-        *,
-        on_error: Literal["return"],
-        **options: Unpack[PoolKeywords],
-    ) -> Results[R | Exception]: ...
-    @overload
-    def map(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        *,
-        return_exceptions: Literal[True],
-        **options: Unpack[PoolKeywords],
+        **options: Unpack[PoolReturns],
     ) -> Results[R | Exception]: ...
     def map(
         self,
@@ -502,38 +498,7 @@ class ActorPool(Generic[A]):
         maker = PoolCalls(self._state, fn, is_chunked=checked.chunksize != 1)
         return MapResults(source, maker, checked, self._state.start_map())
 
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        **options: Unpack[PoolRaises],
-    ) -> Results[R]: ...
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], Sequence[ObjectRef[R]]],
-        values: Iterable[V] | AsyncIterable[V],
-        **options: Unpack[PoolRaises],
-    ) -> Results[list[R]]: ...
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        *,
-        on_error: Literal["return"],
-        **options: Unpack[PoolKeywords],
-    ) -> Results[R | Exception]: ...
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        *,
-        return_exceptions: Literal[True],
-        **options: Unpack[PoolKeywords],
-    ) -> Results[R | Exception]: ...
+    @_signature_of(map)  # noqa: A003  # the method is meant
     def map_unordered(
         self,
         fn: Callable[[A, V], Any],
