@@ -57,6 +57,11 @@ class ProcessStat(NamedTuple):
         return self.state in ("Z", "X")
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in ("T", "t")
+
+    @property
     def is_ending(self) -> bool:
         """Whether it has ended, or has begun to and closes its files."""
         return self.has_ended or bool(self.flags & _EXITING)
