@@ -542,10 +542,11 @@ async def test_shutdown_when_many_actors_are_being_started_leaves_nothing(
 
 
 @pytest.mark.thorough
-async def test_shutdown_when_the_template_is_stopped_still_ends(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_shutdown_when_the_template_is_stopped_still_ends_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("actorlib._owner.engine._PATIENCE", 0.1)
+    monkeypatch.setattr("actorlib._owner.engine._PATIENCE", 0.2)
+    monkeypatch.setattr("actorlib._owner.engine._QUIET", 0.1)
     async with asyncio.timeout(PROMPTLY):
         async with actorlib.init(grace=0.1):
             actor = Serial.remote()  # held: it would end at once
@@ -554,6 +555,8 @@ async def test_shutdown_when_the_template_is_stopped_still_ends(
             os.kill(home["template"], signal.SIGSTOP)
     with watched:
         assert await left(watched) == []
+    assert "the shutdown waits for the end of Serial (pid " in caplog.text
+    assert f"the template process (pid {home['template']}) is stopped" in caplog.text
 
 
 async def test_shutdown_when_the_template_was_killed_leaves_nothing() -> None:

@@ -616,3 +616,47 @@ async def test_map_when_chunked_and_calls_depend_on_calls_then_it_says_so() -> N
     for work in (both, lambda a, v: a.echo.remote(a.echo.remote(v))):
         found = await pool.map(work, range(2), chunksize=2, on_error="return")
         assert all("return the call of one method" in str(error) for error in found)
+
+
+async def test_map_when_chunked_and_each_item_has_options_then_the_same_results() -> (
+    None
+):
+    def work(actor: Any, value: int) -> Any:
+        if value % 3 == 0:
+            return actor.echo.options(name=f"echo {value}").remote(value)
+        if value % 3 == 1:
+            return actor.echo.remote(value=value)
+        return actor.echo.remote(value)
+
+    pool: Any = echoes(2)
+
+    assert await pool.map(work, range(300), chunksize=100) == [*range(300)]
+
+
+async def test_map_when_chunked_and_a_method_is_kept_then_it_serves_all_chunks() -> (
+    None
+):
+    methods: dict[Any, Any] = {}
+
+    def work(actor: Any, value: int) -> Any:
+        method = methods.setdefault(actor, actor.echo.options(timeout=60))
+        return method.remote(value)
+
+    pool: Any = echoes(2)
+
+    assert await pool.map(work, range(20), chunksize=3) == [*range(20)]
+
+
+async def test_map_when_chunked_and_an_earlier_call_is_returned_then_it_says_so() -> (
+    None
+):
+    calls: list[Any] = []
+
+    def work(actor: Any, value: int) -> Any:
+        calls.append(actor.echo.remote(value) if value < 2 else calls[0])
+        return calls[-1]
+
+    pool: Any = echoes(1)
+    found = await pool.map(work, range(4), chunksize=4, on_error="return")
+
+    assert all("return the call of one method" in str(error) for error in found)

@@ -92,6 +92,17 @@ async def test_init_when_given_a_runtime_env_then_all_inherit_it(
         assert actorlib.get_runtime_context().runtime_env["env_vars"]["A"] == "1"
 
 
+@actorlib.remote
+def variable(name: str) -> str | None:
+    return os.environ.get(name)
+
+
+async def test_map_when_init_has_a_runtime_env_then_chunks_inherit_it() -> None:
+    env: Any = {"env_vars": {"A": "1", "B": "2"}}
+    async with actorlib.init(num_cpus=1, runtime_env=env):
+        assert await variable.map("AB", chunksize=2) == ["1", "2"]
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._api.call_batch import Batch
-    from actorlib._api.pipeline import PoolKeywords, PoolRaises
+    from actorlib._api.pipeline import PoolRaises, PoolReturns
     from actorlib._core.call_options import CallKeywords
     from actorlib._core.callee import Callee
     from actorlib._core.interface import Interface, Method, MethodDocs
@@ -118,19 +118,7 @@ class ActorMethod(Generic[P, R]):
     ) -> Batch[R]: ...
     @overload
     def map(
-        self,
-        /,
-        *iterables: Iterable[Any],
-        on_error: Literal["return"],
-        **options: Unpack[PoolKeywords],
-    ) -> Batch[R | Exception]: ...
-    @overload
-    def map(
-        self,
-        /,
-        *iterables: Iterable[Any],
-        return_exceptions: Literal[True],
-        **options: Unpack[PoolKeywords],
+        self, /, *iterables: Iterable[Any], **options: Unpack[PoolReturns]
     ) -> Batch[R | Exception]: ...
     def map(
         self,

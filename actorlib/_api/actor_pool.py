@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable
-from operator import itemgetter
+from itertools import chain
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -41,13 +41,30 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Sequence
 
-    from actorlib._api.pipeline import PoolKeywords, PoolRaises
+    from actorlib._api.pipeline import PoolRaises, PoolReturns
     from actorlib._api.results import Results
     from actorlib._core.object_ref import ObjectRef
 
 
 _UNTAKEN_PER_ACTOR = 4
 """Calls whose results were not taken, per actor: so many may overtake the slowest."""
+
+
+class Member:
+    """An actor of a pool, with the calls that keep it busy.
+
+    Attributes:
+        actor: Its handle.
+        running: The calls, in order. One that is done counts until all before it are.
+        is_alive: Whether it is in the pool.
+    """
+
+    __slots__ = ("actor", "is_alive", "running")
+
+    def __init__(self, actor: ActorHandle[Any]) -> None:
+        self.actor = actor
+        self.running: deque[MapCall] = deque()
+        self.is_alive = True
 
 
 class PoolState:
@@ -60,21 +77,20 @@ class PoolState:
     """
 
     def __init__(self) -> None:
-        self.members: set[ActorHandle[Any]] = set()
+        self.members: dict[ActorHandle[Any], Member] = {}
         self.wakeup = Wakeup()
         # Whoever waits for results waits for all running calls, which free actors.
         self.calls = MapCalls(self.wakeup, is_watchable=False)
-        self._idle: deque[ActorHandle[Any]] = deque()
+        self._idle: deque[Member] = deque()
         self._waiting: deque[tuple[MapCall, Callable[[Any, Any], object], object]] = (
             deque()
         )
-        self._running: dict[MapCall, ActorHandle[Any]] = {}
-        self._loads: dict[ActorHandle[Any], int] = {}
+        self._busy: dict[Member, None] = {}
         self._death: ActorError | None = None
 
     def __str__(self) -> str:
         return (
-            f"{len(self.members)}: {len(self._running)} busy, "
+            f"{len(self.members)}: {len(self._busy)} busy, "
             f"{len(self._waiting)} values wait"
         )
 
@@ -93,15 +109,15 @@ class PoolState:
         handle = cast("ActorHandle[Any]", actor)
         if handle in self.members:
             raise ValueError(f"{handle!r} is in the pool already: give each actor once")
-        self.members.add(handle)
-        self._idle.append(handle)
+        self.members[handle] = member = Member(handle)
+        self._idle.append(member)
 
     def dismiss(self) -> ActorHandle[Any] | None:
         """Removes and returns an idle actor; None if there is none."""
         if not self.has_free():
             return None
-        actor = self._idle.pop()
-        self.members.discard(actor)
+        actor = self._idle.pop().actor
+        del self.members[actor]
         return actor
 
     def has_free(self) -> bool:
@@ -117,7 +133,9 @@ class PoolState:
         """
         call = MapCall(None)
         if self.has_free():
-            call.add(function(self._idle[0], value))  # if it raises, that stays idle
+            call.add(
+                function(self._idle[0].actor, value)
+            )  # if it raises, that stays idle
             self.calls.add(call)
             self.run(call)
             self.calls.begin(call)
@@ -128,38 +146,27 @@ class PoolState:
 
     def has_room(self, depth: int) -> bool:
         """Whether an actor is idle, or has fewer calls than it may have."""
-        return self.has_free() or self._least_busy(depth) is not None
+        return self.has_free() or any(
+            member.is_alive and len(member.running) < depth for member in self._busy
+        )
 
-    def run(self, call: MapCall, depth: int = 1) -> ActorHandle[Any]:
-        """Chooses an actor, and keeps it busy until a call is done.
-
-        Args:
-            call: The call.
-            depth: How many calls an actor may have; there has to be room.
-        """
-        actor = self._idle.popleft() if self._idle else self._least_busy(depth)
-        assert actor is not None
-        self._running[call] = actor
-        self._loads[actor] = self._loads.get(actor, 0) + 1
-        return actor
-
-    def _least_busy(self, depth: int) -> ActorHandle[Any] | None:
-        if depth == 1:
-            return None
-        loads = [
-            (load, actor)
-            for actor, load in self._loads.items()
-            if actor in self.members
-        ]
-        load, actor = min(loads, key=itemgetter(0), default=(depth, None))
-        return actor if load < depth else None
+    def run(self, call: MapCall) -> Member:
+        """Chooses an actor that has room, and keeps it busy until a call is done."""
+        if self._idle:
+            member = self._idle.popleft()
+            self._busy[member] = None
+        else:
+            alive = [each for each in self._busy if each.is_alive]
+            member = min(alive, key=_load_of)
+        member.running.append(call)
+        return member
 
     def collect(self) -> None:
         """Frees the actors of calls that are done, and gives them values that wait."""
         while True:
-            done = [call for call in self._running if call.is_done]
-            for call in done:
-                self._free(call)
+            done = [member for member in self._busy if member.running[0].is_done]
+            for member in done:
+                self._free(member)
             if not done and not (self._waiting and self._idle):
                 break
             while self._waiting and self._idle:
@@ -172,26 +179,27 @@ class PoolState:
     def _begin_waiting(
         self, call: MapCall, function: Callable[[Any, Any], object], value: object
     ) -> None:
-        actor = self.run(call)
+        member = self.run(call)
         try:
-            call.add(function(actor, value))
+            call.add(function(member.actor, value))
         except Exception as error:  # noqa: BLE001  # the user's function
             call.add_error(error)
         self.calls.begin(call)
 
-    def _free(self, call: MapCall) -> None:
-        """Makes the actor of a call idle again, or removes it if it has died."""
-        actor = self._running.pop(call)
-        left = self._loads.pop(actor) - 1
-        if left:
-            self._loads[actor] = left
-        death = _death_of(actor, call)
-        if death is None and not left:
-            self._idle.append(actor)
-        elif death is not None:
+    def _free(self, member: Member) -> None:
+        """Removes the calls of a member that are done, and itself if it has died."""
+        death = None
+        while member.running and member.running[0].is_done:
+            death = _death_of(member.actor, member.running.popleft()) or death
+        if death is not None:
             # It fails each call at once, and would be given all values that wait.
-            self.members.discard(actor)
+            member.is_alive = False
+            self.members.pop(member.actor, None)
             self._death = death
+        if not member.running:
+            del self._busy[member]
+            if member.is_alive:
+                self._idle.append(member)
 
     def take(self, *, is_ordered: bool) -> MapCall | None:
         """Removes and returns the next call that is done, if it is there."""
@@ -200,7 +208,8 @@ class PoolState:
 
     def pending(self) -> list[ObjectRef[Any]]:
         """Returns the refs of all running calls, also of those that were given up."""
-        return [ref for call in self._running for ref in call.refs if not ref.done()]
+        calls = chain.from_iterable(member.running for member in self._busy)
+        return [ref for call in calls for ref in call.refs if not ref.done()]
 
     def skip(self) -> None:
         """Gives up the result of the call that was made first; it goes on."""
@@ -249,8 +258,7 @@ class PoolCalls:
     ) -> None:
         self._state = state
         self._function = function
-        self._depth = 1
-        self._stand_ins: dict[ActorHandle[Any], StandIn] | None = None
+        self._stand_ins: dict[Member, StandIn] | None = None
         if is_chunked:
             self._stand_ins = {}
 
@@ -262,20 +270,20 @@ class PoolCalls:
                 "another map() of the pool was begun, which gave this one up: take the "
                 "results of one before the next, or use a pool for each"
             )
-        self._depth = 1 if self._stand_ins is None else queued_chunks(calls.seconds)
-        limit = max(_UNTAKEN_PER_ACTOR, 2 * self._depth)
+        depth = 1 if self._stand_ins is None else queued_chunks(calls.seconds)
+        limit = max(_UNTAKEN_PER_ACTOR, 2 * depth)
         is_ahead = len(calls) >= limit * len(state.members)
-        return not is_ahead and state.has_room(self._depth)
+        return not is_ahead and state.has_room(depth)
 
     def make(self, call: MapCall, args: tuple[object, ...]) -> None:
         """Gives values to an idle actor; see CallMaker."""
-        actor = self._state.run(call, self._depth)
+        member = self._state.run(call)
         if self._stand_ins is None:
-            call.add(self._function(actor, args[0]))
+            call.add(self._function(member.actor, args[0]))
             return
-        if actor not in self._stand_ins:
-            self._stand_ins[actor] = StandIn(pin_of(actor))
-        self._stand_ins[actor].make_chunk(self._function, call, args)
+        if member not in self._stand_ins:
+            self._stand_ins[member] = StandIn(pin_of(member.actor))
+        self._stand_ins[member].make_chunk(self._function, call, args)
 
     def pending(self, calls: MapCalls, *, is_ordered: bool) -> list[ObjectRef[Any]]:
         """Returns the refs of all running calls: each frees an actor."""
@@ -285,6 +293,10 @@ class PoolCalls:
     def stuck(self) -> Exception:
         """The error to raise if values wait and no actor is left."""
         return self._state.stuck()
+
+
+def _load_of(member: Member) -> int:
+    return len(member.running)
 
 
 def _death_of(actor: ActorHandle[Any], call: MapCall) -> ActorError | None:
@@ -301,8 +313,15 @@ def _death_of(actor: ActorHandle[Any], call: MapCall) -> ActorError | None:
 
 
 A = TypeVar("A")
+F = TypeVar("F")
 V = TypeVar("V")
 R = TypeVar("R")
+
+
+def _signature_of(method: F) -> Callable[[Any], F]:
+    """Declares that a method has the overloads of another, for type checkers."""
+    del method
+    return lambda other: other
 
 
 @public("actorlib")
@@ -422,18 +441,7 @@ class ActorPool(Generic[A]):
         self,
         fn: Callable[[A, V], ObjectRef[R]],
         values: Iterable[V] | AsyncIterable[V],
-        *,
-        on_error: Literal["return"],
-        **options: Unpack[PoolKeywords],
-    ) -> Results[R | Exception]: ...
-    @overload
-    def map(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        *,
-        return_exceptions: Literal[True],
-        **options: Unpack[PoolKeywords],
+        **options: Unpack[PoolReturns],
     ) -> Results[R | Exception]: ...
     def map(
         self,
@@ -490,38 +498,7 @@ class ActorPool(Generic[A]):
         maker = PoolCalls(self._state, fn, is_chunked=checked.chunksize != 1)
         return MapResults(source, maker, checked, self._state.start_map())
 
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        **options: Unpack[PoolRaises],
-    ) -> Results[R]: ...
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], Sequence[ObjectRef[R]]],
-        values: Iterable[V] | AsyncIterable[V],
-        **options: Unpack[PoolRaises],
-    ) -> Results[list[R]]: ...
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        *,
-        on_error: Literal["return"],
-        **options: Unpack[PoolKeywords],
-    ) -> Results[R | Exception]: ...
-    @overload
-    def map_unordered(
-        self,
-        fn: Callable[[A, V], ObjectRef[R]],
-        values: Iterable[V] | AsyncIterable[V],
-        *,
-        return_exceptions: Literal[True],
-        **options: Unpack[PoolKeywords],
-    ) -> Results[R | Exception]: ...
+    @_signature_of(map)  # noqa: A003  # the method is meant
     def map_unordered(
         self,
         fn: Callable[[A, V], Any],

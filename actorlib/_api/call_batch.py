@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from actorlib._api.waiting import Steps
     from actorlib._core.object_ref import ObjectRef
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 @public("actorlib")
-class Batch(MapResults[R]):
+class Batch(MapResults[R_co]):
     """The results of many calls of one method, in the order in which they were made.
 
     Write ``results = await batch``, or ``async for result in batch`` to have each as
@@ -77,11 +77,11 @@ class Batch(MapResults[R]):
         made, done = self._calls.counts()
         return f"<Batch, {done} of {made} chunks done>"
 
-    def __aiter__(self) -> Results[R]:
+    def __aiter__(self) -> Results[R_co]:
         """Iterates over all results."""
         return _Replay(self)
 
-    def __iter__(self) -> Results[R]:
+    def __iter__(self) -> Results[R_co]:
         """Iterates over all results; this thread is blocked meanwhile."""
         return _Replay(self)
 
@@ -132,10 +132,10 @@ class Batch(MapResults[R]):
         self.cancel()
 
 
-class _Replay(Results[R]):
+class _Replay(Results[R_co]):
     """Iterates over the results of a batch from the first one on."""
 
-    def __init__(self, batch: Batch[R]) -> None:
+    def __init__(self, batch: Batch[R_co]) -> None:
         super().__init__(batch._progress)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
         self._batch = batch
         self._place = 0

@@ -104,7 +104,10 @@ class MapCall:
     @property
     def is_done(self) -> bool:
         """Whether all its refs are done."""
-        return all(ref.done() for ref in self.refs)
+        for ref in self.refs:  # noqa: SIM110  # all() takes twice as long for one ref
+            if not ref.done():
+                return False
+        return True
 
     @property
     def has_failed(self) -> bool:

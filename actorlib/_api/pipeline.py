@@ -69,29 +69,45 @@ if TYPE_CHECKING:
     ChunkSize: TypeAlias = int | Literal["auto"]
     OnError: TypeAlias = Literal["raise", "return"]
 
+    class Raises(TypedDict, total=False):
+        """The options of a map that raises errors."""
+
+        on_error: Literal["raise"]
+        return_exceptions: Literal[False]
+
+    class Returns(TypedDict, total=False):
+        """The options of a map that returns errors, as what raises was tried before."""
+
+        on_error: OnError
+        return_exceptions: bool
+
     class PoolKeywords(TypedDict, total=False):
-        """The options of every map but ``on_error``, by which its type depends."""
+        """The options of every map but those for errors, by which its type depends."""
 
         ordered: bool
         chunksize: ChunkSize
         progress: bool | str
 
-    class PoolRaises(PoolKeywords, total=False):
-        """The options of a map of a pool that raises errors."""
-
-        on_error: Literal["raise"]
-        return_exceptions: Literal[False]
-
     class MapKeywords(PoolKeywords, total=False):
-        """The options of a map of a function, but ``on_error``."""
+        """The options of a map of a function, but those for errors."""
 
         backpressure_size: int
 
-    class MapRaises(MapKeywords, PoolRaises, total=False):
+    class PoolRaises(PoolKeywords, Raises, total=False):
+        """The options of a map of a pool that raises errors."""
+
+    class PoolReturns(PoolKeywords, Returns, total=False):
+        """The options of a map of a pool that returns errors."""
+
+    class MapRaises(MapKeywords, Raises, total=False):
         """The options of a map of a function that raises errors."""
+
+    class MapReturns(MapKeywords, Returns, total=False):
+        """The options of a map of a function that returns errors."""
 
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 V = TypeVar("V")
 
 MAX_IN_FLIGHT = 100
@@ -234,7 +250,7 @@ class LimitedCalls:
         return AssertionError("nothing runs, and there is room")
 
 
-class MapResults(Results[T]):
+class MapResults(Results[T_co]):
     """The results of a map; see Results.
 
     Asynchronous values are taken once the first result is awaited.
@@ -411,17 +427,7 @@ def map_unordered(
 def map_unordered(
     fn: Unary[V, T] | Callable[[V], ObjectRef[T]],
     items: Iterable[V] | AsyncIterable[V],
-    *,
-    on_error: Literal["return"],
-    **options: Unpack[MapKeywords],
-) -> Results[T | Exception]: ...
-@overload
-def map_unordered(
-    fn: Unary[V, T] | Callable[[V], ObjectRef[T]],
-    items: Iterable[V] | AsyncIterable[V],
-    *,
-    return_exceptions: Literal[True],
-    **options: Unpack[MapKeywords],
+    **options: Unpack[MapReturns],
 ) -> Results[T | Exception]: ...
 @public("actorlib")
 def map_unordered(

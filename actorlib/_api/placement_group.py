@@ -15,7 +15,7 @@ by itself; what is merely counted (CPUs, memory) lies nowhere:
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._core.group_spec import PACK, GroupReference, GroupSpec, spec_of
@@ -25,6 +25,7 @@ from actorlib._core.validation import check_seconds
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from actorlib._api.pipeline import Raises, Returns
     from actorlib._api.remote_function import RemoteFunction
     from actorlib._api.results import Results
     from actorlib._core.object_ref import ObjectRef
@@ -95,8 +96,7 @@ class PlacementGroup(GroupReference):
         /,
         *iterables: Iterable[Any],
         progress: bool | str = ...,
-        on_error: Literal["raise"] = ...,
-        return_exceptions: Literal[False] = ...,
+        **options: Unpack[Raises],
     ) -> Results[R]: ...
     @overload
     def map(
@@ -105,16 +105,7 @@ class PlacementGroup(GroupReference):
         /,
         *iterables: Iterable[Any],
         progress: bool | str = ...,
-        on_error: Literal["return"],
-    ) -> Results[R | Exception]: ...
-    @overload
-    def map(
-        self,
-        function: RemoteFunction[..., R],
-        /,
-        *iterables: Iterable[Any],
-        progress: bool | str = ...,
-        return_exceptions: Literal[True],
+        **options: Unpack[Returns],
     ) -> Results[R | Exception]: ...
     def map(
         self,

@@ -6,33 +6,86 @@ instead of making it. Neighbouring calls of one method become one call.
 
 from __future__ import annotations
 
-from itertools import chain, groupby, repeat
+from itertools import groupby, repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._api.actor_handle import ActorHandle, gives_one_result
+from actorlib._api.actor_handle import ActorHandle, ActorMethod, gives_one_result
 from actorlib._api.results import Raised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeAlias
 
-    from actorlib._api.actor_handle import ActorMethod
     from actorlib._api.map_calls import MapCall
+    from actorlib._core.callee import BoundMethod
     from actorlib._core.engine import HandlePin
     from actorlib._core.object_ref import ObjectRef
 
-    Record: TypeAlias = tuple["RecordedMethod", tuple[object, ...]]
+    Record: TypeAlias = dict[tuple[str, int], "RecordedCalls"]
 
 _RULE = (
     "with chunksize above 1 the function of a pool has to return the call of one "
     "method, as in 'lambda actor, value: actor.method.remote(value)'"
 )
+_NOTHING: Any = object()
+_MOST_KEPT = 64
+"""How many methods with options are kept, as the options may differ for each item."""
 
 
-class RecordedCall:
-    """What a recorded call gives; it is no ref, and nothing for another call."""
+class RecordedCalls:
+    """The calls of one method with so many arguments, for the items of a chunk.
 
-    __slots__ = ()
+    Each recorded call returns this one object, as one of its own for each call would
+    double the time that a recorded call takes. It is neither a ref nor an argument for
+    another call.
+
+    Args:
+        method: The method.
+        width: How many arguments a call has.
+
+    Attributes:
+        width: See above.
+        args: The arguments of all calls, one after the other.
+        taken: How many arguments are those of calls that were made.
+    """
+
+    __slots__ = ("_make", "_method", "args", "taken", "width")
+
+    def __init__(self, method: ActorMethod[..., Any], width: int) -> None:
+        self.width = width
+        self.args: list[object] = []
+        self.taken = 0
+        self._method = method
+        self._make: Callable[[tuple[object, ...]], ObjectRef[Any]] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many calls were recorded."""
+        return len(self.args) // self.width
+
+    def clear(self) -> None:
+        """Removes all calls."""
+        self.args.clear()
+        self.taken = 0
+
+    def make(self, call: MapCall, count: int) -> None:
+        """Makes the next calls, as one call.
+
+        Args:
+            call: Where that is added.
+            count: How many.
+        """
+        args = tuple(self.args[self.taken : self.taken + count * self.width])
+        self.taken += len(args)
+        if self._make is None:
+            try:
+                self._make = self._method._chunk_caller(self.width, stops=False)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # users shall not see it
+            except TypeError as error:  # the method does not take so many arguments
+                for _ in range(count):
+                    call.add_error(error)
+                return
+        call.add_items(self._make, args, self.width)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"{_RULE}, and cannot give that to another call")
@@ -41,50 +94,66 @@ class RecordedCall:
         raise TypeError(f"{_RULE}, and cannot wait for it")
 
 
-_RECORDED = RecordedCall()
-
-
-class RecordedMethod:
+class RecordedMethod(ActorMethod[..., Any]):
     """A method of a stand-in: ``remote`` records a call.
 
     Args:
-        method: The method.
+        method: The method; it gives one result.
         label: Its name, with the options that it is called with.
         record: Where calls are added.
-
-    Attributes:
-        label: See above.
     """
 
+    __slots__ = ("_append", "_calls", "_label", "_method", "_record")
+
     def __init__(
-        self, method: ActorMethod[..., Any], label: str, record: list[Record]
+        self, method: ActorMethod[..., Any], label: str, record: Record
     ) -> None:
-        self.label = label
+        super().__init__(method._pin, method._callee, method._given)  # noqa: SLF001  # of the same class
         self._method = method
+        self._label = label
         self._record = record
-        self._is_chunkable = gives_one_result(method)
-        self._callers: dict[int, Callable[[tuple[object, ...]], ObjectRef[Any]]] = {}
+        self._calls = self._calls_of(1)
+        self._append = self._calls.args.append
 
-    def remote(self, /, *args: object, **kwargs: object) -> Any:
+    def _calls_of(self, width: int) -> RecordedCalls:
+        key = self._label, width
+        if key not in self._record:
+            self._record[key] = RecordedCalls(self._method, width)
+        return self._record[key]
+
+    def remote(
+        self, first: object = _NOTHING, /, *others: object, **kwargs: object
+    ) -> Any:
         """Records a call, or makes one that cannot be part of a chunk."""
-        if kwargs or not args or not self._is_chunkable:
+        if others or kwargs or first is _NOTHING:
+            return self._call(first, others, kwargs)
+        self._append(first)
+        return self._calls
+
+    def _call(
+        self, first: object, others: tuple[object, ...], kwargs: dict[str, object]
+    ) -> Any:
+        args = () if first is _NOTHING else (first, *others)
+        if kwargs or not args:
             return self._method.remote(*args, **kwargs)
-        self._record.append((self, args))
-        return _RECORDED
+        calls = self._calls_of(len(args))
+        calls.args += args
+        return calls
 
-    def options(self, /, **options: Any) -> RecordedMethod:
+    def _call_chunk(
+        self, callee: BoundMethod, args: tuple[object, ...]
+    ) -> ObjectRef[Any]:
+        return self._method._call_chunk(callee, args)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of the same class
+
+    def options(self, /, **options: Any) -> Any:
         """The same method with some options replaced."""
-        label = f"{self.label} {sorted(options.items())!r}"
-        return RecordedMethod(self._method.options(**options), label, self._record)
+        label = f"{self._label} {sorted(options.items())!r}"
+        return _recorded(self._method.options(**options), label, self._record)
 
-    def caller(self, width: int) -> Callable[[tuple[object, ...]], ObjectRef[Any]]:
-        """Returns what makes one call of many items of so many arguments."""
-        if width not in self._callers:
-            self._callers[width] = self._method._chunk_caller(width, stops=False)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # users shall not see it
-        return self._callers[width]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._method, name)
+def _recorded(method: ActorMethod[..., Any], label: str, record: Record) -> Any:
+    """Returns a method that records its calls, if they can be part of a chunk."""
+    return RecordedMethod(method, label, record) if gives_one_result(method) else method
 
 
 class StandIn(ActorHandle[Any]):
@@ -92,16 +161,16 @@ class StandIn(ActorHandle[Any]):
 
     __slots__ = ("_record",)
 
-    _record: list[Record]
+    _record: Record
 
     def __init__(self, pin: HandlePin) -> None:
         super().__init__(pin)
-        object.__setattr__(self, "_record", [])
+        object.__setattr__(self, "_record", {})
 
     def __getattr__(self, name: str) -> Any:
-        made = RecordedMethod(super().__getattr__(name), name, self._record)
-        self.__dict__[name] = made
-        return made
+        method = _recorded(super().__getattr__(name), name, self._record)
+        self.__dict__[name] = method
+        return method
 
     def make_chunk(
         self,
@@ -116,22 +185,16 @@ class StandIn(ActorHandle[Any]):
             call: Where the calls are added.
             values: The values.
         """
-        record = self._record
-        record.clear()
-        made = self._call_each(function, values)
-        if made.count(_RECORDED) != len(record):
-            for _ in values:
-                call.add_error(TypeError(_RULE))
-            return
-        if len(record) == len(values):  # nearly always
-            _send(call, record)
-            return
-        place = 0
-        for is_recorded, group in groupby(made, _is_recorded):
-            several = list(group)
-            if is_recorded:
-                _send(call, record[place : place + len(several)])
-                place += len(several)
+        if len(self._record) > _MOST_KEPT:
+            for key in [key for key in self._record if key[0] not in self.__dict__]:
+                del self._record[key]
+        for calls in self._record.values():
+            calls.clear()
+        returned = self._call_each(function, values)
+        for several in self._runs_of(returned):
+            first = several[0]
+            if isinstance(first, RecordedCalls):
+                first.make(call, len(several))
             else:
                 for each in several:
                     _add(call, each)
@@ -139,64 +202,44 @@ class StandIn(ActorHandle[Any]):
     def _call_each(
         self, function: Callable[[Any, Any], object], values: Sequence[object]
     ) -> list[object]:
-        """Returns what a function gave for each value, or its error."""
-        made: list[object] = []
+        """Returns what a function returned for each value, or its error."""
+        returned: list[object] = []
         left = iter(values)
-        while len(made) < len(values):
+        while len(returned) < len(values):
             try:
-                made.extend(map(function, repeat(self), left))
-                if len(made) < len(values):
-                    made.append(
+                returned.extend(map(function, repeat(self), left))
+                if len(returned) < len(values):
+                    returned.append(
                         Raised(RuntimeError("the function raised StopIteration"))
                     )
             except Exception as raised:  # noqa: BLE001  # the user's function
-                del self._record[made.count(_RECORDED) :]
-                made.append(Raised(raised))
-        return made
+                for calls in self._record.values():
+                    count = sum(each is calls for each in returned)
+                    del calls.args[count * calls.width :]
+                returned.append(Raised(raised))
+        return returned
 
-
-def _is_recorded(made: object) -> bool:
-    return made is _RECORDED
-
-
-def _send(call: MapCall, record: list[Record]) -> None:
-    """Makes the calls that were recorded."""
-    for method, rows in _runs_of(record):
-        width = len(rows[0])
-        try:
-            caller = method.caller(width)
-        except TypeError as error:  # the method does not take so many arguments
-            for _ in rows:
-                call.add_error(error)
+    def _runs_of(self, returned: list[object]) -> list[list[object]]:
+        """Returns neighbours that can be one call; all are errors if one was lost."""
+        if all(map(is_, returned, repeat(returned[0]))):  # nearly always, and quicker
+            runs = [returned]
         else:
-            call.add_items(caller, tuple(chain.from_iterable(rows)), width)
+            runs = [list(run) for _, run in groupby(returned, id)]
+        recorded = {calls: calls.count for calls in self._record.values() if calls.args}
+        counted: dict[object, int] = {}
+        for run in runs:
+            if isinstance(run[0], RecordedCalls):
+                counted[run[0]] = counted.get(run[0], 0) + len(run)
+        if recorded != counted:
+            return [[Raised(TypeError(_RULE))] for _ in returned]
+        return runs
 
 
-def _runs_of(
-    record: list[Record],
-) -> Iterator[tuple[RecordedMethod, Sequence[tuple[object, ...]]]]:
-    """Yields neighbouring calls that can be one call."""
-    methods, rows = zip(*record, strict=True)
-    # Nearly always; it takes a third of the time.
-    if len(set(methods)) == len(set(map(len, rows))) == 1:
-        yield methods[0], rows
-        return
-    for _, group in groupby(record, _key_of):
-        calls = list(group)
-        yield calls[0][0], [args for _, args in calls]
-
-
-def _key_of(record: Record) -> tuple[str, int]:
-    """Returns what is equal for calls that can be one call."""
-    method, args = record
-    return method.label, len(args)
-
-
-def _add(call: MapCall, made: object) -> None:
-    if isinstance(made, Raised):
-        call.add_error(made.error)
+def _add(call: MapCall, returned: object) -> None:
+    if isinstance(returned, Raised):
+        call.add_error(returned.error)
         return
     try:
-        call.add(made)
+        call.add(returned)
     except TypeError as error:  # it is no ref
         call.add_error(error)

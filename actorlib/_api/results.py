@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actorlib._api.waiting import Steps
     from actorlib._core.object_ref import ObjectRef
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Raised:
@@ -40,7 +40,7 @@ def outcome_of(ref: ObjectRef[Any]) -> Any:
 
 
 @public("actorlib")
-class Results(ABC, Generic[T]):
+class Results(ABC, Generic[T_co]):
     """The results of many calls, each as soon as it is there, or all together.
 
     ``async for`` where a loop runs, ``for`` in plain methods of actors. ``await
@@ -67,14 +67,14 @@ class Results(ABC, Generic[T]):
         self._ready: deque[Any] = deque()
         self._progress = progress
         self._fails_early = False
-        self._collected: list[T] = []
+        self._collected: list[T_co] = []
         self._failure: BaseException | None = None
 
-    def __aiter__(self) -> Results[T]:
+    def __aiter__(self) -> Results[T_co]:
         """Itself."""
         return self
 
-    async def __anext__(self) -> T:
+    async def __anext__(self) -> T_co:
         """The next result.
 
         Raises:
@@ -82,7 +82,7 @@ class Results(ABC, Generic[T]):
         """
         ready = self._ready
         if ready and self._progress is None and type(ready[0]) is not Raised:
-            result: T = ready.popleft()  # as below, at hand for most
+            result: T_co = ready.popleft()  # as below, at hand for most
             return result
         if not ready:
             try:
@@ -96,11 +96,11 @@ class Results(ABC, Generic[T]):
                 raise StopAsyncIteration
         return self._take()
 
-    def __iter__(self) -> Results[T]:
+    def __iter__(self) -> Results[T_co]:
         """Itself."""
         return self
 
-    def __next__(self) -> T:
+    def __next__(self) -> T_co:
         """The next result; this thread is blocked meanwhile.
 
         Raises:
@@ -113,7 +113,7 @@ class Results(ABC, Generic[T]):
                 raise StopIteration
         return self._take()
 
-    def __await__(self) -> Generator[Any, None, list[T]]:
+    def __await__(self) -> Generator[Any, None, list[T_co]]:
         """Waits for all results that were not taken, or for the first error.
 
         It gives the same list again if it is awaited again. A wait that is cancelled
@@ -124,7 +124,7 @@ class Results(ABC, Generic[T]):
         """
         return self._all().__await__()
 
-    async def _all(self) -> list[T]:
+    async def _all(self) -> list[T_co]:
         try:
             self._prepare_async()
             self._fails_early = True
@@ -134,7 +134,7 @@ class Results(ABC, Generic[T]):
             del self  # as above
             raise
 
-    def get(self, timeout: float | None = None) -> list[T]:
+    def get(self, timeout: float | None = None) -> list[T_co]:
         """Blocks this thread until all results are there that were not taken.
 
         Args:
@@ -178,12 +178,12 @@ class Results(ABC, Generic[T]):
             return self._fill()
         return self._progress.followed(self._fill())
 
-    def _take(self) -> T:
+    def _take(self) -> T_co:
         value = self._ready.popleft()
         if self._progress is not None:
             self._progress.advance()
         if type(value) is not Raised:
-            result: T = value
+            result: T_co = value
             return result
         if self._progress is not None:
             self._progress.hide()
@@ -196,7 +196,7 @@ class Results(ABC, Generic[T]):
     def _has_raised(self) -> None:
         """Does what an error calls for that is being raised."""
 
-    def _collect(self) -> Steps[list[T]]:
+    def _collect(self) -> Steps[list[T_co]]:
         if self._failure is not None:
             raise self._failure
         try:

@@ -140,6 +140,7 @@ class FunctionSpec:
         name: What its calls are called in messages.
         options: What each call asks for.
         is_stream: Whether it is a generator: a call gives items, one after the other.
+        added_headers: Headers that do not follow from the options.
         headers: What is said of each call besides its arguments, or None.
     """
 
@@ -152,6 +153,7 @@ class FunctionSpec:
     options: FunctionOptions
     may_change: bool = False
     is_stream: bool = False
+    added_headers: Mapping[str, object] = field(default_factory=dict[str, object])
     headers: dict[str, object] | None = field(init=False)
 
     def __str__(self) -> str:
@@ -161,13 +163,12 @@ class FunctionSpec:
         headers = self.options.headers
         if self.is_stream:  # the worker has to know how far each may be ahead
             headers |= self.options.stream_headers
+        headers |= self.added_headers
         object.__setattr__(self, "headers", headers or None)
 
     def with_header(self, name: str, value: object) -> "FunctionSpec":
         """The same, with one header more in each call."""
-        other = replace(self)
-        object.__setattr__(other, "headers", {**(self.headers or {}), name: value})
-        return other
+        return replace(self, added_headers={**self.added_headers, name: value})
 
 
 class _Counterpart(NamedTuple):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
+_LONGEST = 4096
+"""More bytes than the file has: about fifty numbers and a short name."""
 _EXITING = 0x4
 """The flag of a process that has begun to end (``PF_EXITING`` of Linux's sched.h)."""
 
@@ -57,6 +59,11 @@ class ProcessStat(NamedTuple):
         return self.state in ("Z", "X")
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped it."""
+        return self.state in ("T", "t")
+
+    @property
     def is_ending(self) -> bool:
         """Whether it has ended, or has begun to and closes its files."""
         return self.has_ended or bool(self.flags & _EXITING)
@@ -73,7 +80,7 @@ def parse_stat(text: str) -> ProcessStat | None:
     pid, _, name = head.partition(" (")
     state, *rest = tail.split() or ("",)
     try:
-        parent, group, session, _, _, flags, *_ = numbers = [int(word) for word in rest]
+        parent, group, session, _, _, flags = map(int, rest[:6])
         return ProcessStat(
             pid=int(pid),
             name=name,
@@ -82,10 +89,10 @@ def parse_stat(text: str) -> ProcessStat | None:
             group=group,
             session=session,
             flags=flags,
-            ticks=numbers[10] + numbers[11],
-            began=numbers[18],
-            pages=numbers[20],
-            words=(numbers[44], numbers[45]) if len(numbers) > 45 else (0, 0),
+            ticks=int(rest[10]) + int(rest[11]),
+            began=int(rest[18]),
+            pages=int(rest[20]),
+            words=(int(rest[44]), int(rest[45])) if len(rest) > 45 else (0, 0),
         )
     except (ValueError, IndexError):
         return None
@@ -98,7 +105,8 @@ def read_stat(pid: int | str) -> ProcessStat | None:
         pid: Its process id, or ``self``.
     """
     try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123  # no pathlib in the template
-            return parse_stat(file.read())
+        # Without buffers and a decoder, which take half of the time.
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123  # no pathlib in the template
+            return parse_stat(file.read(_LONGEST).decode("utf-8", "replace"))
     except OSError:
         return None

@@ -26,8 +26,10 @@ from actorlib._core.engine import (
 from actorlib._core.forking import detach_loop
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._core.log import warn
 from actorlib._core.loop_thread import ThreadedLoop
 from actorlib._core.object_ref import ObjectRef, bind
+from actorlib._core.process_stat import read_stat
 from actorlib._core.propagation import PROPAGATED
 from actorlib._core.runtime_context import RuntimeContext
 from actorlib._core.runtime_env import InheritedEnv, refuse_env, refuse_ranks
@@ -84,6 +86,9 @@ _LAST_ANSWERS = 0.5
 _PATIENCE = 5.0
 """Seconds beyond the grace after which an end is forced, whatever the template does."""
 
+_QUIET = 1.0
+"""Seconds beyond the grace after which the log says which actors an end waits for."""
+
 
 def _about_actor(verb: Verb) -> Verb:
     """Runs a verb on the loop, whichever thread calls it.
@@ -114,6 +119,21 @@ def _future_of_actor(verb: FutureVerb) -> FutureVerb:
         return self.ref_of(actor, partial(verb, self, actor, *args, **kwargs))
 
     return cast("FutureVerb", cross)
+
+
+def _report_late(supervisors: Sequence[ActorSupervisor]) -> None:
+    """Logs which actors a shutdown waits for, and whether their template is stopped."""
+    from actorlib._processes.forkserver_launcher import silence_reason  # noqa: PLC0415  # few are late
+
+    late = [f"{each.record.label} (pid {each.pid})" for each in supervisors]
+    workers = (read_stat(each.pid) for each in supervisors if each.pid)
+    parents = {worker.parent for worker in workers if worker is not None}
+    reasons = [
+        f": {silence_reason(parent, stat)}"
+        for parent in parents
+        if (stat := read_stat(parent)) is not None and stat.is_stopped
+    ]
+    warn("the shutdown waits for the end of %s%s", ", ".join(late), "".join(reasons))
 
 
 class LocalEngine(RuntimeEngine):
@@ -533,7 +553,7 @@ class LocalEngine(RuntimeEngine):
         self.actor_table.scheduler.long_waits.close()
         self.actor_table.pool.close("the runtime was shut down")
         ended = {
-            supervisor.ended
+            supervisor.ended: supervisor
             for supervisor in self.actor_table
             if not supervisor.ended.done()
         }
@@ -541,7 +561,10 @@ class LocalEngine(RuntimeEngine):
             for supervisor in self.actor_table:
                 supervisor.stop("the runtime was shut down")
             if ended:
-                await asyncio.wait(ended, timeout=self._grace + _PATIENCE)
+                _, late = await asyncio.wait(ended, timeout=self._grace + _QUIET)
+                if late:
+                    _report_late([ended[each] for each in late])
+                    await asyncio.wait(late, timeout=_PATIENCE - _QUIET)
         finally:
             for supervisor in self.actor_table:
                 supervisor.kill("the runtime was shut down")

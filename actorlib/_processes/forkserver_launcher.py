@@ -650,10 +650,9 @@ def silence_reason(pid: int, stat: ProcessStat | None) -> str:
         stat: What the kernel says of that.
     """
     process = f"the template process (pid {pid})"
-    state = "" if stat is None else stat.state
-    if state in ("T", "t"):
+    if stat is not None and stat.is_stopped:
         return f"{process} is stopped. `kill -CONT {pid}` lets it go on"
-    if state == "D":
+    if stat is not None and stat.state == "D":
         return f"{process} waits for a device or a disk"
     return f"{process} does not answer"
 

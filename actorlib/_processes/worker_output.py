@@ -52,6 +52,7 @@ class OutputPipe:
         self._stream = stream
         self._printer = printer
         self._partial = b""
+        self._is_cut = False  # right behind what came last, so no line is open
         self.label = ""
         self._pid = 0
         self._read_end, self.write_end = os.pipe()
@@ -118,10 +119,14 @@ class OutputPipe:
                 self._loop.remove_reader(self._read_end)
             return False
         *lines, self._partial = (self._partial + data).split(b"\n")
+        if lines and self._is_cut and not lines[0]:
+            del lines[0]  # the end of the line that was cut
+        self._is_cut = False
         if len(self._partial) > _LONGEST_LINE:
             cut = _character_boundary(self._partial)
             lines.append(self._partial[:cut])
             self._partial = self._partial[cut:]
+            self._is_cut = not self._partial
         if lines:
             self._show(lines)
         return True
@@ -215,6 +220,8 @@ class LogPrinter:
             # the context which cell it belongs to, and without one shows it in the
             # cell that runs.
             Context().run(_put, stream, text)
+        except BlockingIOError:  # it does not block, and is full: later output appears
+            pass
         except (OSError, ValueError):  # it is closed: there is nobody left to read it
             self._broken[name] = stream
 

@@ -9,6 +9,7 @@ All else is read from a snapshot when somebody scrapes.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
@@ -28,7 +29,7 @@ from actorlib._core.snapshot import STATES, ObjectStoreInfo, Snapshot
 from actorlib._core.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
 
@@ -45,6 +46,8 @@ _BETWEEN: Final = 0.01
 """Seconds between two calls of a method whose times are taken, if there are many."""
 _LONGEST_STRIDE: Final = 1 << 14
 _MOST_METHODS: Final = 500
+_MOST_GONE: Final = 1000
+"""How many actors are known that are gone, as an older snapshot may still have them."""
 _NOTHING: Final = Snapshot(
     total={}, available={}, waiting=(), actors=(), object_store=ObjectStoreInfo()
 )
@@ -122,34 +125,40 @@ class Lives:
             registry=None,
             buckets=_PLACEMENTS,
         )
+        self._lock = threading.Lock()
         self._restarts: dict[str, tuple[str, int]] = {}
         self._forgotten: Counter[str] = Counter()
         self._placed: set[str] = set()
 
-    def look(self, actors: Iterable[ActorInfo]) -> None:
-        """Takes note of all actors that there are."""
-        restarts: dict[str, tuple[str, int]] = {}
-        placed: set[str] = set()
-        for actor in actors:
-            restarts[actor.actor_id] = actor.class_name, actor.restarts
-            began, ready = actor.created_at, actor.started_at
-            if began is None or ready is None:
-                continue
-            placed.add(actor.actor_id)
-            if actor.actor_id not in self._placed:
-                placement = self.placement.labels(actor.class_name)
+    def look(self, actors: Collection[ActorInfo]) -> None:
+        """Takes note of all actors that there are.
+
+        Several threads may scrape at once, and come here with snapshots in any order.
+        """
+        with self._lock:
+            for actor in actors:
+                key, class_name = actor.actor_id, actor.class_name
+                _, known = self._restarts.pop(key, ("", 0))
+                self._restarts[key] = class_name, max(known, actor.restarts)
+                began, ready = actor.created_at, actor.started_at
+                if key in self._placed or began is None or ready is None:
+                    continue
+                self._placed.add(key)
+                placement = self.placement.labels(class_name)
                 placement.observe(max(ready - began, 0.0))
-        for actor_id, (class_name, count) in self._restarts.items():
-            if actor_id not in restarts:
+            while len(self._restarts) > len(actors) + _MOST_GONE:
+                key = next(iter(self._restarts))
+                class_name, count = self._restarts.pop(key)
                 self._forgotten[class_name] += count
-        self._restarts, self._placed = restarts, placed
+                self._placed.discard(key)
 
     def restarts(self) -> Counter[str]:
         """How often actors were started anew, by their class."""
-        found = Counter(self._forgotten)
-        for class_name, count in self._restarts.values():
-            found[class_name] += count
-        return found
+        with self._lock:
+            found = Counter(self._forgotten)
+            for class_name, count in self._restarts.values():
+                found[class_name] += count
+            return found
 
 
 @final

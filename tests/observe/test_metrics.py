@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -350,3 +351,28 @@ def test_command_when_a_runtime_tells_then_it_prints_that(
 
     assert main(["metrics", "--pid", "7", *words]) == 0
     assert capsys.readouterr().out.startswith(printed)
+
+
+def test_metrics_when_snapshots_come_out_of_order_then_each_life_counts_once() -> None:
+    metrics = prometheus(CollectorRegistry())
+
+    def scraped(*actors: ActorInfo) -> tuple[float, float]:
+        found = values(metrics.metrics_text(snapshot(*actors)))
+        placed = found["actorlib_placement_seconds_count", "Model"]
+        return found["actorlib_restarts_total", "Model"], placed
+
+    first = actor("aa", restarts=2, created_at=1.0, started_at=2.0)
+    second = actor("bb", restarts=1, created_at=1.0, started_at=2.0)
+    assert scraped(first) == (2, 1)
+    assert scraped(second) == (3, 2)
+    assert scraped(first) == (3, 2)  # taken before, and looked at later
+    assert scraped(replace(first, restarts=1), second) == (3, 2)
+    assert scraped() == (3, 2)
+
+
+def test_metrics_when_many_actors_have_ended_then_their_restarts_count_on() -> None:
+    metrics = prometheus(CollectorRegistry())
+    for number in range(1100):
+        text = metrics.metrics_text(snapshot(actor(f"{number}", restarts=1)))
+
+    assert values(text)["actorlib_restarts_total", "Model"] == 1100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import os
 import sys
@@ -163,3 +164,24 @@ async def test_output_when_too_much_differs_then_it_is_shown(
         "(A pid=7) two\n",
         "(A pid=8) two\n",
     ]
+
+
+async def test_output_when_full_for_a_moment_then_later_output_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    os.set_blocking(read_end, False)
+    with open(read_end, "rb", 0) as reader, open(write_end, "w") as stream:  # noqa: ASYNC230, PTH123  # descriptors, and none waits
+        monkeypatch.setattr(sys, "stdout", stream)
+        printer = LogPrinter(asyncio.get_running_loop(), LogStyle())
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(write_end, bytes(4096))
+
+        printer.show("stdout", "A", 7, [b"lost", b"x" * 100_000])
+        while reader.read(65_536):
+            pass
+        printer.show("stdout", "A", 7, [b"later"])
+
+        assert reader.read(65_536).endswith(b"(A pid=7) later\n")

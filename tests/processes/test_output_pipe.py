@@ -44,3 +44,15 @@ async def test_lines_when_printed_in_one_go_then_they_are_kept_together() -> Non
         ("stderr", "Worker", 7, [b"one", b"two \xff"]),
         ("stderr", "Worker", 7, [b"rest"]),
     ]
+
+
+async def test_line_when_too_long_then_it_is_cut_and_nothing_is_added() -> None:
+    shown = Shown()
+    pipe = OutputPipe("stdout", cast("Any", shown))
+    for _ in range(2):
+        os.write(pipe.write_end, b"x" * 40_000)
+        pipe.read_all()
+    os.write(pipe.write_end, b"\n\nnext\n")
+    pipe.close()
+
+    assert [line for _, line in shown.lines] == [b"x" * 80_000, b"", b"next"]

@@ -102,6 +102,10 @@ async def use() -> None:
     assert_type(await add.map([1, 2], chunksize="auto", ordered=False), list[int])
     assert_type(add.map([1], on_error="return"), Results[int | Exception])
     assert_type(add.map([1], return_exceptions=True), Results[int | Exception])
+    unordered = actorlib.map_unordered(add, [1], on_error="return", chunksize=2)
+    assert_type(unordered, Results[int | Exception])
+    wider: Results[int | str] = add.map([1])
+    await wider
     unknown: RemoteFunction[..., int] = add
     assert_type(unknown.map([1], "b"), Results[int])
     assert_type(Bare.remote(1), ActorHandle[Plain])
@@ -134,6 +138,8 @@ async def reject() -> None:
     labelled.map("a", [1], "b")  # rejected
     letters.map(["a"])  # rejected
     actorlib.map_unordered(add, 1)  # rejected
+    actorlib.map_unordered(add, [1], on_error="ignore")  # rejected
+    actorlib.map_unordered(add, ["1"], return_exceptions=True)  # rejected
     wrong: str = await add.remote(1)  # rejected
     actorlib.remote(max_retrys=1)  # rejected
     del wrong

@@ -134,3 +134,9 @@ async def use(given: ActorHandle[Echo], box: ActorHandle[Box[int]]) -> None:
     pool = ActorPool([model])
     async for total in pool.map(lambda one, n: one.add.remote(n), [1, 2]):
         assert_type(total, int)
+    refs = pool.map_unordered(lambda one, n: one.add.remote(n), [1], chunksize=2)
+    assert_type(await refs, list[int])
+    async for either in pool.map_unordered(
+        lambda one, n: one.add.remote(n), [1], on_error="return"
+    ):
+        assert_type(either, int | Exception)
