@@ -65,7 +65,7 @@ class AsyncAdder:
     """Counts how many calls run beside one another, and how many were given up."""
 
     def __init__(self) -> None:
-        self.running = self.most = self.given_up = 0
+        self.running = self.most = self.given_up = self.begun = 0
         self.changed = asyncio.Condition()
 
     async def add(self, left: int, right: int = 1) -> int:
@@ -86,6 +86,9 @@ class AsyncAdder:
         """Takes all numbers but one; the others never end."""
         if number == 300:
             raise ValueError(number)
+        async with self.changed:
+            self.begun += 1
+            self.changed.notify_all()
         try:
             await asyncio.Event().wait()
         finally:
@@ -93,6 +96,12 @@ class AsyncAdder:
                 self.given_up += 1
                 self.changed.notify_all()
         return number
+
+    async def entered(self, number: int) -> int:
+        """Waits until so many calls of ``picky`` have begun."""
+        async with self.changed:
+            await self.changed.wait_for(lambda: self.begun >= number)
+        return self.begun
 
     async def seen(self) -> int:
         """How many calls were here at once, at the most."""
@@ -212,10 +221,18 @@ async def test_map_when_the_wait_is_cancelled_then_calls_stop_if_nobody_holds_it
 ):
     actor, gate = await AsyncAdder.remote(), await Gate.remote()
     kept = gate.wait.map(["kept"])
-    for batch in (lambda: kept, lambda: actor.picky.map(range(3), chunksize=1)):
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await batch()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await kept
+
+    async def wait() -> None:
+        await actor.picky.map(range(3), chunksize=1)
+
+    waiting = asyncio.ensure_future(wait())
+    assert await actor.entered.remote(3) == 3
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
     await gate.open.remote("kept")
 
     assert await kept == ["kept"]

@@ -234,6 +234,7 @@ def test_rooms_when_listed_then_every_one_has_its_arrows() -> None:
     assert {room_of(name) for name in FILES} == set(ROOMS)
 
 
+@pytest.mark.slow
 def test_room_when_it_imports_another_then_the_plan_allows_it() -> None:
     allowed = {room: {room, *below.split()} for room, below in ROOMS.items()}
     for room in IMPORT_ACTORLIB:
@@ -260,6 +261,7 @@ def test_rooms_when_in_their_order_then_every_arrow_goes_down() -> None:
     ] == []
 
 
+@pytest.mark.slow
 def test_engine_when_named_then_by_the_runtime_alone() -> None:
     engines = {"_client", "_inline", "_owner", "_ray"}
 
@@ -271,6 +273,7 @@ def test_engine_when_named_then_by_the_runtime_alone() -> None:
     } == {"_runtime"}
 
 
+@pytest.mark.slow
 def test_imports_when_followed_then_there_is_no_cycle() -> None:
     above: list[str] = []
     done: set[str] = set()
