@@ -41,7 +41,8 @@ In reading order:
 * ``calls_under_way``: tells which of an actor's calls run, from those that have no
   answer.
 * ``mailbox``: decides which calls of one actor go to its worker, and which go again.
-* ``router``: routes one actor's calls: out in order, and their answers and items back.
+* ``router``: the way to one worker and back; routes an actor's calls: out in order, and
+  their answers and items back.
 * ``link_callers``: knows who calls one actor over links, and tells them of its end.
 * ``call_policy``: says of each call of an actor how often it is sent again, and until
   when it may take.

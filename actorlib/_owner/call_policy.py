@@ -106,8 +106,7 @@ class CallPolicy:
     Args:
         clock: Says whose time is over.
         where: Names one of the worker's methods, for messages.
-        options: The actor's; None for a worker of functions, as the pool that sends
-            it calls keeps their retries and their deadlines itself.
+        options: The actor's.
         ends_later: Whether a call of a method that is cancelled while it runs ends
             later, and says when, by the method's name.
         cancel_children: Cancels what a call has made, by the number of the worker's
@@ -127,14 +126,14 @@ class CallPolicy:
         self,
         clock: Clock,
         where: Callable[[str], str],
-        options: ActorOptions | None,
+        options: ActorOptions,
         ends_later: Callable[[str], bool],
         cancel_children: CancelChildren,
         have_read: Callable[[], None],
     ) -> None:
         self.clock = clock
         self.ends_later = ends_later
-        self.usual = None if options is None else retries_of(options)
+        self.usual = retries_of(options)
         self.cancel_children = cancel_children
         self.have_read = have_read
         self.where = where
@@ -142,8 +141,6 @@ class CallPolicy:
 
     def terms_of(self, headers: Mapping[str, object]) -> CallTerms:
         """What holds for a call that has headers."""
-        if self._options is None:
-            return CallTerms(headers, None, None)
         deadline = cast("Deadline | None", headers.get("deadline"))
         if "retries" not in headers:
             return CallTerms(headers, self.usual, deadline)

@@ -264,7 +264,9 @@ class LocalEngine(RuntimeEngine):
         headers = spec.headers
         if headers is not None or PROPAGATED:
             headers = headers_of(spec)
-        payload = None if kwargs else encode_plain_call(args)
+        payload: bytes | tuple[object, ...] | None = None
+        if not kwargs:
+            payload = args if are_scalars(args) else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
             bind(result, pool, pool.post(result, entry, None, payload, headers))
             return result
@@ -694,7 +696,8 @@ class LocalEngine(RuntimeEngine):
         """What this process has called, as far as it has no answer yet."""
         calls = [*self._pool.unanswered()]
         for supervisor in self.actor_table:
-            calls += supervisor.router.unanswered()
+            if supervisor.record.is_actor:
+                calls += supervisor.router.unanswered()
         targets = [call.target for call in calls]
         refs = [
             target.completed if isinstance(target, StreamReader) else target

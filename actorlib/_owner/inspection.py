@@ -290,8 +290,8 @@ class Inspector:
     def _function_info(self, call: UnderWay) -> CallInfo:
         task, task_id = self._pool.task(call.number), ""
         if task is not None and task.worker is not None:
-            prefix = self._registry.prefix(task.worker.supervisor.router.session)
-            task_id = f"{prefix.hex()}{task.sent_as:016x}"
+            prefix = self._registry.prefix(task.worker.session)
+            task_id = f"{prefix.hex()}{call.number:016x}"
         return CallInfo(
             actor_id="",
             class_name="",
@@ -339,7 +339,7 @@ class Inspector:
             return session.title
         if supervisor is None:
             return "a call of an actor that is gone"
-        method = supervisor.router.method_of(call)
+        method = supervisor.route.method_of(call)
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title

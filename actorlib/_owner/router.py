@@ -1,4 +1,4 @@
-"""Routes one actor's calls: out in order, and their answers and items back.
+"""The way to one worker and back, and the calls of an actor on it: out in order.
 
 Answers of the owner's own calls fill an ``ObjectRef``, and items of their streams a
 ``StreamReader``; those of a worker's calls are passed on to it without being decoded.
@@ -13,6 +13,7 @@ knows which those are.
 from __future__ import annotations
 
 import weakref
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import CountedId
     from actorlib._core.object_ref import KeptValue
     from actorlib._owner.actor_record import ActorRecord
-    from actorlib._owner.call_policy import CallPolicy
+    from actorlib._owner.call_policy import CallPolicy, CancelChildren
     from actorlib._owner.call_table import CallTable
     from actorlib._owner.calls_under_way import UnderWay
     from actorlib._owner.objects import ObjectTable
@@ -69,7 +70,107 @@ if TYPE_CHECKING:
 _LEAST_PATIENCE = 0.05
 
 
-class CallRouter:
+class WorkerRoute(ABC):
+    """Sends calls to one worker, and takes what it answers.
+
+    A ``CallRouter`` has the calls of an actor. A ``TaskWorker`` has some of the calls
+    of functions, which are the pool's.
+
+    Args:
+        when_idle: Called when the worker has passed on everything that it owes.
+        cancel_children: Cancels what a call has made, by the number of the worker's
+            session and its own.
+
+    Attributes:
+        channel: The pipe to the worker; None while it takes no calls.
+        unsent: The refs that it has sent, and whose values it has not passed on yet.
+        is_closed: Whether new calls are refused.
+    """
+
+    def __init__(
+        self, when_idle: Callable[[], None], cancel_children: CancelChildren
+    ) -> None:
+        self.channel: AsyncChannel | None = None
+        self.unsent = UnsentResults(when_idle)
+        self.is_closed = False
+        self._session = OWNER
+        self._cancel_children = cancel_children
+
+    @property
+    def session(self) -> int:
+        """The number of the session that calls are sent to; 0 while there is none."""
+        return 0 if self.channel is None else self._session
+
+    def tell(self, frame: Frame) -> None:
+        """Sends a frame that is no call, if the worker is ready for calls."""
+        if self.channel is not None:
+            self.channel.send(frame)
+
+    def cancel_children(self, number: int, *, by_force: bool = False) -> None:
+        """Cancels the calls that one of its calls has made, and theirs."""
+        self._cancel_children(self._session, number, by_force=by_force)
+
+    def close(self) -> None:
+        """Refuses new calls; those that were sent go on."""
+        self.is_closed = True
+
+    def drain(self) -> None:
+        """Refuses new calls, and sends none again: the worker was told to leave."""
+        self.close()
+
+    # What the worker answers.
+
+    @abstractmethod
+    def settle(self, frame: Frame) -> None:
+        """Gives an answer to the caller, or sends the call again."""
+
+    @abstractmethod
+    def settle_scalar(self, number: int, value: object) -> None:
+        """Gives an answer that stood in its frame to the caller; see ``settle``."""
+
+    @abstractmethod
+    def item(self, frame: Frame) -> None:
+        """Gives an item to the reader of a stream; drops one that has no reader.
+
+        Raises:
+            ProtocolError: It is of a call that is no stream.
+        """
+
+    # What becomes of the worker.
+
+    @abstractmethod
+    def opened(self, channel: AsyncChannel, session: int) -> None:
+        """The worker is ready: what waited is sent."""
+
+    @abstractmethod
+    def interrupted(self) -> None:
+        """The worker died and is restarted: calls on their way fail or wait for it."""
+
+    @abstractmethod
+    def over(self) -> None:
+        """The worker is gone for good."""
+
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether no call waits; asks the worker if only it knows that."""
+
+    @property
+    @abstractmethod
+    def outlives(self) -> bool:
+        """Whether a call would wait for the worker if it died and was restarted."""
+
+    # What is known of its calls.
+
+    @abstractmethod
+    def method_of(self, number: int) -> str | None:
+        """The method of a call that was sent and has no answer."""
+
+    @abstractmethod
+    def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
+        """The methods that may have run when its process ended; None if unknown."""
+
+
+class CallRouter(WorkerRoute):
     """Routes the calls of one actor; see ResultOwner and StreamSource.
 
     Args:
@@ -81,8 +182,6 @@ class CallRouter:
         policy: Says what holds for each of them.
 
     Attributes:
-        channel: The pipe to the actor; None while that takes no calls.
-        unsent: The refs that it has sent, and whose values it has not passed on yet.
         callers: Who calls it over links.
     """
 
@@ -95,12 +194,12 @@ class CallRouter:
         idle: Callable[[], None],
         policy: CallPolicy,
     ) -> None:
+        super().__init__(self._tell_idle, policy.cancel_children)
         self._loans = references
         self._objects = objects
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self.unsent = UnsentResults(self._tell_idle)
         self.callers = LinkCallers(references, self.unsent, self.tell)
         self._policy = policy
         self._retries = policy.usual
@@ -109,12 +208,9 @@ class CallRouter:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
         self._calls = self._mailbox.calls
         self._now = policy.clock.now
-        self.channel: AsyncChannel | None = None
         # The same while a call goes at once and once only; None while any has to be
         # kept or refused. So one look tells the usual call from all others.
         self._usual_channel: AsyncChannel | None = None
-        self._session = OWNER
-        self._is_closed = False
         self._is_draining = False
         self._is_held = False
 
@@ -131,11 +227,6 @@ class CallRouter:
     def is_over(self) -> bool:
         """The same, of calls over links too; asks the actor if only it knows that."""
         return self.is_idle and self.callers.have_parted()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether new calls are refused."""
-        return self._is_closed
 
     @property
     def outlives(self) -> bool:
@@ -157,11 +248,6 @@ class CallRouter:
         """How many calls were posted so far, again those that went once more."""
         return self._calls.made
 
-    @property
-    def session(self) -> int:
-        """The number of the session that calls are sent to; 0 while there is none."""
-        return 0 if self.channel is None else self._session
-
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         """Walks over the calls without an answer; see ``Mailbox``."""
         for call in self._mailbox.unanswered(most):
@@ -177,7 +263,7 @@ class CallRouter:
     def method_of(self, number: int) -> str | None:
         """The method of a call that was sent and has no answer."""
         sent = self._mailbox.answerable.get(number)
-        return None if sent is None else sent[1].rpartition(":")[2]
+        return None if sent is None else sent[1]
 
     def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
         """The methods that may have run when its process ended; None if unknown."""
@@ -188,9 +274,7 @@ class CallRouter:
             if number not in mailbox.waiting
         ]
         refused = self.channel.refused if self.channel is not None else 0
-        # A function's call has its number before it, which nobody else knows.
-        arrived = sent[: max(0, len(sent) - refused)]
-        came = [method.rpartition(":")[2] for method in arrived]
+        came = sent[: max(0, len(sent) - refused)]
         if self.callers.ran is not None:
             came.insert(0, self.callers.ran)
         if not came and self._mailbox.has_dropped:
@@ -247,7 +331,7 @@ class CallRouter:
             payload: The arguments.
             headers: What the caller says of this call alone.
         """
-        if self._is_closed:
+        if self.is_closed:
             self._refuse(target, loans, self._died())
             return 0
         retries = self._retries
@@ -299,7 +383,7 @@ class CallRouter:
     def opened(self, channel: AsyncChannel, session: int) -> None:
         """The actor is ready: what waited is sent."""
         self.channel = channel
-        if self._retries is None and not self._is_closed:
+        if self._retries is None and not self.is_closed:
             self._usual_channel = channel
         self._session = session
         self._send_all(channel, self._mailbox.opened())
@@ -322,7 +406,7 @@ class CallRouter:
         channel, frames = self.channel, self._mailbox.let_go()
         if channel is None:
             return
-        if self._retries is None and not self._is_closed:
+        if self._retries is None and not self.is_closed:
             self._usual_channel = channel
         self._send_all(channel, frames)
 
@@ -395,13 +479,13 @@ class CallRouter:
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""
-        self._is_closed = True
+        super().close()
         self._usual_channel = None
 
     def drain(self) -> None:
         """Refuses new calls, and sends none again: the actor was told to leave."""
-        self._is_closed = self._is_draining = True
-        self._usual_channel = None
+        super().drain()
+        self._is_draining = True
 
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
@@ -416,7 +500,7 @@ class CallRouter:
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
-        self._is_closed = True
+        self.is_closed = True
         self._is_held = False
         self.channel = self._usual_channel = None
         tear_down(
@@ -434,26 +518,13 @@ class CallRouter:
         Raises:
             ProtocolError: It is of a call that is no stream.
         """
-        _, number, index, loans, payload = frame
+        number = frame[1]
         sent = self._mailbox.answerable.get(number)
         target = None if sent is None else sent[0]
-        if isinstance(target, StreamReader):
-            load = partial(load_result, loans=loans)
-            if loans:
-                with passing(self._loans, loans, OWNER):
-                    target.put(number, index, payload, load)
-            else:
-                target.put(number, index, payload, load)
-        elif target is None:
-            if index == 0 and self.channel is not None:
-                # The cancellation met the call on the way from its line to its thread.
-                self.channel.send((CANCEL, number))
-            give_answer(None, frame, self._loans)
-        elif _is_stream(target):
-            with passing(self._loans, loans, OWNER):
-                cast("Any", target).item(frame)
-        else:
-            raise ProtocolError(f"an item of call {number}, which is no stream")
+        if target is None and frame[2] == 0 and self.channel is not None:
+            # The cancellation met the call on the way from its line to its thread.
+            self.channel.send((CANCEL, number))
+        give_item(target, frame, self._loans)
 
     def taken(self, number: int, count: int) -> None:
         """Tells the actor how many items of a stream were taken; see StreamSource."""
@@ -556,7 +627,7 @@ class CallRouter:
             self._calls.replace(number, CancelledTarget(target, self._drop_answer))
             self.channel.send((CANCEL, number))
             if recursive:
-                self._policy.cancel_children(self._session, number)
+                self.cancel_children(number)
             self._return(self._mailbox.release(number))  # it does not go again
         return True
 
@@ -584,7 +655,7 @@ class CallRouter:
         if self._mailbox.was_sent(call) and self.channel is not None:
             self.channel.send((CANCEL, number, *((True,) if interrupts else ())))
             if recursive:
-                self._policy.cancel_children(self._session, number)
+                self.cancel_children(number)
         self._return(self._mailbox.drop(call))
         self._tell_idle()
 
@@ -625,15 +696,6 @@ class CallRouter:
         if isinstance(self._calls.target(number), ObjectRef):
             self._calls.replace(number, weakref.ref(ref, gone))
 
-    def cancel_children(self, number: int, *, by_force: bool = False) -> None:
-        """Cancels the calls that one of its own has made, and theirs."""
-        self._policy.cancel_children(self._session, number, by_force=by_force)
-
-    def tell(self, frame: Frame) -> None:
-        """Sends a frame that is no call, if the worker is ready for calls."""
-        if self.channel is not None:
-            self.channel.send(frame)
-
     def label_of(self, call: int) -> str:
         """What a call without an answer is called in messages; see ResultOwner."""
         calls, number = self._calls, self._mailbox.current(call)
@@ -663,6 +725,36 @@ class CallRouter:
 
 def _fail(target: ResponseTarget, why: Callable[[], BaseException]) -> None:
     give_error(target, why())  # an error of its own for each: it keeps their frames
+
+
+def give_item(
+    target: ResponseTarget | None, frame: Frame, counted: BorrowedReferences
+) -> None:
+    """Gives an item to the reader of a stream; one that has no reader is dropped.
+
+    Args:
+        target: The reader.
+        frame: The item.
+        counted: Where the handles in it are counted.
+
+    Raises:
+        ProtocolError: It is of a call that is no stream.
+    """
+    _, number, index, loans, payload = frame
+    if isinstance(target, StreamReader):
+        load = partial(load_result, loans=loans)
+        if loans:
+            with passing(counted, loans, OWNER):
+                target.put(number, index, payload, load)
+        else:
+            target.put(number, index, payload, load)
+    elif target is None:
+        give_answer(None, frame, counted)
+    elif _is_stream(target):
+        with passing(counted, loans, OWNER):
+            cast("Any", target).item(frame)
+    else:
+        raise ProtocolError(f"an item of call {number}, which is no stream")
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import weakref
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from actorlib._core.loop_thread import call_soon_on
 from actorlib._core.object_ref import ObjectRef
-from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.call_table import CallTable
 from actorlib._owner.calls_under_way import UnderWay
 from actorlib._owner.deadlines import Timed, Timekeeper
@@ -25,6 +24,7 @@ from actorlib._owner.response_target import (
     give_error,
     is_answer_retried,
 )
+from actorlib._owner.router import give_item
 from actorlib._owner.task import FunctionEntry, Task, TaskWorker, prefetch_depth
 from actorlib._owner.task_functions import FunctionTable
 from actorlib._owner.task_workers import TaskWorkers
@@ -33,12 +33,13 @@ from actorlib._wire.errors import load_result
 from actorlib._wire.messages import (
     CANCEL,
     FAILURE,
-    ITEM,
     RAISED,
     RESULT,
+    STREAM_ACK,
     UNSTARTED,
     Frame,
 )
+from actorlib._wire.serialization import encode
 from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
+    from actorlib._core.stream_reader import StreamReader
     from actorlib._owner.deadlines import Clock
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.objects import ObjectTable
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
+
+_NO_CALL: Final = None, None, None
 
 
 class TaskPool:
@@ -96,8 +100,7 @@ class TaskPool:
             machine,
             scheduler,
             references,
-            self._worker_lost,
-            self._refuse,
+            self,
         )
         self.functions = FunctionTable(
             self.workers, references, machine, scheduler, may_wait=may_wait
@@ -107,8 +110,6 @@ class TaskPool:
         self._calls: CallTable[ResponseTarget, Task] = CallTable()
         self._posted = self._calls.posted
         self._closed_for = ""
-        self._on_answer = self._answered  # bound once, as each call needs them
-        self._on_item = self._give_item
         # The rest of a result owner: what it does for refs of objects.
         self.watch = objects.watch
         self.wait = objects.wait
@@ -127,7 +128,7 @@ class TaskPool:
         target: ResponseTarget,
         entry: FunctionEntry,
         borrowed: Collection[CountedId] | None,
-        payload: Payload,
+        payload: Payload | tuple[object, ...],
         headers: Mapping[str, object] | None,
         *,
         is_nested: bool = False,
@@ -138,7 +139,7 @@ class TaskPool:
             target: Who gets the answer.
             entry: What it is a call of.
             borrowed: What is in its arguments, which this process holds for it.
-            payload: The arguments.
+            payload: The arguments, or a tuple of them if all of them are scalars.
             headers: What the caller says of this call alone.
             is_nested: Whether a worker makes it.
         """
@@ -148,8 +149,7 @@ class TaskPool:
                 self.references.returned(borrowed, OWNER)
             self._fail(target, entry.error or self._cancelled_error(entry))
             return 0
-        task = Task(entry, borrowed, payload, headers, self._on_answer, self._on_item)
-        task.is_nested = is_nested
+        task = Task(entry, borrowed, payload, headers, is_nested=is_nested)
         calls = self._calls
         task.number = number = calls.begin(target, task, headers)
         now = self.loop.time()
@@ -198,15 +198,17 @@ class TaskPool:
         call = self._calls.posted.get(number)
         return None if call is None else call[1]
 
-    def _answered(self, task: Task, frame: Frame) -> None:
-        """Gives an answer to whoever waits for it, or sends the call once more."""
-        worker = task.worker
-        assert worker is not None
-        if self._timed and task.number in self._timed:
-            self._look_at_clock(task)
+    def settle(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an answer to the caller, or sends it again; see FunctionCalls."""
+        number = frame[1]
+        if self._timed and number in self._timed:
+            self._look_at_clock(number)
         # As target() and drop() of the table, at hand for every answer.
-        call = self._posted.get(task.number)
-        target = None if call is None else call[0]
+        call = self._posted.get(number)
+        if call is None or call[1].worker is not worker:
+            give_answer(None, frame, self.references)
+            return
+        target, task, _ = call
         if (
             frame[0] == FAILURE
             and target is not None
@@ -220,6 +222,21 @@ class TaskPool:
                 load_result(target, frame[3])
         else:
             give_answer(target, frame, self.references)
+        self._finish(task, worker)
+
+    def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
+        """Gives an answer that stood in its frame to the caller; see FunctionCalls."""
+        target, task, _ = self._posted.get(number, _NO_CALL)
+        if task is None or type(target) is not ObjectRef or self._timed:
+            # As it would have come in a payload, for a caller that passes it on.
+            self.settle(worker, (RESULT, number, None, encode(value)))
+        elif task.worker is worker:
+            if not target.done():
+                target.set_result(value)
+            self._finish(task, worker)
+
+    def _finish(self, task: Task, worker: TaskWorker) -> None:
+        """A call is answered, and over."""
         worker.answered(task)
         self._posted.pop(task.number, None)
         if self._timed:
@@ -233,7 +250,7 @@ class TaskPool:
         if failure[2] == UNSTARTED:
             worker.answered(task)
             if self._closed_for:
-                self._refuse(task, self._cancelled_error(task.entry))
+                self.refuse(task, self._cancelled_error(task.entry))
                 return True
             if task.entry.max_calls:
                 worker.call_counts[task.entry.code.number] -= 1
@@ -251,7 +268,7 @@ class TaskPool:
         worker.group.worker_answered(worker)
         return True
 
-    def _refuse(self, task: Task, error: BaseException) -> None:
+    def refuse(self, task: Task, error: BaseException) -> None:
         """A call gets no value."""
         target = self._calls.drop(task.number)
         self._timekeeper.discard(task.number)
@@ -269,24 +286,17 @@ class TaskPool:
 
     # Streams.
 
-    def _give_item(self, task: Task, frame: Frame) -> None:
-        """Gives an item of a worker to whoever still reads."""
-        target, (_, _, index, borrowed, payload) = (
-            self._calls.target(task.number),
-            frame,
-        )
-        if isinstance(target, StreamReader):
-            target.put(
-                task.number, index, payload, partial(load_result, loans=borrowed)
-            )
-        elif target is not None:  # a WorkerStream
-            cast("Any", target).item((ITEM, task.number, *frame[2:]))
+    def item(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an item to the reader of a stream; see FunctionCalls."""
+        target, task, _ = self._posted.get(frame[1], _NO_CALL)
+        is_its_own = task is not None and task.worker is worker
+        give_item(target if is_its_own else None, frame, self.references)
 
     def taken(self, number: int, count: int) -> None:
         """Tells the worker how many items of a stream were taken; see StreamSource."""
         task = self.task(number)
         if task is not None and task.worker is not None:
-            task.worker.supervisor.router.taken(task.sent_as, count)
+            task.worker.tell((STREAM_ACK, number, count))
 
     # Deadlines.
 
@@ -303,12 +313,12 @@ class TaskPool:
         self.cancel(number, recursive=False)
         give_error(target, late_error(timed.method, timed.deadline))
 
-    def _look_at_clock(self, task: Task) -> None:
+    def _look_at_clock(self, number: int) -> None:
         """An answer may come too late, before the timer could say so."""
-        timed = self._timed[task.number]
+        timed = self._timed[number]
         if timed.is_over:
-            self._timekeeper.discard(task.number)
-            target = self._calls.abandon(task.number)
+            self._timekeeper.discard(number)
+            target = self._calls.abandon(number)
             give_error(target, late_error(timed.method, timed.deadline))
 
     # The owner of results; the rest of it is that of objects.
@@ -343,23 +353,22 @@ class TaskPool:
             return
         # It is over when the worker says that it is rid of it.
         self._calls.abandon(call)
-        if not worker.is_ready:
+        if worker.channel is None:
             self._withdraw(task, worker)
             return
         if by_force and next(iter(worker.tasks)) is task:
-            task.was_forced = worker.is_leaving = True
+            worker.is_leaving = True
             if recursive:
-                worker.supervisor.router.cancel_children(task.sent_as, by_force=True)
+                worker.cancel_children(call, by_force=True)
             worker.supervisor.kill("the call that it ran was cancelled")
             return
-        worker.supervisor.router.tell((CANCEL, task.sent_as))
+        worker.tell((CANCEL, call))
         if recursive:
-            worker.supervisor.router.cancel_children(task.sent_as)
+            worker.cancel_children(call)
         worker.interrupt()
 
     def _withdraw(self, task: Task, worker: TaskWorker) -> None:
         """A call is over whose worker is being started: it has not gone there yet."""
-        worker.supervisor.router.cancel(task.sent_as)
         task.worker = None
         worker.tasks.pop(task)
         worker.is_stuck = False
@@ -391,22 +400,22 @@ class TaskPool:
 
     # What becomes of workers.
 
-    def _worker_lost(self, worker: TaskWorker) -> None:
+    def worker_lost(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
         tasks = list(worker.tasks)
         worker.tasks.clear()
-        ran = next((task for task in tasks if task.sent_as == worker.last_call), None)
+        ran = next((task for task in tasks if task.number == worker.last_call), None)
         ran = ran or next(iter(tasks), None)
         again: list[Task] = []
         for task in tasks:
             task.worker = None
             if task is ran:
                 # Nobody can be given the answers of what it has called.
-                worker.supervisor.router.cancel_children(task.sent_as)
+                worker.cancel_children(task.number)
                 if self._is_retried_after_crash(task, worker):
                     again.append(task)
             elif self._calls.target(task.number) is None or self._closed_for:
-                self._refuse(task, self._cancelled_error(task.entry))
+                self.refuse(task, self._cancelled_error(task.entry))
             else:
                 again.append(task)
         worker.group.post_again(again)
@@ -415,11 +424,11 @@ class TaskPool:
         """Whether a call is made again whose process died; else it is over."""
         how = worker.supervisor.record.exit or Exit(cause="lost")
         if self._calls.target(task.number) is None or self._closed_for:
-            self._refuse(task, self._cancelled_error(task.entry))
+            self.refuse(task, self._cancelled_error(task.entry))
             return False
         if worker.supervisor.record.was_evicted:
             message = f"{task.entry.label} has no result: {how}"
-            self._refuse(task, TaskPlacementGroupRemoved(message, exit=how))
+            self.refuse(task, TaskPlacementGroupRemoved(message, exit=how))
             return False
         if task.retries.times and how.cause not in ("failed to start", "lost"):
             task.retries = task.retries.one_less
@@ -433,7 +442,7 @@ class TaskPool:
             times = most - task.retries.times + 1
             tried = f" {times} times (max_retries={most})" if times > 1 else ""
             message = f"the process that ran {label} ended{tried}: {how}"
-        self._refuse(task, WorkerCrashedError(message, exit=how))
+        self.refuse(task, WorkerCrashedError(message, exit=how))
         return False
 
     def note_duration(self, worker: TaskWorker, method: str, seconds: float) -> None:
@@ -454,7 +463,7 @@ class TaskPool:
         self._closed_for = why
         self._timekeeper.keep(lambda _: False)
         for task in self.workers.close():
-            self._refuse(task, self._cancelled_error(task.entry))
+            self.refuse(task, self._cancelled_error(task.entry))
 
 
 def _state_of(task: Task) -> CallState:

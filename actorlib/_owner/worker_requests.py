@@ -421,7 +421,7 @@ class WorkerRequests:
         self._references.arrived((name,), session.number)
         revoke = partial(self._cancelled, session, call)
         supervisor = self._find_actor(session.actor)
-        unsent = supervisor.router.unsent if supervisor is not None else None
+        unsent = supervisor.route.unsent if supervisor is not None else None
         self._objects.expect(name, revoke, unsent)
         session.cleanup.add(Phase.ANSWERS, self._objects.on_worker_gone)
 

@@ -95,7 +95,7 @@ class Called:
                 "A",
                 ActorOptions(**options),
                 lambda _: False,
-                lambda *_: None,
+                lambda *_, **__: None,
                 lambda: None,
             ),
         )
