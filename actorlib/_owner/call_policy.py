@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
-from actorlib._wire.call_headers import late_error
 from actorlib._wire.serialization import decode
 
 if TYPE_CHECKING:
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.current_call import Deadline
-    from actorlib._owner.deadlines import Clock, Timed
-    from actorlib.exceptions import DeadlineExceededError
+    from actorlib._owner.deadlines import Clock
 
 Listed: TypeAlias = bool | tuple[type[Exception], ...] | None
 
@@ -147,10 +145,6 @@ class CallPolicy:
         times, listed = cast("tuple[int | None, Listed]", headers["retries"])
         rest = {name: value for name, value in headers.items() if name != "retries"}
         return CallTerms(rest, retries_of(self._options, times, listed), deadline)
-
-    def late(self, timed: Timed) -> DeadlineExceededError:
-        """The error of a call whose time is over."""
-        return late_error(self.where(timed.method), timed.deadline)
 
 
 def load_retries(headers: dict[str, Any]) -> dict[str, Any]:

@@ -8,11 +8,9 @@ again: only a call that may is kept after it was sent.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from actorlib._owner.call_table import CallTable
-from actorlib._owner.calls_under_way import UnderWay
 from actorlib._wire.messages import CALL, CALL_WITH, Frame
 
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
     from actorlib._owner.call_policy import Retries
+    from actorlib._owner.calls_under_way import UnderWay
     from actorlib._shm.memory import Payload
 
 R = TypeVar("R")
@@ -149,27 +148,12 @@ class Mailbox(Generic[R]):
         return number in self.answerable and number not in self.waiting
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
-        """Walks over the calls without an answer, and says where each is.
+        """Walks over the calls without an answer; see ``CallTable``."""
+        return self.calls.unanswered(most, self._described)
 
-        Calls may be made and answered during the walk. It leaves out those.
-
-        Args:
-            most: How many at the most; None for all.
-        """
-        posted = self.calls.posted
-        deferred = self.calls.deferred_under_way(most)
-        there: CallState = "sent" if self._is_open else "pending_actor"
-        for number, (target, method, headers) in [*islice(posted.items(), most)]:
-            if number in posted:
-                yield UnderWay(
-                    number,
-                    method,
-                    "pending_actor" if number in self.waiting else there,
-                    target,
-                    headers,
-                    self.calls.since(number),
-                )
-        yield from deferred
+    def _described(self, number: int, method: str) -> tuple[str, CallState]:
+        is_sent = self._is_open and number not in self.waiting
+        return method, "sent" if is_sent else "pending_actor"
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
         """Walks over the calls whose arguments are here, and what is counted in them.

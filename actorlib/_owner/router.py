@@ -12,15 +12,13 @@ knows which those are.
 
 from __future__ import annotations
 
-import weakref
 from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.loop_thread import add_done_callback, block, call_soon_on
+from actorlib._core.loop_thread import block
 from actorlib._core.object_ref import IMMUTABLE, ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
-from actorlib._owner.deadlines import Timed, Timekeeper
 from actorlib._owner.exit_reason import under_way
 from actorlib._owner.link_callers import LinkCallers
 from actorlib._owner.mailbox import Mailbox
@@ -29,7 +27,7 @@ from actorlib._owner.refcount import OWNER, passing
 from actorlib._owner.response_target import (
     CancelledTarget,
     ResponseTarget,
-    awaited,
+    UnansweredCalls,
     give_answer,
     give_error,
     is_answer_retried,
@@ -54,12 +52,10 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._core.object_ref import KeptValue
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.call_policy import CallPolicy, CancelChildren
-    from actorlib._owner.call_table import CallTable
     from actorlib._owner.calls_under_way import UnderWay
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
@@ -170,7 +166,7 @@ class WorkerRoute(ABC):
         """The methods that may have run when its process ended; None if unknown."""
 
 
-class CallRouter(WorkerRoute):
+class CallRouter(UnansweredCalls[str], WorkerRoute):
     """Routes the calls of one actor; see ResultOwner and StreamSource.
 
     Args:
@@ -194,20 +190,16 @@ class CallRouter(WorkerRoute):
         idle: Callable[[], None],
         policy: CallPolicy,
     ) -> None:
-        super().__init__(self._tell_idle, policy.cancel_children)
+        self._mailbox: Mailbox[ResponseTarget] = Mailbox()
+        UnansweredCalls.__init__(self, self._mailbox.calls, policy.clock, objects)
+        WorkerRoute.__init__(self, self._tell_idle, policy.cancel_children)
         self._loans = references
-        self._objects = objects
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
         self.callers = LinkCallers(references, self.unsent, self.tell)
         self._policy = policy
         self._retries = policy.usual
-        self._timekeeper: Timekeeper[int] = Timekeeper(policy.clock, self._late)
-        self._timed = self._timekeeper.calls  # at hand for every answer
-        self._mailbox: Mailbox[ResponseTarget] = Mailbox()
-        self._calls = self._mailbox.calls
-        self._now = policy.clock.now
         # The same while a call goes at once and once only; None while any has to be
         # kept or refused. So one look tells the usual call from all others.
         self._usual_channel: AsyncChannel | None = None
@@ -215,14 +207,9 @@ class CallRouter(WorkerRoute):
         self._is_held = False
 
     @property
-    def calls(self) -> CallTable[ResponseTarget, str]:
-        """The calls without an answer."""
-        return self._calls
-
-    @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not (self._calls or self.unsent)
+        return not (self.calls or self.unsent)
 
     def is_over(self) -> bool:
         """The same, of calls over links too; asks the actor if only it knows that."""
@@ -231,22 +218,22 @@ class CallRouter(WorkerRoute):
     @property
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
-        return bool(self._calls.deferred) or self._mailbox.outlives
+        return bool(self.calls.deferred) or self._mailbox.outlives
 
     @property
     def pending(self) -> int:
         """How many calls have no answer."""
-        return len(self._calls)
+        return len(self.calls)
 
     @property
     def load(self) -> int | None:
         """The same; None while the actor takes no calls."""
-        return None if self.channel is None or self._is_held else len(self._calls)
+        return None if self.channel is None or self._is_held else len(self.calls)
 
     @property
     def made(self) -> int:
         """How many calls were posted so far, again those that went once more."""
-        return self._calls.made
+        return self.calls.made
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         """Walks over the calls without an answer; see ``Mailbox``."""
@@ -302,10 +289,10 @@ class CallRouter(WorkerRoute):
             bind(ref, self, self.send(ref, method, None, whole, headers))
             return
         # The usual case, in as few steps as there are.
-        number = self._calls.begin(ref, method)
+        number = self.calls.begin(ref, method)
         if not channel.is_turn_timed:
             channel.is_turn_timed = True
-            self._made_now()
+            self.calls.mark(self._now())
         bind(ref, self, number)
         if isinstance(payload, tuple):
             # To unpack the tuple into another one would take three times as long.
@@ -345,7 +332,7 @@ class CallRouter(WorkerRoute):
         if number and (frame is None or channel is None or not channel.is_turn_timed):
             if frame is not None and channel is not None:
                 channel.is_turn_timed = True
-            self._made_now()
+            self.calls.mark(self._now())
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
@@ -355,30 +342,6 @@ class CallRouter(WorkerRoute):
         elif not number:
             self._refuse(target, loans, self._unavailable())
         return number
-
-    def _made_now(self) -> None:
-        """The last call was made now, by the clock of this turn of the loop."""
-        now = self._now()
-        if now >= self._calls.next_mark:
-            self._calls.mark(now)
-
-    def defer(
-        self,
-        ref: ObjectRef[Any] | StreamReader,
-        method: str,
-        headers: Mapping[str, object] | None = None,
-    ) -> int:
-        """Keeps the place of a call that waits for its arguments; gives its number."""
-        place = self._calls.defer(ref, method, self._now())
-        if headers and "deadline" in headers:
-            self._timekeeper.add(place, method, cast("Deadline", headers["deadline"]))
-        return place
-
-    def take_deferred(self, place: int) -> ObjectRef[Any] | StreamReader | None:
-        """The arguments are there: whom the answer is for, or None if nobody waits."""
-        if self._timed:
-            self._timekeeper.discard(place)
-        return awaited(self._calls.take(place))
 
     def opened(self, channel: AsyncChannel, session: int) -> None:
         """The actor is ready: what waited is sent."""
@@ -418,8 +381,10 @@ class CallRouter(WorkerRoute):
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox, number = self._mailbox, frame[1]
-        if self._timed and self._is_late(number):
+        if self._timed and number in mailbox.answerable and self.is_late(number):
+            self._return(mailbox.drop(number))
             self._drop_answer(frame)
+            self._tell_idle()
             return
         if number in mailbox.kept and number in mailbox.answerable:
             self._settle_kept(frame)
@@ -446,7 +411,9 @@ class CallRouter(WorkerRoute):
         else:
             give_answer(target, frame, self._loans)
         mailbox.answerable.pop(number, None)  # as mailbox.settle(), at hand
-        calls = self._calls
+        if self._timed and sent is not None:
+            self._timekeeper.discard(number)
+        calls = self.calls
         if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
@@ -461,7 +428,7 @@ class CallRouter(WorkerRoute):
         if not target.done():
             target.set_result(value)
         sent.pop(number, None)
-        calls = self._calls
+        calls = self.calls
         if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
@@ -542,7 +509,7 @@ class CallRouter(WorkerRoute):
         """
         if self.is_idle:
             return
-        targets = (target for target, *_ in self._calls.posted.values())
+        targets = (target for target, *_ in self.calls.posted.values())
         if self.channel is not None and any(map(_is_stream, targets)):
             self.channel.send((STREAM_EXPIRE, 0))
         after = max(patience, _LEAST_PATIENCE)
@@ -613,7 +580,7 @@ class CallRouter(WorkerRoute):
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call; True if its end is reported later; see ResultOwner."""
-        number = self._mailbox.current(call)
+        number = self.current(call)
         target, method, _ = self._mailbox.answerable.get(number, (None, "", None))
         if (
             target is None
@@ -621,10 +588,10 @@ class CallRouter(WorkerRoute):
             or not self._policy.ends_later(method)
             or not self._mailbox.was_sent(number)
         ):
-            self._drop(call, recursive=recursive)
+            self.drop(call, recursive=recursive)
             return False
         if type(target) is not CancelledTarget:
-            self._calls.replace(number, CancelledTarget(target, self._drop_answer))
+            self.calls.replace(number, CancelledTarget(target, self._drop_answer))
             self.channel.send((CANCEL, number))
             if recursive:
                 self.cancel_children(number)
@@ -633,7 +600,7 @@ class CallRouter(WorkerRoute):
 
     def interrupt(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call, also where a plain method is running; see ResultOwner."""
-        number = self._mailbox.current(call)
+        number = self.current(call)
         sent = self._mailbox.answerable.get(number)
         if (
             sent is None
@@ -641,16 +608,16 @@ class CallRouter(WorkerRoute):
             or not self._mailbox.was_sent(number)
         ):
             return self.cancel(call, recursive=recursive)
-        self._drop(call, recursive=recursive, interrupts=True)
+        self.drop(call, recursive=recursive, interrupts=True)
         self._policy.have_read()
         return False
 
     def _drop_answer(self, frame: Frame) -> None:
         give_answer(None, frame, self._loans)
 
-    def _drop(self, call: int, *, recursive: bool, interrupts: bool = False) -> None:
+    def drop(self, call: int, *, recursive: bool, interrupts: bool = False) -> None:
         """Forgets a call, and stops it if it was sent."""
-        number = self._mailbox.current(call)
+        number = self.current(call)
         self._timekeeper.discard(number)
         if self._mailbox.was_sent(call) and self.channel is not None:
             self.channel.send((CANCEL, number, *((True,) if interrupts else ())))
@@ -659,52 +626,22 @@ class CallRouter(WorkerRoute):
         self._return(self._mailbox.drop(call))
         self._tell_idle()
 
-    def _late(self, call: int, timed: Timed) -> None:
-        """Stops a call whose time is over; what it made has inherited that."""
-        target = self._calls.target(call)
-        self._drop(call, recursive=False)
-        if target is not None:
-            give_error(target, self._policy.late(timed))
-
-    def _is_late(self, call: int) -> bool:
-        """Whether an answer came too late, before the timer could say so."""
-        timed = self._timed.get(call)
-        if timed is None:
-            return False
-        if timed.is_over:
-            self._late(call, timed)
-            return True
-        mailbox = self._mailbox
-        if (
-            call in mailbox.answerable and call not in mailbox.kept
-        ):  # else it may still go
-            self._timekeeper.discard(call)
-        return False
-
     def _has(self, call: int) -> bool:
-        return self._calls.target(call) is not None
+        return self.calls.target(call) is not None
 
-    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
-        call, loop = ref.call, ref.get_loop()
+    def current(self, call: int) -> int:
+        """The number that a call has now, from the one that it was posted with."""
+        return self._mailbox.current(call)
 
-        def gone(_: object) -> None:
-            # A destructor may run anywhere, also in the middle of a write.
-            call_soon_on(loop, partial(self.cancel, call))
-
-        number = self._mailbox.current(call)
-        if isinstance(self._calls.target(number), ObjectRef):
-            self._calls.replace(number, weakref.ref(ref, gone))
+    def where(self, label: str) -> str:
+        """Names a method, with the class."""
+        return self._policy.where(label)
 
     def label_of(self, call: int) -> str:
         """What a call without an answer is called in messages; see ResultOwner."""
-        calls, number = self._calls, self._mailbox.current(call)
+        calls, number = self.calls, self.current(call)
         found = calls.posted.get(number) or calls.deferred.get(number)
         return "" if found is None else self._policy.where(found[1])
-
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
-        add_done_callback(ref, lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks a thread beside the loop it comes through; see ResultOwner."""
@@ -713,14 +650,6 @@ class CallRouter(WorkerRoute):
             "the ref instead"
         )
         block(ref, timeout, refusal)
-
-    def name(self) -> bytes:
-        """An id for what a ref stands for; see ResultOwner."""
-        return self._objects.name()
-
-    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled into a value that is being sent; see ResultOwner."""
-        return self._objects.travel(ref)
 
 
 def _fail(target: ResponseTarget, why: Callable[[], BaseException]) -> None:

@@ -7,19 +7,13 @@ those behind it go to another one as if they had never been sent.
 
 from __future__ import annotations
 
-import weakref
-from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
-from actorlib._core.loop_thread import call_soon_on
 from actorlib._core.object_ref import ObjectRef
 from actorlib._owner.call_table import CallTable
-from actorlib._owner.calls_under_way import UnderWay
-from actorlib._owner.deadlines import Timed, Timekeeper
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import (
-    awaited,
+    UnansweredCalls,
     give_answer,
     give_error,
     is_answer_retried,
@@ -28,7 +22,6 @@ from actorlib._owner.router import give_item
 from actorlib._owner.task import FunctionEntry, Task, TaskWorker, prefetch_depth
 from actorlib._owner.task_functions import FunctionTable
 from actorlib._owner.task_workers import TaskWorkers
-from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import load_result
 from actorlib._wire.messages import (
     CANCEL,
@@ -45,10 +38,9 @@ from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedEr
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
-    from actorlib._core.stream_reader import StreamReader
+    from actorlib._owner.calls_under_way import UnderWay
     from actorlib._owner.deadlines import Clock
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.objects import ObjectTable
@@ -61,7 +53,7 @@ if TYPE_CHECKING:
 _NO_CALL: Final = None, None, None
 
 
-class TaskPool:
+class TaskPool(UnansweredCalls[Task]):
     """Runs the functions of a runtime; the owner of the results of their calls.
 
     Args:
@@ -92,6 +84,7 @@ class TaskPool:
         may_wait: bool,
         may_prefetch: bool,
     ) -> None:
+        super().__init__(CallTable(), clock, objects)
         self._may_prefetch = may_prefetch
         self.loop = scheduler.loop
         self.references = references
@@ -105,23 +98,11 @@ class TaskPool:
         self.functions = FunctionTable(
             self.workers, references, machine, scheduler, may_wait=may_wait
         )
-        self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
-        self._timed = self._timekeeper.calls  # at hand for every answer
-        self._calls: CallTable[ResponseTarget, Task] = CallTable()
-        self._posted = self._calls.posted
+        self._posted = self.calls.posted
         self._closed_for = ""
-        # The rest of a result owner: what it does for refs of objects.
-        self.watch = objects.watch
         self.wait = objects.wait
-        self.name = objects.name
-        self.travel = objects.travel
 
     # Calls.
-
-    @property
-    def calls(self) -> CallTable[ResponseTarget, Task]:
-        """The calls without an answer."""
-        return self._calls
 
     def post(
         self,
@@ -150,64 +131,38 @@ class TaskPool:
             self._fail(target, entry.error or self._cancelled_error(entry))
             return 0
         task = Task(entry, borrowed, payload, headers, is_nested=is_nested)
-        calls = self._calls
-        task.number = number = calls.begin(target, task, headers)
-        now = self.loop.time()
-        if now >= calls.next_mark:
-            calls.mark(now)
+        task.number = number = self.calls.begin(target, task, headers)
+        self.calls.mark(self._now())
         if headers is not None:
-            self._add_deadline(number, entry, headers)
+            self.set_deadline(number, entry.label, headers)
         group.post(task)
         return number
 
-    def defer(
-        self,
-        ref: ObjectRef[Any] | StreamReader,
-        entry: FunctionEntry,
-        headers: Mapping[str, object] | None,
-    ) -> int:
-        """Keeps the place of a call that waits for its arguments; gives its number."""
-        number = self._calls.defer(ref, entry.label, self.loop.time())
-        if headers is not None:
-            self._add_deadline(number, entry, headers)
-        return number
-
-    def take_deferred(self, number: int) -> ObjectRef[Any] | StreamReader | None:
-        """The arguments are there: whom the answer is for, or None if nobody waits."""
-        self._timekeeper.discard(number)
-        return awaited(self._calls.take(number))
-
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
-        """Walks over the calls that have no answer yet; see ``Mailbox``."""
-        posted = self._calls.posted
-        deferred = self._calls.deferred_under_way(most)
-        for number, (target, task, headers) in [*islice(posted.items(), most)]:
-            if number in posted and target is not None:
-                state, since = _state_of(task), self._calls.since(number)
-                yield UnderWay(number, task.entry.label, state, target, headers, since)
-        yield from deferred
+        """Walks over the calls without an answer; see ``CallTable``."""
+        return self.calls.unanswered(most, _described)
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
         """Walks over the calls that have something counted among their arguments."""
-        for _, task, _ in self._calls.posted.values():
+        for _, task, _ in self.calls.posted.values():
             if task.borrowed:
                 yield task.entry.label, task.borrowed
 
     def task(self, number: int) -> Task | None:
         """A call that was posted and is not over; None if there is none."""
-        call = self._calls.posted.get(number)
+        call = self.calls.posted.get(number)
         return None if call is None else call[1]
 
     def settle(self, worker: TaskWorker, frame: Frame) -> None:
         """Gives an answer to the caller, or sends it again; see FunctionCalls."""
         number = frame[1]
-        if self._timed and number in self._timed:
-            self._look_at_clock(number)
         # As target() and drop() of the table, at hand for every answer.
         call = self._posted.get(number)
         if call is None or call[1].worker is not worker:
             give_answer(None, frame, self.references)
             return
+        if self._timed and self.is_late(number):
+            call = self._posted[number]
         target, task, _ = call
         if (
             frame[0] == FAILURE
@@ -270,7 +225,7 @@ class TaskPool:
 
     def refuse(self, task: Task, error: BaseException) -> None:
         """A call gets no value."""
-        target = self._calls.drop(task.number)
+        target = self.calls.drop(task.number)
         self._timekeeper.discard(task.number)
         if task.borrowed:
             self.references.returned(task.borrowed, OWNER)
@@ -298,61 +253,36 @@ class TaskPool:
         if task is not None and task.worker is not None:
             task.worker.tell((STREAM_ACK, number, count))
 
-    # Deadlines.
-
-    def _add_deadline(
-        self, number: int, entry: FunctionEntry, headers: Mapping[str, object]
-    ) -> None:
-        if "deadline" in headers:
-            deadline = cast("Deadline", headers["deadline"])
-            self._timekeeper.add(number, entry.label, deadline)
-
-    def _time_out(self, number: int, timed: Timed) -> None:
-        """Stops a call whose time is over; what it made has inherited that."""
-        target = self._calls.target(number)
-        self.cancel(number, recursive=False)
-        give_error(target, late_error(timed.method, timed.deadline))
-
-    def _look_at_clock(self, number: int) -> None:
-        """An answer may come too late, before the timer could say so."""
-        timed = self._timed[number]
-        if timed.is_over:
-            self._timekeeper.discard(number)
-            target = self._calls.abandon(number)
-            give_error(target, late_error(timed.method, timed.deadline))
-
-    # The owner of results; the rest of it is that of objects.
+    # The owner of results.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call; see ResultOwner."""
-        self._cancel(call, recursive=recursive)
+        self.drop(call, recursive=recursive)
 
     def interrupt(self, call: int, *, recursive: bool = True) -> None:
         """Does the same: a function is interrupted anyhow; see ResultOwner."""
-        self._cancel(call, recursive=recursive)
+        self.drop(call, recursive=recursive)
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
-        self._cancel(call, by_force=True, recursive=recursive)
+        self.drop(call, by_force=True, recursive=recursive)
 
-    def _cancel(
-        self, call: int, *, by_force: bool = False, recursive: bool = True
-    ) -> None:
+    def drop(self, call: int, *, recursive: bool, by_force: bool = False) -> None:
+        """Stops a call; it is over when its worker says that it is rid of it."""
         self._timekeeper.discard(call)
         task = self.task(call)
         if task is None:
-            self._calls.drop(call)  # it waits for its arguments, or is over
+            self.calls.drop(call)  # it waits for its arguments, or is over
             return
         worker, group = task.worker, task.entry.group
         if worker is None:
             assert group is not None
-            self._calls.drop(call)
+            self.calls.drop(call)
             task.is_cancelled = True
             self.references.returned(task.borrowed or (), OWNER)
             group.task_cancelled()
             return
-        # It is over when the worker says that it is rid of it.
-        self._calls.abandon(call)
+        self.calls.abandon(call)
         if worker.channel is None:
             self._withdraw(task, worker)
             return
@@ -372,7 +302,7 @@ class TaskPool:
         task.worker = None
         worker.tasks.pop(task)
         worker.is_stuck = False
-        self._calls.drop(task.number)
+        self.calls.drop(task.number)
         if task.borrowed:
             self.references.returned(task.borrowed, OWNER)
         worker.group.worker_answered(worker)
@@ -381,22 +311,15 @@ class TaskPool:
         """What a call without an answer is called in messages; see ResultOwner."""
         task = self.task(call)
         if task is None:
-            deferred = self._calls.deferred.get(call)
+            deferred = self.calls.deferred.get(call)
             return "" if deferred is None else deferred.method
         worker = task.worker
         pid = 0 if worker is None else worker.supervisor.pid
         return f"{task.entry.label} (pid {pid})" if pid else task.entry.label
 
-    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
-        number = ref.call
-
-        def gone(_: object) -> None:
-            # A destructor may run anywhere.
-            call_soon_on(self.loop, partial(self.cancel, number))
-
-        if isinstance(self._calls.target(number), ObjectRef):
-            self._calls.replace(number, weakref.ref(ref, gone))
+    def where(self, label: str) -> str:
+        """Names a function, by its label."""
+        return label
 
     # What becomes of workers.
 
@@ -414,7 +337,7 @@ class TaskPool:
                 worker.cancel_children(task.number)
                 if self._is_retried_after_crash(task, worker):
                     again.append(task)
-            elif self._calls.target(task.number) is None or self._closed_for:
+            elif self.calls.target(task.number) is None or self._closed_for:
                 self.refuse(task, self._cancelled_error(task.entry))
             else:
                 again.append(task)
@@ -423,7 +346,7 @@ class TaskPool:
     def _is_retried_after_crash(self, task: Task, worker: TaskWorker) -> bool:
         """Whether a call is made again whose process died; else it is over."""
         how = worker.supervisor.record.exit or Exit(cause="lost")
-        if self._calls.target(task.number) is None or self._closed_for:
+        if self.calls.target(task.number) is None or self._closed_for:
             self.refuse(task, self._cancelled_error(task.entry))
             return False
         if worker.supervisor.record.was_evicted:
@@ -466,7 +389,9 @@ class TaskPool:
             self.refuse(task, self._cancelled_error(task.entry))
 
 
-def _state_of(task: Task) -> CallState:
+def _described(_: int, task: Task) -> tuple[str, CallState]:
+    """Says what a call is called, and where it is; see ``CallTable``."""
+    label = task.entry.label
     if task.worker is None:
-        return "pending_resources"
-    return "running" if next(iter(task.worker.tasks)) is task else "queued"
+        return label, "pending_resources"
+    return label, "running" if next(iter(task.worker.tasks)) is task else "queued"

@@ -11,6 +11,7 @@ from actorlib._core.actor_options import ActorOptions
 from actorlib._core.object_ref import ObjectRef
 from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.deadlines import Clock
+from actorlib._owner.objects import ObjectTable
 from actorlib._owner.router import CallRouter
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.messages import (
@@ -81,7 +82,8 @@ class Called:
     def __init__(self, **options: Any) -> None:
         loop = asyncio.get_running_loop()
         self.loans: Any = Strict()
-        objects: Any = None  # nothing is sent inside of a value here
+        engine: Any = None  # nothing is sent inside of a value here
+        objects = ObjectTable(engine, b"", self.loans)
         clock = Clock(loop)
         self.idle: list[bool] = []
         self.router = CallRouter(
