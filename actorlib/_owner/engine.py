@@ -38,7 +38,6 @@ from actorlib._owner.actor_table import ActorTable
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.placement_groups import GroupVerbs
 from actorlib._owner.refcount import OWNER
-from actorlib._owner.streams import OwnerFeed
 from actorlib._owner.submission import CallSubmitter
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._wire.call import Call
@@ -291,7 +290,7 @@ class LocalEngine(RuntimeEngine):
                 self._check_not_draining()
                 raise self._gone(callee.actor)
             router = supervisor.router
-            reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, router))
+            reading = StreamReader.of(callee, self.loop, router)
             headers = headers_of(callee)
             payload = None if kwargs or self._order else encode_plain_call(args)
             if payload is not None:
@@ -300,7 +299,7 @@ class LocalEngine(RuntimeEngine):
                 self._submitter.send(supervisor, reading, callee, args, kwargs, headers)
             return reading
         pool = self._pool
-        reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool))
+        reading = StreamReader.of(callee, self.loop, pool)
         reading.allow_force(pool.force_cancel)
         return self._call_function(reading, callee, args, kwargs)
 

@@ -7,6 +7,8 @@ and ``TaskPool`` say where a call goes. What is here holds for both.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import weakref
 from abc import ABC, abstractmethod
 from functools import partial
@@ -95,7 +97,7 @@ class CancelledTarget:
 
 
 class UnansweredCalls(ABC, Generic[W]):
-    """Keeps the calls of one actor, or of all functions; see ResultOwner.
+    """Keeps the calls of one actor, or of all functions; see StreamOwner.
 
     Args:
         calls: The table that they are in.
@@ -113,6 +115,8 @@ class UnansweredCalls(ABC, Generic[W]):
         self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._now = clock.now
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self.watch = objects.watch
         self.name = objects.name
         self.travel = objects.travel
@@ -122,8 +126,20 @@ class UnansweredCalls(ABC, Generic[W]):
         """Stops a call; see ResultOwner."""
 
     @abstractmethod
+    def interrupt(self, call: int, *, recursive: bool = True) -> bool | None:
+        """Stops a call wherever it is; see ResultOwner."""
+
+    @abstractmethod
     def drop(self, call: int, *, recursive: bool) -> None:
         """Stops a call that has no caller any more."""
+
+    @abstractmethod
+    def acknowledge(self, call: int, count: int) -> None:
+        """Tells the worker how many items of a stream were taken."""
+
+    @abstractmethod
+    def label_of(self, call: int) -> str:
+        """Names a call in messages; empty if it is over."""
 
     @abstractmethod
     def where(self, label: str) -> str:
@@ -153,15 +169,31 @@ class UnansweredCalls(ABC, Generic[W]):
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
-        call, loop = ref.call, ref.get_loop()
+        call = ref.call
 
         def gone(_: object) -> None:
             # A destructor may run anywhere, also in the middle of a write.
-            call_soon_on(loop, partial(self.cancel, call))
+            call_soon_on(self._loop, partial(self.cancel, call))
 
         number = self.current(call)
         if isinstance(self.calls.target(number), ObjectRef):
             self.calls.replace(number, weakref.ref(ref, gone))
+
+    # Streams that the owner's own code reads, on any thread.
+
+    def taken(self, call: int, count: int) -> None:
+        """Tells the worker how many items of a stream were taken; see StreamOwner."""
+        if threading.get_ident() == self._thread:
+            self.acknowledge(call, count)
+        else:
+            self._loop.call_soon_threadsafe(self.acknowledge, call, count)
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop; see StreamOwner."""
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(callback)
+        else:
+            self._loop.call_soon_threadsafe(callback)
 
     # Deadlines.
 

@@ -167,7 +167,7 @@ class WorkerRoute(ABC):
 
 
 class CallRouter(UnansweredCalls[str], WorkerRoute):
-    """Routes the calls of one actor; see ResultOwner and StreamSource.
+    """Routes the calls of one actor.
 
     Args:
         references: Counts the handles in arguments and results.
@@ -493,10 +493,9 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self.channel.send((CANCEL, number))
         give_item(target, frame, self._loans)
 
-    def taken(self, number: int, count: int) -> None:
-        """Tells the actor how many items of a stream were taken; see StreamSource."""
-        if self.channel is not None:
-            self.channel.send((STREAM_ACK, number, count))
+    def acknowledge(self, call: int, count: int) -> None:
+        """Tells the actor how many items of a stream were taken."""
+        self.tell((STREAM_ACK, call, count))
 
     def expire_streams(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
         """Cuts off, now and again, what nobody has taken anything of meanwhile.

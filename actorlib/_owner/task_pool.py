@@ -86,7 +86,6 @@ class TaskPool(UnansweredCalls[Task]):
     ) -> None:
         super().__init__(CallTable(), clock, objects)
         self._may_prefetch = may_prefetch
-        self.loop = scheduler.loop
         self.references = references
         self.workers = TaskWorkers(
             create_worker,
@@ -247,11 +246,11 @@ class TaskPool(UnansweredCalls[Task]):
         is_its_own = task is not None and task.worker is worker
         give_item(target if is_its_own else None, frame, self.references)
 
-    def taken(self, number: int, count: int) -> None:
-        """Tells the worker how many items of a stream were taken; see StreamSource."""
-        task = self.task(number)
+    def acknowledge(self, call: int, count: int) -> None:
+        """Tells the worker how many items of a stream were taken."""
+        task = self.task(call)
         if task is not None and task.worker is not None:
-            task.worker.tell((STREAM_ACK, number, count))
+            task.worker.tell((STREAM_ACK, call, count))
 
     # The owner of results.
 
