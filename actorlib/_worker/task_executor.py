@@ -442,7 +442,7 @@ class TaskExecutor:
             raised = error
             answer = self.interrupted(call, name, error)
         else:
-            answer = invoke.result(self._client, call, value, name)
+            answer = invoke.own_result(self._client, call, value, name)
         if run is not None:
             run.finish(raised, is_cancelled=invoke.is_cancelled(answer))
         running.set(None)
