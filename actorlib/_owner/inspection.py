@@ -128,7 +128,7 @@ class Inspector:
             actor: Whose; None for those of all, and of functions.
         """
         for supervisor in [*self._meant(actor)]:
-            if not supervisor.router.pending:
+            if not supervisor.router.calls:
                 continue
             prefix = self._registry.prefix(supervisor.router.session)
             calls = with_states(
@@ -146,7 +146,7 @@ class Inspector:
     def count_calls(self, actor: ActorId | None = None) -> int:
         """Counts what ``calls`` walks over, without a look at each."""
         functions = len(self._pool.calls) if actor is None else 0
-        return functions + sum(one.router.pending for one in self._meant(actor))
+        return functions + sum(len(one.router.calls) for one in self._meant(actor))
 
     def link_calls(
         self, made: Collection[tuple[WorkerSession, LinkCall]]
@@ -269,8 +269,8 @@ class Inspector:
             device_nbytes={share.device.id: share.nbytes for share in shares},
             mask=mask,
             restarts=supervisor.restarts.count,
-            pending_calls=supervisor.router.pending,
-            made_calls=supervisor.router.made,
+            pending_calls=len(supervisor.router.calls),
+            made_calls=supervisor.router.calls.made,
             death=str(record.exit or ""),
             name=options.name,
             namespace=self._names.namespace_of(options),

@@ -121,13 +121,14 @@ class UnansweredCalls(ABC, Generic[W]):
         self.name = objects.name
         self.travel = objects.travel
 
-    @abstractmethod
-    def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call; see ResultOwner."""
+        self.drop(call, recursive=recursive)
+        return False
 
-    @abstractmethod
-    def interrupt(self, call: int, *, recursive: bool = True) -> bool | None:
+    def interrupt(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call wherever it is; see ResultOwner."""
+        return self.cancel(call, recursive=recursive)
 
     @abstractmethod
     def drop(self, call: int, *, recursive: bool) -> None:

@@ -138,22 +138,23 @@ class WorkerRoute(ABC):
     def opened(self, channel: AsyncChannel, session: int) -> None:
         """The worker is ready: what waited is sent."""
 
-    @abstractmethod
     def interrupted(self) -> None:
-        """The worker died and is restarted: calls on their way fail or wait for it."""
+        """The worker died and is restarted."""
+        self.channel = None
 
-    @abstractmethod
     def over(self) -> None:
         """The worker is gone for good."""
+        self.close()
+        self.channel = None
 
     @abstractmethod
     def is_over(self) -> bool:
         """Whether no call waits; asks the worker if only it knows that."""
 
     @property
-    @abstractmethod
     def outlives(self) -> bool:
         """Whether a call would wait for the worker if it died and was restarted."""
+        return False
 
     # What is known of its calls.
 
@@ -221,19 +222,9 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         return bool(self.calls.deferred) or self._mailbox.outlives
 
     @property
-    def pending(self) -> int:
-        """How many calls have no answer."""
-        return len(self.calls)
-
-    @property
     def load(self) -> int | None:
-        """The same; None while the actor takes no calls."""
+        """How many calls have no answer; None while the actor takes no calls."""
         return None if self.channel is None or self._is_held else len(self.calls)
-
-    @property
-    def made(self) -> int:
-        """How many calls were posted so far, again those that went once more."""
-        return self.calls.made
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         """Walks over the calls without an answer; see ``Mailbox``."""
@@ -456,7 +447,8 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
-        self.channel = self._usual_channel = None
+        super().interrupted()
+        self._usual_channel = None
         self._is_held = False
         tear_down(
             self,
@@ -467,9 +459,8 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
-        self.is_closed = True
+        super().over()
         self._is_held = False
-        self.channel = self._usual_channel = None
         tear_down(
             self,
             lambda: self._give_up(*self._mailbox.closed(), self._died),

@@ -407,23 +407,9 @@ class TaskWorker(WorkerRoute):
         for task in self.tasks:
             self._send(task, channel)
 
-    def interrupted(self) -> None:
-        """Sends nothing more; its calls go to others when it is over."""
-        self.channel = None
-
-    def over(self) -> None:
-        """Takes no more calls; what it had goes to others, or fails."""
-        self.close()
-        self.channel = None
-
     def is_over(self) -> bool:
         """Whether it has nothing to run, or to pass on; see WorkerRoute."""
         return not (self.tasks or self.unsent)
-
-    @property
-    def outlives(self) -> bool:
-        """False: its calls go to others; see WorkerRoute."""
-        return False
 
     def method_of(self, number: int) -> str | None:
         """The function of a call that it has."""

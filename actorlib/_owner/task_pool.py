@@ -254,14 +254,6 @@ class TaskPool(UnansweredCalls[Task]):
 
     # The owner of results.
 
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call; see ResultOwner."""
-        self.drop(call, recursive=recursive)
-
-    def interrupt(self, call: int, *, recursive: bool = True) -> None:
-        """Does the same: a function is interrupted anyhow; see ResultOwner."""
-        self.drop(call, recursive=recursive)
-
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
         self.drop(call, by_force=True, recursive=recursive)
