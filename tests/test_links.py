@@ -54,7 +54,7 @@ def came_by_the_owner(actor: ActorHandle[Any]) -> int:
     """How many calls of an actor the owner has seen."""
     engine: Any = find_engine()
     life = engine.actor_table.by_id.get(pin_of(actor).actor_id)
-    return int(life.router._calls._next) - 1
+    return int(life.router.calls.made)
 
 
 @actorlib.remote

@@ -59,10 +59,10 @@ class ForceCancel(Protocol):
 class StreamOwner(Protocol):
     """What a StreamReader needs of the engine that receives its items.
 
-    The owner's ``OwnerFeed``, the worker's clients and Ray's ``Stream`` implement it.
+    The owner's ``UnansweredCalls``, the worker's clients and Ray's ``Stream`` do so.
     """
 
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
+    def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
         """Cancels the call; see ResultOwner."""
         ...
 

@@ -35,12 +35,10 @@ class Made(NamedTuple):
     """A call, where it was taken in.
 
     Attributes:
-        callee: The id of the actor, or of the worker of functions; empty for the
-            waiting line of functions.
-        number: Its number there.
+        callee: The id of the actor; empty for a function.
+        number: Its number there, or among the calls of all functions.
         at: When.
-        session: That of the worker that has made it; 0 for the program; -1: it is the
-            call of a function with this ``parent`` as number, sent to a worker.
+        session: That of the worker that has made it; 0 for the program.
         parent: The call in that worker that has made it, or 0.
         name: The method or the function.
     """
@@ -155,8 +153,7 @@ def document(recorded: Recorded) -> dict[str, Any]:
         "traceEvents": events(recorded),
         "displayTimeUnit": "ms",
         "otherData": {
-            "calls": sum(call.session >= 0 for call in recorded.calls)
-            + len(recorded.link_calls),
+            "calls": len(recorded.calls) + len(recorded.link_calls),
             "runs": len(recorded.runs),
             "dropped": recorded.dropped,
             "silent": recorded.silent,
@@ -205,17 +202,7 @@ class _Drawing:
         self._pids = {
             actor.id: pid for pid, actor in enumerate(recorded.actors, PROGRAM + 1)
         }
-        # A call of a function has a number in the line, and another in its worker.
-        self._calls = {
-            (call.callee, call.number): call
-            for call in recorded.calls
-            if call.session >= 0
-        }
-        self._sent = {
-            (call.callee, call.number): call.parent
-            for call in recorded.calls
-            if call.session < 0
-        }
+        self._calls = {(call.callee, call.number): call for call in recorded.calls}
         self._link_calls = {
             number: Made(
                 b"", number, at, number // LINKED, parent, "a call over a link"
@@ -311,11 +298,9 @@ class _Drawing:
                 }
 
     def _key(self, actor: bytes, run: Ran) -> tuple[bytes, int]:
-        """Names a call: by its number over links, in the line, or of its actor."""
-        if run.call >= LINKED:
-            return b"", run.call
-        sent = self._sent.get((actor, run.call))
-        return (actor, run.call) if sent is None else (b"", sent)
+        """Names a call: by its number over links, of functions, or of its actor."""
+        is_of_actor = run.call < LINKED and ":" not in run.name
+        return (actor if is_of_actor else b""), run.call
 
     def _call(self, key: tuple[bytes, int]) -> Made | None:
         if key[1] >= LINKED:

@@ -41,12 +41,13 @@ In reading order:
 * ``calls_under_way``: tells which of an actor's calls run, from those that have no
   answer.
 * ``mailbox``: decides which calls of one actor go to its worker, and which go again.
-* ``router``: routes one actor's calls: out in order, and their answers and items back.
+* ``router``: the way to one worker and back; routes an actor's calls: out in order, and
+  their answers and items back.
 * ``link_callers``: knows who calls one actor over links, and tells them of its end.
 * ``call_policy``: says of each call of an actor how often it is sent again, and until
   when it may take.
-* ``response_target``: delivers the answer of a call to whoever wants it: the owner's
-  code, or a worker.
+* ``response_target``: keeps calls that await answers, of actors and of functions, and
+  gives those to the callers: the owner's code, or a worker.
 * ``submission``: calls on their way out, with their arguments and in order.
 * ``worker_requests``: serves what workers ask for: calls to other actors, creations,
   endings, references.
@@ -59,7 +60,6 @@ In reading order:
   groups.
 * ``worker_calls``: calls of workers that have no answer: who gets it, and which call
   made which.
-* ``streams``: streams that the owner's own code reads, on whichever thread it runs.
 * ``peer_links``: links between workers that call one another often.
 * ``deadlines``: deadlines of calls: whose time is over, told by one timer.
 * ``deadlocks``: calls of workers that wait for one another, and will for ever.

@@ -40,7 +40,7 @@ from actorlib._owner.objects import ObjectTable
 from actorlib._owner.placement import ActorPlacer
 from actorlib._owner.read_signal import have_actor_read
 from actorlib._owner.refcount import OWNER, RUNTIME, BorrowedReferences, RefCount
-from actorlib._owner.router import CallRouter
+from actorlib._owner.router import CallRouter, WorkerRoute
 from actorlib._owner.shared_memory import ObjectStore, settings_of
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
@@ -49,6 +49,7 @@ from actorlib._owner.worker_records import WorkerRecords, program_levels
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib._shm.running_calls import MARK, read_begun
 from actorlib._wire.messages import LINK_CALLS, OBSERVE
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from actorlib._core.shares import OveruseAction
     from actorlib._core.snapshot import CallInfo
     from actorlib._enforcement.watchdog import Overuse
+    from actorlib._owner.call_policy import CancelChildren
     from actorlib._owner.call_recording import CallRecording
     from actorlib._owner.clients import Clients
     from actorlib._owner.creation import EncodedArguments
@@ -217,6 +219,7 @@ class ActorTable:
         actor: ActorId,
         definition: ActorDefinition,
         arguments: EncodedArguments | BaseException | asyncio.Future[EncodedArguments],
+        make_route: Callable[[ActorSupervisor], WorkerRoute] | None = None,
         *,
         is_nested: bool = False,
     ) -> None:
@@ -226,6 +229,7 @@ class ActorTable:
             actor: Its id.
             definition: Its class and options.
             arguments: For the constructor, why there are none, or a future of them.
+            make_route: Makes the way to a worker of functions; None for an actor.
             is_nested: Whether a worker asks for it.
         """
         face, options, is_actor = (
@@ -253,7 +257,7 @@ class ActorTable:
             self.placer.open(record),
             self._starter,
             self.references,
-            self._router_of,
+            make_route or self._router_of,
             self._on_dead,
         )
         if self._recording is not None:
@@ -285,15 +289,32 @@ class ActorTable:
         options: ActorOptions,
         demand: Demand,
         arguments: EncodedArguments,
+        make_route: Callable[[ActorSupervisor, CancelChildren], WorkerRoute],
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
-        """Creates the supervisor of a worker of functions."""
+        """Creates the supervisor of a worker of functions.
+
+        Args:
+            label: What it is called.
+            options: What it asks for itself.
+            demand: What it asks for with its calls.
+            arguments: None, as they are sent.
+            make_route: Makes the way to it.
+            is_nested: Whether a call of a worker needs it.
+        """
         nobody = method_of(_nothing)
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
         definition = ActorDefinition(None, interface, options, demand.resources)
-        self.create(actor, definition, arguments, is_nested=is_nested)
+        cancel_children = self._requests.cancel_children
+        self.create(
+            actor,
+            definition,
+            arguments,
+            lambda supervisor: make_route(supervisor, cancel_children),
+            is_nested=is_nested,
+        )
         return self.by_id[actor]
 
     def observe(self, middlewares: bytes, note_run: Callable[..., None] | None) -> None:
@@ -384,15 +405,13 @@ class ActorTable:
         return self.clients
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
-        record, cancel_children = supervisor.record, self._requests.cancel_children
-        options = record.options if record.is_actor else None
-        ends_later = record.interface.awaits
+        record = supervisor.record
         policy = CallPolicy(
             self.clock,
             record.method,
-            options,
-            ends_later,
-            cancel_children,
+            record.options,
+            record.interface.awaits,
+            self._requests.cancel_children,
             partial(have_actor_read, supervisor),
         )
         return CallRouter(
@@ -468,12 +487,14 @@ class ActorTable:
         tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
 
     def _note_what_ran(self, session: WorkerSession) -> None:
-        mark, supervisor = (
-            self.object_store.mark(session.prefix),
-            self.by_id[session.actor],
-        )
-        supervisor.router.callers.note(mark, supervisor.record.interface.methods)
-        if not supervisor.record.is_actor:
+        supervisor = self.by_id[session.actor]
+        cells = self.object_store.call_cells(session.prefix)
+        mark = cells[MARK] if cells else 0
+        if supervisor.record.is_actor:
+            router = supervisor.router
+            router.callers.note(mark, supervisor.record.interface.methods)
+            router.note_begun(read_begun(cells) if cells else None)
+        else:
             self.pool.workers.note_last_call(session.actor, mark)
 
     def _end_made(self, session: WorkerSession) -> None:

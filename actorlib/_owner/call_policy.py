@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
-from actorlib._wire.call_headers import late_error
 from actorlib._wire.serialization import decode
 
 if TYPE_CHECKING:
@@ -12,8 +11,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.current_call import Deadline
-    from actorlib._owner.deadlines import Clock, Timed
-    from actorlib.exceptions import DeadlineExceededError
+    from actorlib._owner.deadlines import Clock
 
 Listed: TypeAlias = bool | tuple[type[Exception], ...] | None
 
@@ -106,8 +104,7 @@ class CallPolicy:
     Args:
         clock: Says whose time is over.
         where: Names one of the worker's methods, for messages.
-        options: The actor's; None for a worker of functions, as the pool that sends
-            it calls keeps their retries and their deadlines itself.
+        options: The actor's.
         ends_later: Whether a call of a method that is cancelled while it runs ends
             later, and says when, by the method's name.
         cancel_children: Cancels what a call has made, by the number of the worker's
@@ -127,14 +124,14 @@ class CallPolicy:
         self,
         clock: Clock,
         where: Callable[[str], str],
-        options: ActorOptions | None,
+        options: ActorOptions,
         ends_later: Callable[[str], bool],
         cancel_children: CancelChildren,
         have_read: Callable[[], None],
     ) -> None:
         self.clock = clock
         self.ends_later = ends_later
-        self.usual = None if options is None else retries_of(options)
+        self.usual = retries_of(options)
         self.cancel_children = cancel_children
         self.have_read = have_read
         self.where = where
@@ -142,18 +139,12 @@ class CallPolicy:
 
     def terms_of(self, headers: Mapping[str, object]) -> CallTerms:
         """What holds for a call that has headers."""
-        if self._options is None:
-            return CallTerms(headers, None, None)
         deadline = cast("Deadline | None", headers.get("deadline"))
         if "retries" not in headers:
             return CallTerms(headers, self.usual, deadline)
         times, listed = cast("tuple[int | None, Listed]", headers["retries"])
         rest = {name: value for name, value in headers.items() if name != "retries"}
         return CallTerms(rest, retries_of(self._options, times, listed), deadline)
-
-    def late(self, timed: Timed) -> DeadlineExceededError:
-        """The error of a call whose time is over."""
-        return late_error(self.where(timed.method), timed.deadline)
 
 
 def load_retries(headers: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from actorlib._core.ids import ActorId
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.trace_events import Actor, Made, Moved, Ran, Recorded, read_piece
 from actorlib._owner.actor_record import ActorState
-from actorlib._owner.task import Task
 from actorlib._owner.worker_calls import WorkerCall, WorkerStream
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
@@ -35,7 +34,7 @@ from actorlib._wire.messages import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.inquiries import Inquiries, Told
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import WorkerSession
 
-_OF_FUNCTION: Final = -1
 _MOVES: Final = 10_000
 _ACTORS: Final = 10_000
 """How many actors that have changed, and how many sessions, are kept."""
@@ -230,10 +228,14 @@ class CallRecording:
     def _switch_off(self) -> None:
         for record in self._registry:
             record.watcher = None
-        for supervisor in self._supervisors.values():
+        for supervisor in self._callees():
             supervisor.router.calls.note_sent = None
         self._pool.calls.note_sent = None
         self._objects.note_put = None
+
+    def _callees(self) -> Iterator[ActorSupervisor]:
+        """Walks over all but workers of functions, whose calls are the pool's."""
+        return (one for one in self._supervisors.values() if one.record.is_actor)
 
     def _begin(self, supervisor: ActorSupervisor) -> None:
         session = _session_of(supervisor)
@@ -243,25 +245,26 @@ class CallRecording:
 
     def _watch(self, supervisor: ActorSupervisor) -> None:
         supervisor.record.watcher = self._moved
-        supervisor.router.calls.note_sent = partial(self._sent, supervisor.record.id)
+        if supervisor.record.is_actor:
+            sent = partial(self._sent, supervisor.record.id)
+            supervisor.router.calls.note_sent = sent
 
     def _sent(self, callee: bytes, number: int, target: object, what: Any) -> None:
         """A call has this number from now on.
 
         Args:
-            callee: The actor, or worker of functions, that it is for; empty for the
-                line of functions.
+            callee: The actor that it is for; empty for a function.
             number: As the table of calls tells it, and so the rest.
             target: Who wants the answer.
             what: What is called.
         """
         self._recorded_calls += 1
         session = parent = 0
-        if type(target) is not ObjectRef:  # the usual call is the program's
-            if isinstance(target, (WorkerCall, WorkerStream)):
-                session, parent = target.session.number, target.parent_call
-            elif isinstance(target, Task):
-                session, parent = _OF_FUNCTION, target.number
+        # The usual call is the program's.
+        if type(target) is not ObjectRef and isinstance(
+            target, (WorkerCall, WorkerStream)
+        ):
+            session, parent = target.session.number, target.parent_call
         name = what if type(what) is str else what.entry.label
         # The fields of ``Made``: a bare tuple is made in half the time.
         self._calls.append((callee, number, time.monotonic(), session, parent, name))
@@ -289,7 +292,7 @@ class CallRecording:
         known: dict[bytes, Actor] = {**first, **self._actors, **living}
         waiting = {
             (supervisor.record.id, call.number)
-            for supervisor in self._supervisors.values()
+            for supervisor in self._callees()
             for call in supervisor.router.unanswered()
         } | {(b"", call.number) for call in self._pool.unanswered()}
         silent = (self._registry.find(ActorId(s.actor)) for s in told.silent)
@@ -334,7 +337,7 @@ def _completed(
         link_calls += [call for call in sent if began <= call[2] <= ended]
     calls = [call for call in calls if began <= call[2] <= ended]
     return recorded._replace(
-        calls=[Made(*call) for call in calls[-kept:] if call[5] != ADD_FUNCTION],
+        calls=[Made(*call) for call in calls[-kept:]],
         runs=[run for run in runs[-kept:] if run.name != ADD_FUNCTION],
         link_calls=link_calls,
         dropped=dropped + max(0, len(calls) - kept) + max(0, len(runs) - kept),

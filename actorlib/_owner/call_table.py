@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from actorlib._owner.calls_under_way import UnderWay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from actorlib._core.snapshot import CallState
 
 R = TypeVar("R")
 W = TypeVar("W")
@@ -51,7 +53,6 @@ class CallTable(Generic[R, W]):
         deferred: The calls that wait for their arguments, by numbers below 0.
         posted: The others, in the order of their numbers, which begin at 1: who wants
             the answer or None, what is called, and the headers.
-        next_mark: When ``mark`` is due again.
         note_sent: Told of each call that gets a number, also another one as it goes
             once more: the number, who wants the answer, what is called. None while
             there is no consumer.
@@ -61,7 +62,7 @@ class CallTable(Generic[R, W]):
         self.deferred: dict[int, Deferred[R]] = {}
         # Bare tuples: anything with a constructor would cost each call of an actor.
         self.posted: dict[int, tuple[R | None, W, Mapping[str, object] | None]] = {}
-        self.next_mark = 0.0
+        self._next_mark = 0.0
         self.note_sent: Callable[[int, R | None, W], None] | None = None
         self._next = 1
         self._next_deferred = -1
@@ -111,9 +112,10 @@ class CallTable(Generic[R, W]):
         return number
 
     def mark(self, now: float) -> None:
-        """The last call was made now; to be said when ``next_mark`` is reached."""
-        oldest = next(iter(self.posted), 0)
-        self.next_mark = self._marks.mark(self._next - 1, now, oldest)
+        """The last call was made now, by the clock of this turn of the loop."""
+        if now >= self._next_mark:
+            oldest = next(iter(self.posted), 0)
+            self._next_mark = self._marks.mark(self._next - 1, now, oldest)
 
     def since(self, number: int) -> float | None:
         """When a posted call was made, roughly; None if that is not known."""
@@ -169,16 +171,27 @@ class CallTable(Generic[R, W]):
         self.posted.clear()
         return targets
 
-    def deferred_under_way(self, most: int | None = None) -> list[UnderWay]:
-        """The calls that wait for their arguments, for people to look at.
+    def unanswered(
+        self, most: int | None, describe: Callable[[int, W], tuple[str, CallState]]
+    ) -> Iterator[UnderWay]:
+        """Walks over the calls that a caller waits for, those without arguments last.
+
+        Calls may be made and answered during the walk. It leaves out those.
 
         Args:
-            most: How many at the most; None for all.
+            most: How many of each kind at the most; None for all.
+            describe: Says what a posted call is called, and where it is.
         """
-        return [
-            UnderWay(0, call.method, "pending_arguments", call.target, None, call.since)
-            for call in islice(self.deferred.values(), most)
-        ]
+        deferred = [*islice(self.deferred.values(), most)]
+        for number, (target, what, headers) in [*islice(self.posted.items(), most)]:
+            if number in self.posted and target is not None:
+                method, state = describe(number, what)
+                since = self.since(number)
+                yield UnderWay(number, method, state, target, headers, since)
+        for call in deferred:
+            yield UnderWay(
+                0, call.method, "pending_arguments", call.target, None, call.since
+            )
 
 
 _CLOSE = 0.05

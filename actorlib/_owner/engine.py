@@ -40,7 +40,6 @@ from actorlib._owner.actor_table import ActorTable
 from actorlib._owner.creation import ActorDefinition
 from actorlib._owner.placement_groups import GroupVerbs
 from actorlib._owner.refcount import OWNER
-from actorlib._owner.streams import OwnerFeed
 from actorlib._owner.submission import CallSubmitter
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._wire.call import Call
@@ -284,7 +283,9 @@ class LocalEngine(RuntimeEngine):
         headers = spec.headers
         if headers is not None or PROPAGATED:
             headers = headers_of(spec)
-        payload = None if kwargs else encode_plain_call(args)
+        payload: bytes | tuple[object, ...] | None = None
+        if not kwargs:
+            payload = args if are_scalars(args) else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
             bind(result, pool, pool.post(result, entry, None, payload, headers))
             return result
@@ -309,7 +310,7 @@ class LocalEngine(RuntimeEngine):
                 self._check_not_draining()
                 raise self._gone(callee.actor)
             router = supervisor.router
-            reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, router))
+            reading = StreamReader.of(callee, self.loop, router)
             headers = headers_of(callee)
             payload = None if kwargs or self._order else encode_plain_call(args)
             if payload is not None:
@@ -318,7 +319,7 @@ class LocalEngine(RuntimeEngine):
                 self._submitter.send(supervisor, reading, callee, args, kwargs, headers)
             return reading
         pool = self._pool
-        reading = StreamReader.of(callee, self.loop, OwnerFeed(self.loop, pool))
+        reading = StreamReader.of(callee, self.loop, pool)
         reading.allow_force(pool.force_cancel)
         return self._call_function(reading, callee, args, kwargs)
 
@@ -717,7 +718,8 @@ class LocalEngine(RuntimeEngine):
         """What this process has called, as far as it has no answer yet."""
         calls = [*self._pool.unanswered()]
         for supervisor in self.actor_table:
-            calls += supervisor.router.unanswered()
+            if supervisor.record.is_actor:
+                calls += supervisor.router.unanswered()
         targets = [call.target for call in calls]
         refs = [
             target.completed if isinstance(target, StreamReader) else target

@@ -128,7 +128,7 @@ class Inspector:
             actor: Whose; None for those of all, and of functions.
         """
         for supervisor in [*self._meant(actor)]:
-            if not supervisor.router.pending:
+            if not supervisor.router.calls:
                 continue
             prefix = self._registry.prefix(supervisor.router.session)
             calls = with_states(
@@ -146,7 +146,7 @@ class Inspector:
     def count_calls(self, actor: ActorId | None = None) -> int:
         """Counts what ``calls`` walks over, without a look at each."""
         functions = len(self._pool.calls) if actor is None else 0
-        return functions + sum(one.router.pending for one in self._meant(actor))
+        return functions + sum(len(one.router.calls) for one in self._meant(actor))
 
     def link_calls(
         self, made: Collection[tuple[WorkerSession, LinkCall]]
@@ -269,8 +269,8 @@ class Inspector:
             device_nbytes={share.device.id: share.nbytes for share in shares},
             mask=mask,
             restarts=supervisor.restarts.count,
-            pending_calls=supervisor.router.pending,
-            made_calls=supervisor.router.made,
+            pending_calls=len(supervisor.router.calls),
+            made_calls=supervisor.router.calls.made,
             death=str(record.exit or ""),
             name=options.name,
             namespace=self._names.namespace_of(options),
@@ -290,8 +290,8 @@ class Inspector:
     def _function_info(self, call: UnderWay) -> CallInfo:
         task, task_id = self._pool.task(call.number), ""
         if task is not None and task.worker is not None:
-            prefix = self._registry.prefix(task.worker.supervisor.router.session)
-            task_id = f"{prefix.hex()}{task.sent_as:016x}"
+            prefix = self._registry.prefix(task.worker.session)
+            task_id = f"{prefix.hex()}{call.number:016x}"
         return CallInfo(
             actor_id="",
             class_name="",
@@ -339,7 +339,7 @@ class Inspector:
             return session.title
         if supervisor is None:
             return "a call of an actor that is gone"
-        method = supervisor.router.method_of(call)
+        method = supervisor.route.method_of(call)
         if not supervisor.record.is_actor:  # a function's worker is nobody
             return f"{method} (pid {supervisor.pid})"
         return supervisor.record.method(method) if method else supervisor.record.title

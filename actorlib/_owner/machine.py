@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from actorlib._owner.gangs import Gangs
     from actorlib._owner.mps_workers import MpsGroup, MpsWorkers
     from actorlib._owner.refcount import BorrowedReferences, RefCount
-    from actorlib._owner.router import CallRouter
+    from actorlib._owner.router import WorkerRoute
     from actorlib._owner.shared_memory import ObjectStore
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Device
@@ -554,7 +554,7 @@ class WorkerStarter:
         self,
         record: ActorRecord,
         process: WorkerProcess,
-        router: CallRouter,
+        route: WorkerRoute,
         ready: Callable[[str], None],
     ) -> WorkerSession:
         """Opens the pipe to a worker.
@@ -562,7 +562,7 @@ class WorkerStarter:
         Args:
             record: Its actor.
             process: The worker.
-            router: Gets the answers of its calls.
+            route: Gets the answers of its calls.
             ready: Called when the actor is there, with what it calls itself.
         """
         whose = record.id if record.is_actor else None
@@ -570,7 +570,7 @@ class WorkerStarter:
         number = next(self.session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)
-        settle, gpus = router.settle, self._node.enforcement.gpus
+        settle, gpus = route.settle, self._node.enforcement.gpus
         if gpus is not None and gpus.occupants.find(process) is not None:
             settle = partial(_settle_with_users, gpus, process, settle)
         session = WorkerSession(
@@ -580,8 +580,8 @@ class WorkerStarter:
             prefix,
             process,
             settle,
-            router.settle_scalar,
-            router.item,
+            route.settle_scalar,
+            route.item,
             self._object_store.share_with(prefix),
             self._refcount,
             self._serve,

@@ -36,13 +36,13 @@ def ask_to_read(pid: int, channel: AsyncChannel) -> bool:
 
 def have_actor_read(supervisor: ActorSupervisor) -> None:
     """Has an actor read what it was sent, behind what this turn of the loop gathers."""
-    loop, channel = supervisor.ended.get_loop(), supervisor.router.channel
+    loop, channel = supervisor.ended.get_loop(), supervisor.route.channel
     if channel is not None:
         loop.call_soon(partial(_ask_again, supervisor, channel))
 
 
 def _ask_again(supervisor: ActorSupervisor, channel: AsyncChannel) -> None:
     # Not the worker that it has after a restart: this one's calls are over.
-    if supervisor.router.channel is channel and ask_to_read(supervisor.pid, channel):
+    if supervisor.route.channel is channel and ask_to_read(supervisor.pid, channel):
         loop = supervisor.ended.get_loop()
         loop.call_later(UNSENT_DELAY, partial(_ask_again, supervisor, channel))

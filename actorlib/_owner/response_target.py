@@ -1,22 +1,41 @@
-"""Delivers the answer of a call to whoever wants it: the owner's code, or a worker."""
+"""Keeps calls that await answers, and gives those to the callers.
+
+A caller is the owner's own code, or a worker. What is called is an actor, which runs
+the calls in order, or a function, which any of several workers runs: ``CallRouter``
+and ``TaskPool`` say where a call goes. What is here holds for both.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
+from actorlib._core.loop_thread import call_soon_on
 from actorlib._core.object_ref import ObjectRef, mark_cancelled
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.call_policy import Retries, is_retried
+from actorlib._owner.deadlines import Timekeeper
 from actorlib._owner.refcount import OWNER, passing
+from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import exception_of, fill_future
 from actorlib._wire.messages import CANCELLED, FAILURE, RAISED, Frame
 from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from actorlib._core.current_call import Deadline
+    from actorlib._owner.call_table import CallTable
+    from actorlib._owner.deadlines import Clock, Timed
+    from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
+
+
+W = TypeVar("W")
 
 
 class RemoteTarget(Protocol):
@@ -75,6 +94,136 @@ class CancelledTarget:
                 mark_cancelled(ref)
         elif ref is not None and not isinstance(ref, StreamReader):
             ref.answer(IS_CANCELLED)
+
+
+class UnansweredCalls(ABC, Generic[W]):
+    """Keeps the calls of one actor, or of all functions; see StreamOwner.
+
+    Args:
+        calls: The table that they are in.
+        clock: Says when a deadline is over.
+        objects: Serves refs, as far as it is the same for all of them.
+
+    Attributes:
+        calls: The calls without an answer.
+    """
+
+    def __init__(
+        self, calls: CallTable[ResponseTarget, W], clock: Clock, objects: ObjectTable
+    ) -> None:
+        self.calls = calls
+        self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
+        self._timed = self._timekeeper.calls  # at hand for every answer
+        self._now = clock.now
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.watch = objects.watch
+        self.name = objects.name
+        self.travel = objects.travel
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call; see ResultOwner."""
+        self.drop(call, recursive=recursive)
+        return False
+
+    def interrupt(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call wherever it is; see ResultOwner."""
+        return self.cancel(call, recursive=recursive)
+
+    @abstractmethod
+    def drop(self, call: int, *, recursive: bool) -> None:
+        """Stops a call that has no caller any more."""
+
+    @abstractmethod
+    def acknowledge(self, call: int, count: int) -> None:
+        """Tells the worker how many items of a stream were taken."""
+
+    @abstractmethod
+    def label_of(self, call: int) -> str:
+        """Names a call in messages; empty if it is over."""
+
+    @abstractmethod
+    def where(self, label: str) -> str:
+        """Names what is called in messages, from how calls name it."""
+
+    def current(self, call: int) -> int:
+        """The number that a call has now, from the one that it was made with."""
+        return call
+
+    def defer(
+        self,
+        ref: ObjectRef[Any] | StreamReader,
+        label: str,
+        headers: Mapping[str, object] | None = None,
+    ) -> int:
+        """Keeps the place of a call that waits for its arguments; gives its number."""
+        number = self.calls.defer(ref, label, self._now())
+        if headers is not None:
+            self.set_deadline(number, label, headers)
+        return number
+
+    def take_deferred(self, number: int) -> ObjectRef[Any] | StreamReader | None:
+        """The arguments are there: who wants the answer, or None if it is cancelled."""
+        if self._timed:
+            self._timekeeper.discard(number)
+        return awaited(self.calls.take(number))
+
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
+        call = ref.call
+
+        def gone(_: object) -> None:
+            # A destructor may run anywhere, also in the middle of a write.
+            call_soon_on(self._loop, partial(self.cancel, call))
+
+        number = self.current(call)
+        if isinstance(self.calls.target(number), ObjectRef):
+            self.calls.replace(number, weakref.ref(ref, gone))
+
+    # Streams that the owner's own code reads, on any thread.
+
+    def taken(self, call: int, count: int) -> None:
+        """Tells the worker how many items of a stream were taken; see StreamOwner."""
+        if threading.get_ident() == self._thread:
+            self.acknowledge(call, count)
+        else:
+            self._loop.call_soon_threadsafe(self.acknowledge, call, count)
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back from the loop; see StreamOwner."""
+        if threading.get_ident() == self._thread:
+            self._loop.call_soon(callback)
+        else:
+            self._loop.call_soon_threadsafe(callback)
+
+    # Deadlines.
+
+    def set_deadline(
+        self, number: int, label: str, headers: Mapping[str, object]
+    ) -> None:
+        """Stops a call when its time is over, if its headers say when that is."""
+        if "deadline" in headers:
+            deadline = cast("Deadline", headers["deadline"])
+            self._timekeeper.add(number, label, deadline)
+
+    def _time_out(self, number: int, timed: Timed) -> None:
+        """Stops a call whose time is over; what it made has inherited that."""
+        target = self.calls.target(number)
+        self.drop(number, recursive=False)
+        give_error(target, late_error(self.where(timed.method), timed.deadline))
+
+    def is_late(self, number: int) -> bool:
+        """Whether an answer came too late, before the timer could say so.
+
+        Then the caller has got an error instead, and the call is for nobody.
+        """
+        timed = self._timed.get(number)
+        if timed is None or not timed.is_over:
+            return False
+        self._timekeeper.discard(number)
+        target = self.calls.abandon(number)
+        give_error(target, late_error(self.where(timed.method), timed.deadline))
+        return True
 
 
 def awaited(target: ResponseTarget | None) -> ObjectRef[Any] | StreamReader | None:

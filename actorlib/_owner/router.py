@@ -1,4 +1,4 @@
-"""Routes one actor's calls: out in order, and their answers and items back.
+"""The way to one worker and back, and the calls of an actor on it: out in order.
 
 Answers of the owner's own calls fill an ``ObjectRef``, and items of their streams a
 ``StreamReader``; those of a worker's calls are passed on to it without being decoded.
@@ -12,14 +12,13 @@ knows which those are.
 
 from __future__ import annotations
 
-import weakref
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.loop_thread import add_done_callback, block, call_soon_on
+from actorlib._core.loop_thread import block
 from actorlib._core.object_ref import IMMUTABLE, ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
-from actorlib._owner.deadlines import Timed, Timekeeper
 from actorlib._owner.exit_reason import under_way
 from actorlib._owner.link_callers import LinkCallers
 from actorlib._owner.mailbox import Mailbox
@@ -28,7 +27,7 @@ from actorlib._owner.refcount import OWNER, passing
 from actorlib._owner.response_target import (
     CancelledTarget,
     ResponseTarget,
-    awaited,
+    UnansweredCalls,
     give_answer,
     give_error,
     is_answer_retried,
@@ -41,6 +40,7 @@ from actorlib._wire.messages import (
     CALL_SCALARS,
     CANCEL,
     LINKED,
+    NOTE_CALLS,
     RESULT,
     STREAM_ACK,
     STREAM_EXPIRE,
@@ -53,24 +53,124 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._core.object_ref import KeptValue
     from actorlib._owner.actor_record import ActorRecord
-    from actorlib._owner.call_policy import CallPolicy
-    from actorlib._owner.call_table import CallTable
+    from actorlib._owner.call_policy import CallPolicy, CancelChildren
     from actorlib._owner.calls_under_way import UnderWay
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._shm.memory import Payload
+    from actorlib._shm.running_calls import BegunCalls
     from actorlib._wire.async_channel import AsyncChannel
 
 
 _LEAST_PATIENCE = 0.05
 
 
-class CallRouter:
-    """Routes the calls of one actor; see ResultOwner and StreamSource.
+class WorkerRoute(ABC):
+    """Sends calls to one worker, and takes what it answers.
+
+    A ``CallRouter`` has the calls of an actor. A ``TaskWorker`` has some of the calls
+    of functions, which are the pool's.
+
+    Args:
+        when_idle: Called when the worker has passed on everything that it owes.
+        cancel_children: Cancels what a call has made, by the number of the worker's
+            session and its own.
+
+    Attributes:
+        channel: The pipe to the worker; None while it takes no calls.
+        unsent: The refs that it has sent, and whose values it has not passed on yet.
+        is_closed: Whether new calls are refused.
+    """
+
+    def __init__(
+        self, when_idle: Callable[[], None], cancel_children: CancelChildren
+    ) -> None:
+        self.channel: AsyncChannel | None = None
+        self.unsent = UnsentResults(when_idle)
+        self.is_closed = False
+        self._session = OWNER
+        self._cancel_children = cancel_children
+
+    @property
+    def session(self) -> int:
+        """The number of the session that calls are sent to; 0 while there is none."""
+        return 0 if self.channel is None else self._session
+
+    def tell(self, frame: Frame) -> None:
+        """Sends a frame that is no call, if the worker is ready for calls."""
+        if self.channel is not None:
+            self.channel.send(frame)
+
+    def cancel_children(self, number: int, *, by_force: bool = False) -> None:
+        """Cancels the calls that one of its calls has made, and theirs."""
+        self._cancel_children(self._session, number, by_force=by_force)
+
+    def close(self) -> None:
+        """Refuses new calls; those that were sent go on."""
+        self.is_closed = True
+
+    def drain(self) -> None:
+        """Refuses new calls, and sends none again: the worker was told to leave."""
+        self.close()
+
+    # What the worker answers.
+
+    @abstractmethod
+    def settle(self, frame: Frame) -> None:
+        """Gives an answer to the caller, or sends the call again."""
+
+    @abstractmethod
+    def settle_scalar(self, number: int, value: object) -> None:
+        """Gives an answer that stood in its frame to the caller; see ``settle``."""
+
+    @abstractmethod
+    def item(self, frame: Frame) -> None:
+        """Gives an item to the reader of a stream; drops one that has no reader.
+
+        Raises:
+            ProtocolError: It is of a call that is no stream.
+        """
+
+    # What becomes of the worker.
+
+    @abstractmethod
+    def opened(self, channel: AsyncChannel, session: int) -> None:
+        """The worker is ready: what waited is sent."""
+
+    def interrupted(self) -> None:
+        """The worker died and is restarted."""
+        self.channel = None
+
+    def over(self) -> None:
+        """The worker is gone for good."""
+        self.close()
+        self.channel = None
+
+    @abstractmethod
+    def is_over(self) -> bool:
+        """Whether no call waits; asks the worker if only it knows that."""
+
+    @property
+    def outlives(self) -> bool:
+        """Whether a call would wait for the worker if it died and was restarted."""
+        return False
+
+    # What is known of its calls.
+
+    @abstractmethod
+    def method_of(self, number: int) -> str | None:
+        """The method of a call that was sent and has no answer."""
+
+    @abstractmethod
+    def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
+        """The methods that may have run when its process ended; None if unknown."""
+
+
+class CallRouter(UnansweredCalls[str], WorkerRoute):
+    """Routes the calls of one actor.
 
     Args:
         references: Counts the handles in arguments and results.
@@ -81,8 +181,7 @@ class CallRouter:
         policy: Says what holds for each of them.
 
     Attributes:
-        channel: The pipe to the actor; None while that takes no calls.
-        unsent: The refs that it has sent, and whose values it has not passed on yet.
+        notes_calls: Whether the worker notes which calls run, if it was told to.
         callers: Who calls it over links.
     """
 
@@ -95,72 +194,42 @@ class CallRouter:
         idle: Callable[[], None],
         policy: CallPolicy,
     ) -> None:
+        self._mailbox: Mailbox[ResponseTarget] = Mailbox()
+        UnansweredCalls.__init__(self, self._mailbox.calls, policy.clock, objects)
+        WorkerRoute.__init__(self, self._tell_idle, policy.cancel_children)
         self._loans = references
-        self._objects = objects
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self.unsent = UnsentResults(self._tell_idle)
         self.callers = LinkCallers(references, self.unsent, self.tell)
         self._policy = policy
         self._retries = policy.usual
-        self._timekeeper: Timekeeper[int] = Timekeeper(policy.clock, self._late)
-        self._timed = self._timekeeper.calls  # at hand for every answer
-        self._mailbox: Mailbox[ResponseTarget] = Mailbox()
-        self._calls = self._mailbox.calls
-        self._now = policy.clock.now
-        self.channel: AsyncChannel | None = None
         # The same while a call goes at once and once only; None while any has to be
         # kept or refused. So one look tells the usual call from all others.
         self._usual_channel: AsyncChannel | None = None
-        self._session = OWNER
-        self._is_closed = False
+        self.notes_calls = True
+        self._is_noting = False
         self._is_draining = False
         self._is_held = False
 
     @property
-    def calls(self) -> CallTable[ResponseTarget, str]:
-        """The calls without an answer."""
-        return self._calls
-
-    @property
     def is_idle(self) -> bool:
         """Whether no call waits, for its arguments or for its answer."""
-        return not (self._calls or self.unsent)
+        return not (self.calls or self.unsent)
 
     def is_over(self) -> bool:
         """The same, of calls over links too; asks the actor if only it knows that."""
         return self.is_idle and self.callers.have_parted()
 
     @property
-    def is_closed(self) -> bool:
-        """Whether new calls are refused."""
-        return self._is_closed
-
-    @property
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
-        return bool(self._calls.deferred) or self._mailbox.outlives
-
-    @property
-    def pending(self) -> int:
-        """How many calls have no answer."""
-        return len(self._calls)
+        return bool(self.calls.deferred) or self._mailbox.outlives
 
     @property
     def load(self) -> int | None:
-        """The same; None while the actor takes no calls."""
-        return None if self.channel is None or self._is_held else len(self._calls)
-
-    @property
-    def made(self) -> int:
-        """How many calls were posted so far, again those that went once more."""
-        return self._calls.made
-
-    @property
-    def session(self) -> int:
-        """The number of the session that calls are sent to; 0 while there is none."""
-        return 0 if self.channel is None else self._session
+        """How many calls have no answer; None while the actor takes no calls."""
+        return None if self.channel is None or self._is_held else len(self.calls)
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         """Walks over the calls without an answer; see ``Mailbox``."""
@@ -177,7 +246,7 @@ class CallRouter:
     def method_of(self, number: int) -> str | None:
         """The method of a call that was sent and has no answer."""
         sent = self._mailbox.answerable.get(number)
-        return None if sent is None else sent[1].rpartition(":")[2]
+        return None if sent is None else sent[1]
 
     def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
         """The methods that may have run when its process ended; None if unknown."""
@@ -188,9 +257,7 @@ class CallRouter:
             if number not in mailbox.waiting
         ]
         refused = self.channel.refused if self.channel is not None else 0
-        # A function's call has its number before it, which nobody else knows.
-        arrived = sent[: max(0, len(sent) - refused)]
-        came = [method.rpartition(":")[2] for method in arrived]
+        came = sent[: max(0, len(sent) - refused)]
         if self.callers.ran is not None:
             came.insert(0, self.callers.ran)
         if not came and self._mailbox.has_dropped:
@@ -218,10 +285,10 @@ class CallRouter:
             bind(ref, self, self.send(ref, method, None, whole, headers))
             return
         # The usual case, in as few steps as there are.
-        number = self._calls.begin(ref, method)
+        number = self.calls.begin(ref, method)
         if not channel.is_turn_timed:
             channel.is_turn_timed = True
-            self._made_now()
+            self.calls.mark(self._now())
         bind(ref, self, number)
         if isinstance(payload, tuple):
             # To unpack the tuple into another one would take three times as long.
@@ -247,7 +314,7 @@ class CallRouter:
             payload: The arguments.
             headers: What the caller says of this call alone.
         """
-        if self._is_closed:
+        if self.is_closed:
             self._refuse(target, loans, self._died())
             return 0
         retries = self._retries
@@ -261,10 +328,12 @@ class CallRouter:
         if number and (frame is None or channel is None or not channel.is_turn_timed):
             if frame is not None and channel is not None:
                 channel.is_turn_timed = True
-            self._made_now()
+            self.calls.mark(self._now())
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
+            if retries is not None:
+                self._have_noted()
             self.channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
                 self._lend(frame)
@@ -272,39 +341,34 @@ class CallRouter:
             self._refuse(target, loans, self._unavailable())
         return number
 
-    def _made_now(self) -> None:
-        """The last call was made now, by the clock of this turn of the loop."""
-        now = self._now()
-        if now >= self._calls.next_mark:
-            self._calls.mark(now)
-
-    def defer(
-        self,
-        ref: ObjectRef[Any] | StreamReader,
-        method: str,
-        headers: Mapping[str, object] | None = None,
-    ) -> int:
-        """Keeps the place of a call that waits for its arguments; gives its number."""
-        place = self._calls.defer(ref, method, self._now())
-        if headers and "deadline" in headers:
-            self._timekeeper.add(place, method, cast("Deadline", headers["deadline"]))
-        return place
-
-    def take_deferred(self, place: int) -> ObjectRef[Any] | StreamReader | None:
-        """The arguments are there: whom the answer is for, or None if nobody waits."""
-        if self._timed:
-            self._timekeeper.discard(place)
-        return awaited(self._calls.take(place))
-
     def opened(self, channel: AsyncChannel, session: int) -> None:
         """The actor is ready: what waited is sent."""
         self.channel = channel
-        if self._retries is None and not self._is_closed:
+        if self._retries is None and not self.is_closed:
             self._usual_channel = channel
         self._session = session
+        self.notes_calls = True
+        self._is_noting = False
         self._send_all(channel, self._mailbox.opened())
 
+    def _have_noted(self) -> None:
+        """Has the worker note which calls run, before the first that may go again."""
+        if not self._is_noting and self.channel is not None:
+            self._is_noting = True
+            self.channel.send((NOTE_CALLS, 0))
+
+    def note_begun(self, begun: BegunCalls | None) -> None:
+        """Takes what the worker has noted, as its process is gone.
+
+        Args:
+            begun: Which calls have begun; None if that is not known.
+        """
+        is_known = self._is_noting and self.notes_calls
+        self._mailbox.note_begun(begun if is_known else None)
+
     def _send_all(self, channel: AsyncChannel, frames: list[Frame]) -> None:
+        if frames and self._mailbox.kept:
+            self._have_noted()
         for frame in frames:
             channel.send(frame)
             if frame[3]:
@@ -322,7 +386,7 @@ class CallRouter:
         channel, frames = self.channel, self._mailbox.let_go()
         if channel is None:
             return
-        if self._retries is None and not self._is_closed:
+        if self._retries is None and not self.is_closed:
             self._usual_channel = channel
         self._send_all(channel, frames)
 
@@ -334,8 +398,10 @@ class CallRouter:
     def settle(self, frame: Frame) -> None:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox, number = self._mailbox, frame[1]
-        if self._timed and self._is_late(number):
+        if self._timed and number in mailbox.answerable and self.is_late(number):
+            self._return(mailbox.drop(number))
             self._drop_answer(frame)
+            self._tell_idle()
             return
         if number in mailbox.kept and number in mailbox.answerable:
             self._settle_kept(frame)
@@ -362,7 +428,9 @@ class CallRouter:
         else:
             give_answer(target, frame, self._loans)
         mailbox.answerable.pop(number, None)  # as mailbox.settle(), at hand
-        calls = self._calls
+        if self._timed and sent is not None:
+            self._timekeeper.discard(number)
+        calls = self.calls
         if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
@@ -377,7 +445,7 @@ class CallRouter:
         if not target.done():
             target.set_result(value)
         sent.pop(number, None)
-        calls = self._calls
+        calls = self.calls
         if self._is_held or not (calls.posted or calls.deferred):
             self._idle()
 
@@ -395,17 +463,18 @@ class CallRouter:
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""
-        self._is_closed = True
+        super().close()
         self._usual_channel = None
 
     def drain(self) -> None:
         """Refuses new calls, and sends none again: the actor was told to leave."""
-        self._is_closed = self._is_draining = True
-        self._usual_channel = None
+        super().drain()
+        self._is_draining = True
 
     def interrupted(self) -> None:
         """The actor died and is restarted: calls on their way fail or wait for it."""
-        self.channel = self._usual_channel = None
+        super().interrupted()
+        self._usual_channel = None
         self._is_held = False
         tear_down(
             self,
@@ -416,9 +485,8 @@ class CallRouter:
 
     def over(self) -> None:
         """The actor is gone: every call without an answer fails, and every new one."""
-        self._is_closed = True
+        super().over()
         self._is_held = False
-        self.channel = self._usual_channel = None
         tear_down(
             self,
             lambda: self._give_up(*self._mailbox.closed(), self._died),
@@ -434,31 +502,17 @@ class CallRouter:
         Raises:
             ProtocolError: It is of a call that is no stream.
         """
-        _, number, index, loans, payload = frame
+        number = frame[1]
         sent = self._mailbox.answerable.get(number)
         target = None if sent is None else sent[0]
-        if isinstance(target, StreamReader):
-            load = partial(load_result, loans=loans)
-            if loans:
-                with passing(self._loans, loans, OWNER):
-                    target.put(number, index, payload, load)
-            else:
-                target.put(number, index, payload, load)
-        elif target is None:
-            if index == 0 and self.channel is not None:
-                # The cancellation met the call on the way from its line to its thread.
-                self.channel.send((CANCEL, number))
-            give_answer(None, frame, self._loans)
-        elif _is_stream(target):
-            with passing(self._loans, loans, OWNER):
-                cast("Any", target).item(frame)
-        else:
-            raise ProtocolError(f"an item of call {number}, which is no stream")
+        if target is None and frame[2] == 0 and self.channel is not None:
+            # The cancellation met the call on the way from its line to its thread.
+            self.channel.send((CANCEL, number))
+        give_item(target, frame, self._loans)
 
-    def taken(self, number: int, count: int) -> None:
-        """Tells the actor how many items of a stream were taken; see StreamSource."""
-        if self.channel is not None:
-            self.channel.send((STREAM_ACK, number, count))
+    def acknowledge(self, call: int, count: int) -> None:
+        """Tells the actor how many items of a stream were taken."""
+        self.tell((STREAM_ACK, call, count))
 
     def expire_streams(self, loop: asyncio.AbstractEventLoop, patience: float) -> None:
         """Cuts off, now and again, what nobody has taken anything of meanwhile.
@@ -471,7 +525,7 @@ class CallRouter:
         """
         if self.is_idle:
             return
-        targets = (target for target, *_ in self._calls.posted.values())
+        targets = (target for target, *_ in self.calls.posted.values())
         if self.channel is not None and any(map(_is_stream, targets)):
             self.channel.send((STREAM_EXPIRE, 0))
         after = max(patience, _LEAST_PATIENCE)
@@ -497,6 +551,7 @@ class CallRouter:
         kept = mailbox.kept.get(number)
         if kept is None:
             return False
+        mailbox.note_finished()
         if not self._is_draining and is_answer_retried(
             kept.retries, answer, self._loans
         ):
@@ -542,7 +597,7 @@ class CallRouter:
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call; True if its end is reported later; see ResultOwner."""
-        number = self._mailbox.current(call)
+        number = self.current(call)
         target, method, _ = self._mailbox.answerable.get(number, (None, "", None))
         if (
             target is None
@@ -550,19 +605,19 @@ class CallRouter:
             or not self._policy.ends_later(method)
             or not self._mailbox.was_sent(number)
         ):
-            self._drop(call, recursive=recursive)
+            self.drop(call, recursive=recursive)
             return False
         if type(target) is not CancelledTarget:
-            self._calls.replace(number, CancelledTarget(target, self._drop_answer))
+            self.calls.replace(number, CancelledTarget(target, self._drop_answer))
             self.channel.send((CANCEL, number))
             if recursive:
-                self._policy.cancel_children(self._session, number)
+                self.cancel_children(number)
             self._return(self._mailbox.release(number))  # it does not go again
         return True
 
     def interrupt(self, call: int, *, recursive: bool = True) -> bool:
         """Stops a call, also where a plain method is running; see ResultOwner."""
-        number = self._mailbox.current(call)
+        number = self.current(call)
         sent = self._mailbox.answerable.get(number)
         if (
             sent is None
@@ -570,79 +625,40 @@ class CallRouter:
             or not self._mailbox.was_sent(number)
         ):
             return self.cancel(call, recursive=recursive)
-        self._drop(call, recursive=recursive, interrupts=True)
+        self.drop(call, recursive=recursive, interrupts=True)
         self._policy.have_read()
         return False
 
     def _drop_answer(self, frame: Frame) -> None:
         give_answer(None, frame, self._loans)
 
-    def _drop(self, call: int, *, recursive: bool, interrupts: bool = False) -> None:
+    def drop(self, call: int, *, recursive: bool, interrupts: bool = False) -> None:
         """Forgets a call, and stops it if it was sent."""
-        number = self._mailbox.current(call)
+        number = self.current(call)
         self._timekeeper.discard(number)
         if self._mailbox.was_sent(call) and self.channel is not None:
             self.channel.send((CANCEL, number, *((True,) if interrupts else ())))
             if recursive:
-                self._policy.cancel_children(self._session, number)
+                self.cancel_children(number)
         self._return(self._mailbox.drop(call))
         self._tell_idle()
 
-    def _late(self, call: int, timed: Timed) -> None:
-        """Stops a call whose time is over; what it made has inherited that."""
-        target = self._calls.target(call)
-        self._drop(call, recursive=False)
-        if target is not None:
-            give_error(target, self._policy.late(timed))
-
-    def _is_late(self, call: int) -> bool:
-        """Whether an answer came too late, before the timer could say so."""
-        timed = self._timed.get(call)
-        if timed is None:
-            return False
-        if timed.is_over:
-            self._late(call, timed)
-            return True
-        mailbox = self._mailbox
-        if (
-            call in mailbox.answerable and call not in mailbox.kept
-        ):  # else it may still go
-            self._timekeeper.discard(call)
-        return False
-
     def _has(self, call: int) -> bool:
-        return self._calls.target(call) is not None
+        return self.calls.target(call) is not None
 
-    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
-        call, loop = ref.call, ref.get_loop()
+    def current(self, call: int) -> int:
+        """The number that a call has now, from the one that it was posted with."""
+        return self._mailbox.current(call)
 
-        def gone(_: object) -> None:
-            # A destructor may run anywhere, also in the middle of a write.
-            call_soon_on(loop, partial(self.cancel, call))
-
-        number = self._mailbox.current(call)
-        if isinstance(self._calls.target(number), ObjectRef):
-            self._calls.replace(number, weakref.ref(ref, gone))
-
-    def cancel_children(self, number: int, *, by_force: bool = False) -> None:
-        """Cancels the calls that one of its own has made, and theirs."""
-        self._policy.cancel_children(self._session, number, by_force=by_force)
-
-    def tell(self, frame: Frame) -> None:
-        """Sends a frame that is no call, if the worker is ready for calls."""
-        if self.channel is not None:
-            self.channel.send(frame)
+    def where(self, label: str) -> str:
+        """Names a method, with the class."""
+        return self._policy.where(label)
 
     def label_of(self, call: int) -> str:
         """What a call without an answer is called in messages; see ResultOwner."""
-        calls, number = self._calls, self._mailbox.current(call)
+        calls, number = self.calls, self.current(call)
         found = calls.posted.get(number) or calls.deferred.get(number)
         return "" if found is None else self._policy.where(found[1])
-
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
-        add_done_callback(ref, lambda _: then())
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks a thread beside the loop it comes through; see ResultOwner."""
@@ -652,17 +668,39 @@ class CallRouter:
         )
         block(ref, timeout, refusal)
 
-    def name(self) -> bytes:
-        """An id for what a ref stands for; see ResultOwner."""
-        return self._objects.name()
-
-    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled into a value that is being sent; see ResultOwner."""
-        return self._objects.travel(ref)
-
 
 def _fail(target: ResponseTarget, why: Callable[[], BaseException]) -> None:
     give_error(target, why())  # an error of its own for each: it keeps their frames
+
+
+def give_item(
+    target: ResponseTarget | None, frame: Frame, counted: BorrowedReferences
+) -> None:
+    """Gives an item to the reader of a stream; one that has no reader is dropped.
+
+    Args:
+        target: The reader.
+        frame: The item.
+        counted: Where the handles in it are counted.
+
+    Raises:
+        ProtocolError: It is of a call that is no stream.
+    """
+    _, number, index, loans, payload = frame
+    if isinstance(target, StreamReader):
+        load = partial(load_result, loans=loans)
+        if loans:
+            with passing(counted, loans, OWNER):
+                target.put(number, index, payload, load)
+        else:
+            target.put(number, index, payload, load)
+    elif target is None:
+        give_answer(None, frame, counted)
+    elif _is_stream(target):
+        with passing(counted, loans, OWNER):
+            cast("Any", target).item(frame)
+    else:
+        raise ProtocolError(f"an item of call {number}, which is no stream")
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:

@@ -232,7 +232,7 @@ class CallSubmitter:
             ref: Gets the answer.
             call: The call, which has no number yet.
         """
-        call.number = pool.defer(ref, entry, call.headers)
+        call.number = pool.defer(ref, entry.label, call.headers)
         bind(ref, pool, call.number)
         call_when_done(
             call.arguments.refs, partial(self._post_deferred, pool, entry, call)

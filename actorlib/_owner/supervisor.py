@@ -29,6 +29,7 @@ from actorlib._owner.exit_reason import (
 )
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.restart_policy import Fault, GiveUp, Restarts
+from actorlib._owner.router import CallRouter
 from actorlib._owner.teardown import tear_down
 from actorlib._processes.fd_limit import start_error_reason
 from actorlib._scheduler.long_waits import LONG
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from actorlib._owner.machine import WorkerStarter
     from actorlib._owner.placement import ActorPlacement
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._owner.router import CallRouter
+    from actorlib._owner.router import WorkerRoute
     from actorlib._owner.suspension import Suspension
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
@@ -73,12 +74,13 @@ class ActorSupervisor:
         placement: Its share of the machine, not in line yet.
         starter: Starts its workers.
         references: Counts the handles among the constructor's arguments.
-        make_router: Makes the owner's end of its calls, once this is there.
+        make_route: Makes the way to its workers, once this is there.
         on_dead: Told when it is dead and everything that it had is back.
 
     Attributes:
         record: What is known of the actor.
-        router: Routes its calls.
+        route: The way to its workers.
+        router: The same, of an actor; a worker of functions has none.
         placement: Its share of the machine.
         restarts: How often it was started anew, and may still be.
         session: Its worker, while it has one; or its last, once it is dead.
@@ -87,6 +89,8 @@ class ActorSupervisor:
             drains.
     """
 
+    router: CallRouter
+
     def __init__(
         self,
         record: ActorRecord,
@@ -94,13 +98,15 @@ class ActorSupervisor:
         placement: ActorPlacement,
         starter: WorkerStarter,
         references: BorrowedReferences,
-        make_router: Callable[[ActorSupervisor], CallRouter],
+        make_route: Callable[[ActorSupervisor], WorkerRoute],
         on_dead: Callable[[ActorSupervisor], None],
     ) -> None:
         loop = self._loop = starter.loop
         self.record = record
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.router = make_router(self)
+        self.route = make_route(self)
+        if isinstance(self.route, CallRouter):
+            self.router = self.route
         self.placement = placement
         self.restarts = Restarts(record.options)
         self.unsent: EncodedArguments | None = None
@@ -178,7 +184,7 @@ class ActorSupervisor:
     @property
     def answers(self) -> bool:
         """Whether it may still be found by its name: nobody has ended it."""
-        return not (self._end_reason or self.router.is_closed)
+        return not (self._end_reason or self.route.is_closed)
 
     @property
     def waits_for_arguments(self) -> bool:
@@ -264,7 +270,7 @@ class ActorSupervisor:
     def kill(self, reason: str) -> None:
         """Ends the actor at once, whatever it does."""
         self._end_reason = self._end_reason or reason
-        self.router.close()  # what comes from here on could still be answered
+        self.route.close()  # what comes from here on could still be answered
         if self._process is not None:
             self._process.kill()
         elif self._task is None and not self.ended.done():
@@ -336,17 +342,16 @@ class ActorSupervisor:
         if state is ActorState.ALIVE and self.session is not None:
             self.record.move(ActorState.DRAINING)
             self.session.stop(self._starter.grace * graces)
-            self.router.drain()
+            self.route.drain()
         elif state not in (ActorState.DRAINING, ActorState.DEAD):
             self.kill(reason)
 
     def end(self, reason: str) -> None:
         """Refuses new calls and ends the actor behind those it was sent."""
-        if not self.router.is_closed:
+        if not self.route.is_closed:
             loop, patience = self._loop, self._starter.grace
-            router = self.router
-            router.expire_streams(loop, patience)
-        self.router.close()
+            self.router.expire_streams(loop, patience)
+        self.route.close()
         self.end_when_idle(reason)
 
     def end_when_idle(self, reason: str) -> None:
@@ -365,7 +370,7 @@ class ActorSupervisor:
         """Ends it if it is to end when nothing is left to be done; see CallRouter."""
         if self._suspension is not None:
             self._suspension.note_idle()
-        if self._ends_for and not self._end_reason and self.router.is_over():
+        if self._ends_for and not self._end_reason and self.route.is_over():
             self.stop(self._ends_for)
 
     def close_in_fork(self) -> None:
@@ -393,7 +398,7 @@ class ActorSupervisor:
                 if _log.isEnabledFor(logging.INFO):
                     self._tell_of_lease(lease, self._now() - since)
                 how = await self._run_worker(lease, encoded)
-                if self._ends_for and not self.router.outlives:
+                if self._ends_for and not self.route.outlives:
                     break  # there is nothing left to be restarted for
                 follows = self.restarts.follows(how, self._now(), self._fault)
                 if isinstance(follows, GiveUp):
@@ -462,7 +467,7 @@ class ActorSupervisor:
         assert definition is not None  # it is released at the end alone
         restarts = self.restarts
         session = self.session = starter.open_session(
-            record, process, self.router, self.is_ready
+            record, process, self.route, self.is_ready
         )
         try:
             limiting = starter.limit_devices(record, session, process, lease)
@@ -499,7 +504,7 @@ class ActorSupervisor:
         if self._suspension is not None:
             self._suspension.over(self.unavailable)
         if self.restarts.has_lived:  # else no call has left: they wait as before
-            self.router.interrupted()
+            self.route.interrupted()
         self._session_over.notify()
         if after:
             self.placement.give_back()
@@ -522,7 +527,7 @@ class ActorSupervisor:
         if own and process is not None:
             process.rename(record.label)
         record.started_at = record.started_at or time.time()
-        self.router.opened(self.session.channel, self.session.number)
+        self.route.opened(self.session.channel, self.session.number)
         self._was_ready = True
         self.restarts.is_ready()
         if self.restarts.are_over and self.unsent is not None:
@@ -573,7 +578,7 @@ class ActorSupervisor:
             constructor=session.constructor_summary,
             traceback=session.constructor_traceback,
             protocol=str(session.protocol_error or ""),
-            under_way=self.router.under_way(self.record),
+            under_way=self.route.under_way(self.record),
             log_tail=starter.log_tail(self.record, process),
             pid=process.pid,
             is_memory_short=is_memory_short,
@@ -600,7 +605,7 @@ class ActorSupervisor:
             lambda: self._record_end(how),
             self._end_suspension,
             self.placement.give_up,
-            self.router.over,
+            self.route.over,
             lambda: self._ready.notify(self.died),
             self.placement.give_back,
             self._session_over.notify,

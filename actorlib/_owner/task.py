@@ -9,17 +9,27 @@ from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 from actorlib._owner.call_policy import Retries
+from actorlib._owner.exit_reason import under_way
 from actorlib._owner.read_signal import UNSENT_DELAY, ask_to_read
+from actorlib._owner.router import WorkerRoute
+from actorlib._wire.codec import pack
+from actorlib._wire.function_code import ADD_FUNCTION, NO_CALL, PickledFunction
+from actorlib._wire.messages import CALL, CALL_SCALARS, CALL_WITH
+from actorlib._wire.serialization import encode_call
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from actorlib._core.function_options import FunctionOptions
     from actorlib._core.ids import CountedId
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._owner.call_policy import CancelChildren
+    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._scheduler.catalogue import Demand
     from actorlib._shm.memory import Payload
+    from actorlib._wire.async_channel import AsyncChannel
     from actorlib._wire.messages import Frame
     from actorlib.accelerators.base import Lease
 
@@ -32,6 +42,8 @@ MOST_AHEAD = 2e-3
 """Seconds that the calls which one worker has may take together."""
 STUCK_AFTER = 10e-3
 """Seconds without an answer after which what was sent ahead is taken back."""
+MOST_FUNCTIONS = 256
+"""How many functions a worker is sent before it is replaced."""
 
 
 def prefetch_depth(seconds: float) -> int:
@@ -192,26 +204,22 @@ class FunctionEntry:
 
 
 class Task:
-    """Holds one call of a function; the target of what its worker answers.
+    """Holds one call of a function.
 
     Args:
         entry: What it is a call of.
         borrowed: What is in its arguments and counted, held until it is over.
         payload: The arguments.
         headers: What the caller says of this call alone.
-        on_answer: Takes the answer of its worker, with this.
-        on_item: Takes each item of a stream, with this.
-
-    Attributes:
-        number: Its number in this runtime.
-        entry: As given, like borrowed, payload and headers.
-        retries: How often it may still be made again.
-        worker: The worker that has it, if one has.
-        sent_as: Its number there.
-        is_cancelled: Whether it was cancelled while it waited for a worker.
-        was_forced: Whether that worker is ended for its sake.
         is_nested: Whether a worker makes it, so that somebody may wait for it who holds
             something.
+
+    Attributes:
+        number: Its number in this runtime, and in the worker that has it.
+        entry: As given, like borrowed, payload, headers and is_nested.
+        retries: How often it may still be made again.
+        worker: The worker that has it, if one has.
+        is_cancelled: Whether it was cancelled while it waited for a worker.
     """
 
     __slots__ = (
@@ -221,12 +229,8 @@ class Task:
         "is_cancelled",
         "is_nested",
         "number",
-        "on_answer",
-        "on_item",
         "payload",
         "retries",
-        "sent_as",
-        "was_forced",
         "worker",
     )
 
@@ -234,43 +238,58 @@ class Task:
         self,
         entry: FunctionEntry,
         borrowed: Collection[CountedId] | None,
-        payload: Payload,
+        payload: Payload | tuple[object, ...],
         headers: Mapping[str, object] | None,
-        on_answer: Callable[[Task, Frame], None],
-        on_item: Callable[[Task, Frame], None],
+        *,
+        is_nested: bool,
     ) -> None:
         self.number = 0
-        self.on_answer = on_answer
-        self.on_item = on_item
         self.entry = entry
         self.borrowed = borrowed
         self.payload = payload
         self.headers = headers
         self.retries = entry.retries
         self.worker: TaskWorker | None = None
-        self.sent_as = 0
         self.is_cancelled = False
-        self.was_forced = False
-        self.is_nested = False
-
-    def answer(self, frame: Frame) -> None:
-        """Passes an answer of the worker on; see RemoteTarget."""
-        self.on_answer(self, frame)
-
-    def item(self, frame: Frame) -> None:
-        """Passes an item of the worker on; see Reader."""
-        self.on_item(self, frame)
-
-    def fail(self, error: BaseException) -> None:
-        """Does nothing: what becomes of it is decided when the worker is gone."""
+        self.is_nested = is_nested
 
 
-class TaskWorker:
+class FunctionCalls(Protocol):
+    """Keeps the calls of functions that have no answer; see TaskPool."""
+
+    def settle(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an answer to the caller, or sends the call once more."""
+        ...
+
+    def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
+        """Gives an answer that stood in its frame to the caller."""
+        ...
+
+    def item(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an item to the reader of a stream."""
+        ...
+
+    def refuse(self, task: Task, error: BaseException) -> None:
+        """Fails a call that no worker will run."""
+        ...
+
+    def worker_lost(self, worker: TaskWorker) -> None:
+        """Gives the calls of a worker whose process is gone to others."""
+        ...
+
+
+class TaskWorker(WorkerRoute):
     """Holds what is known of one worker of functions, and the calls that it has.
 
-    Attributes:
-        supervisor: Starts and ends its process.
+    Args:
         group: Whose it is.
+        supervisor: Starts and ends its process.
+        calls: Takes what it answers.
+        references: Counts what is in functions and arguments.
+        cancel_children: Cancels what a call has made; see ``WorkerRoute``.
+
+    Attributes:
+        supervisor: As given, like group.
         tasks: The calls that it has, in the order in which it runs them.
         lease: What it holds for the call that runs, if the group gives that.
         has_slot: Whether it may run calls.
@@ -290,31 +309,19 @@ class TaskWorker:
         call_counts: How many calls it was sent of those that end it after some.
     """
 
-    __slots__ = (
-        "_loop",
-        "answer_count",
-        "answers_before",
-        "call_counts",
-        "depth",
-        "functions",
-        "group",
-        "has_slot",
-        "idle_since",
-        "is_blocked",
-        "is_interrupting",
-        "is_leaving",
-        "is_stuck",
-        "last_call",
-        "lease",
-        "pending_cpus",
-        "supervisor",
-        "tasks",
-        "wait_number",
-    )
-
-    def __init__(self, group: TaskRunner, supervisor: ActorSupervisor) -> None:
+    def __init__(
+        self,
+        group: TaskRunner,
+        supervisor: ActorSupervisor,
+        calls: FunctionCalls,
+        references: BorrowedReferences,
+        cancel_children: CancelChildren,
+    ) -> None:
+        super().__init__(supervisor.idle, cancel_children)
         self.group = group
         self.supervisor = supervisor
+        self._calls = calls
+        self._references = references
         self._loop = supervisor.ended.get_loop()
         self.tasks: dict[Task, None] = {}
         self.lease: Lease | None = None
@@ -339,10 +346,39 @@ class TaskWorker:
         label = next((task.entry.label for task in self.tasks), "a worker of functions")
         return f"{label} (pid {self.supervisor.pid})" if self.supervisor.pid else label
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether its process is ready for calls."""
-        return self.supervisor.router.channel is not None
+    def send(self, task: Task) -> None:
+        """Sends a call; the first of a function behind the function itself."""
+        self.tasks[task] = None
+        task.worker = self
+        if self.channel is not None:  # else it waits for the worker to be ready
+            self._send(task, self.channel)
+
+    def _send(self, task: Task, channel: AsyncChannel) -> None:
+        code, borrowed, payload = task.entry.code, task.borrowed, task.payload
+        if code.number not in self.functions:
+            self._register(code, channel)
+        if borrowed:  # this process holds it, too: it may have to be sent again
+            self._references.arrived(borrowed, self._session)
+        if isinstance(payload, tuple) and not task.headers:
+            scalars = (CALL_SCALARS, task.number, code.method)
+            channel.write(pack(scalars + payload))  # as CallRouter
+            return
+        if isinstance(payload, tuple):
+            payload = encode_call(payload, {})
+        frame: Frame = (CALL, task.number, code.method, borrowed, payload)
+        if task.headers:
+            frame = (CALL_WITH, *frame[1:4], task.headers, payload)
+        channel.send(frame)
+
+    def _register(self, code: FunctionCode, channel: AsyncChannel) -> None:
+        """Sends a function, before its first call."""
+        self.functions.add(code.number)
+        if len(self.functions) >= MOST_FUNCTIONS:
+            self.is_leaving = True
+        self._references.arrived(code.borrowed, self._session)
+        payload = encode_call((code.method, PickledFunction(code.source)), {})
+        borrowed = code.borrowed or None
+        channel.send((CALL, NO_CALL, ADD_FUNCTION, borrowed, payload))
 
     def answered(self, task: Task) -> None:
         """Takes note that it is done with a call."""
@@ -350,6 +386,41 @@ class TaskWorker:
         self.tasks.pop(task, None)
         self.answer_count += 1
         self.is_stuck = False
+        if self.is_closed and not self.tasks:
+            self.supervisor.idle()
+
+    def settle(self, frame: Frame) -> None:
+        """Passes an answer on; see WorkerRoute."""
+        self._calls.settle(self, frame)
+
+    def settle_scalar(self, number: int, value: object) -> None:
+        """Passes an answer on that stood in its frame; see WorkerRoute."""
+        self._calls.settle_scalar(self, number, value)
+
+    def item(self, frame: Frame) -> None:
+        """Passes an item on; see WorkerRoute."""
+        self._calls.item(self, frame)
+
+    def opened(self, channel: AsyncChannel, session: int) -> None:
+        """Sends the calls that it has got meanwhile; see WorkerRoute."""
+        self.channel, self._session = channel, session
+        for task in self.tasks:
+            self._send(task, channel)
+
+    def is_over(self) -> bool:
+        """Whether it has nothing to run, or to pass on; see WorkerRoute."""
+        return not (self.tasks or self.unsent)
+
+    def method_of(self, number: int) -> str | None:
+        """The function of a call that it has."""
+        labels = (task.entry.code.label for task in self.tasks if task.number == number)
+        return next(labels, None)
+
+    def under_way(self, record: ActorRecord) -> tuple[str, ...]:
+        """The function that may have run when its process ended."""
+        refused = self.channel.refused if self.channel is not None else 0
+        labels = [task.entry.code.label for task in self.tasks]
+        return under_way(record, labels[: max(0, len(labels) - refused)])
 
     def interrupt(self) -> None:
         """Has the worker read what was sent, though a function runs there."""
@@ -362,18 +433,7 @@ class TaskWorker:
         self.is_interrupting = False
         if not self.tasks:
             return
-        supervisor = self.supervisor
-        channel = supervisor.router.channel
-        if channel is not None and ask_to_read(supervisor.pid, channel):
+        channel = self.channel
+        if channel is not None and ask_to_read(self.supervisor.pid, channel):
             self.is_interrupting = True
             self._loop.call_later(UNSENT_DELAY, self._send_signal)
-
-
-class NoReply:
-    """Takes the answer of a worker that was sent a function: nobody waits for it."""
-
-    def answer(self, frame: Frame) -> None:
-        """Does nothing: the worker knows the function; see RemoteTarget."""
-
-    def fail(self, error: BaseException) -> None:
-        """Does nothing: the worker is gone; see RemoteTarget."""

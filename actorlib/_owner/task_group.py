@@ -483,7 +483,7 @@ class WorkerGroup:
         worker.is_blocked = True
         self._idle_workers.count_blocked(1)
         if len(worker.tasks) > 1:
-            worker.supervisor.router.tell((RETURN_UNSTARTED,))
+            worker.tell((RETURN_UNSTARTED,))
         if not self.is_on_device and worker.has_slot:
             worker.has_slot = False
             self._in_slots.remove(worker)
@@ -544,7 +544,7 @@ class WorkerGroup:
             self._slots.mark_transient(lease)
         if not self.is_on_device:
             self._put_in_slot(worker)
-        worker.supervisor.router.tell((RESUME, worker.wait_number))
+        worker.tell((RESUME, worker.wait_number))
 
     def _end_wait(self, worker: TaskWorker) -> None:
         """The call of a worker does not wait any more."""

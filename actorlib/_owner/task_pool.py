@@ -7,46 +7,40 @@ those behind it go to another one as if they had never been sent.
 
 from __future__ import annotations
 
-import weakref
-from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Final
 
-from actorlib._core.loop_thread import call_soon_on
 from actorlib._core.object_ref import ObjectRef
-from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.call_table import CallTable
-from actorlib._owner.calls_under_way import UnderWay
-from actorlib._owner.deadlines import Timed, Timekeeper
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.response_target import (
-    awaited,
+    UnansweredCalls,
     give_answer,
     give_error,
     is_answer_retried,
 )
+from actorlib._owner.router import give_item
 from actorlib._owner.task import FunctionEntry, Task, TaskWorker, prefetch_depth
 from actorlib._owner.task_functions import FunctionTable
 from actorlib._owner.task_workers import TaskWorkers
-from actorlib._wire.call_headers import late_error
 from actorlib._wire.errors import load_result
 from actorlib._wire.messages import (
     CANCEL,
     FAILURE,
-    ITEM,
     RAISED,
     RESULT,
+    STREAM_ACK,
     UNSTARTED,
     Frame,
 )
+from actorlib._wire.serialization import encode
 from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._core.snapshot import CallState
+    from actorlib._owner.calls_under_way import UnderWay
     from actorlib._owner.deadlines import Clock
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.objects import ObjectTable
@@ -56,8 +50,10 @@ if TYPE_CHECKING:
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
 
+_NO_CALL: Final = None, None, None
 
-class TaskPool:
+
+class TaskPool(UnansweredCalls[Task]):
     """Runs the functions of a runtime; the owner of the results of their calls.
 
     Args:
@@ -88,46 +84,31 @@ class TaskPool:
         may_wait: bool,
         may_prefetch: bool,
     ) -> None:
+        super().__init__(CallTable(), clock, objects)
         self._may_prefetch = may_prefetch
-        self.loop = scheduler.loop
         self.references = references
         self.workers = TaskWorkers(
             create_worker,
             machine,
             scheduler,
             references,
-            self._worker_lost,
-            self._refuse,
+            self,
         )
         self.functions = FunctionTable(
             self.workers, references, machine, scheduler, may_wait=may_wait
         )
-        self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
-        self._timed = self._timekeeper.calls  # at hand for every answer
-        self._calls: CallTable[ResponseTarget, Task] = CallTable()
-        self._posted = self._calls.posted
+        self._posted = self.calls.posted
         self._closed_for = ""
-        self._on_answer = self._answered  # bound once, as each call needs them
-        self._on_item = self._give_item
-        # The rest of a result owner: what it does for refs of objects.
-        self.watch = objects.watch
         self.wait = objects.wait
-        self.name = objects.name
-        self.travel = objects.travel
 
     # Calls.
-
-    @property
-    def calls(self) -> CallTable[ResponseTarget, Task]:
-        """The calls without an answer."""
-        return self._calls
 
     def post(
         self,
         target: ResponseTarget,
         entry: FunctionEntry,
         borrowed: Collection[CountedId] | None,
-        payload: Payload,
+        payload: Payload | tuple[object, ...],
         headers: Mapping[str, object] | None,
         *,
         is_nested: bool = False,
@@ -138,7 +119,7 @@ class TaskPool:
             target: Who gets the answer.
             entry: What it is a call of.
             borrowed: What is in its arguments, which this process holds for it.
-            payload: The arguments.
+            payload: The arguments, or a tuple of them if all of them are scalars.
             headers: What the caller says of this call alone.
             is_nested: Whether a worker makes it.
         """
@@ -148,65 +129,40 @@ class TaskPool:
                 self.references.returned(borrowed, OWNER)
             self._fail(target, entry.error or self._cancelled_error(entry))
             return 0
-        task = Task(entry, borrowed, payload, headers, self._on_answer, self._on_item)
-        task.is_nested = is_nested
-        calls = self._calls
-        task.number = number = calls.begin(target, task, headers)
-        now = self.loop.time()
-        if now >= calls.next_mark:
-            calls.mark(now)
+        task = Task(entry, borrowed, payload, headers, is_nested=is_nested)
+        task.number = number = self.calls.begin(target, task, headers)
+        self.calls.mark(self._now())
         if headers is not None:
-            self._add_deadline(number, entry, headers)
+            self.set_deadline(number, entry.label, headers)
         group.post(task)
         return number
 
-    def defer(
-        self,
-        ref: ObjectRef[Any] | StreamReader,
-        entry: FunctionEntry,
-        headers: Mapping[str, object] | None,
-    ) -> int:
-        """Keeps the place of a call that waits for its arguments; gives its number."""
-        number = self._calls.defer(ref, entry.label, self.loop.time())
-        if headers is not None:
-            self._add_deadline(number, entry, headers)
-        return number
-
-    def take_deferred(self, number: int) -> ObjectRef[Any] | StreamReader | None:
-        """The arguments are there: whom the answer is for, or None if nobody waits."""
-        self._timekeeper.discard(number)
-        return awaited(self._calls.take(number))
-
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
-        """Walks over the calls that have no answer yet; see ``Mailbox``."""
-        posted = self._calls.posted
-        deferred = self._calls.deferred_under_way(most)
-        for number, (target, task, headers) in [*islice(posted.items(), most)]:
-            if number in posted and target is not None:
-                state, since = _state_of(task), self._calls.since(number)
-                yield UnderWay(number, task.entry.label, state, target, headers, since)
-        yield from deferred
+        """Walks over the calls without an answer; see ``CallTable``."""
+        return self.calls.unanswered(most, _described)
 
     def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
         """Walks over the calls that have something counted among their arguments."""
-        for _, task, _ in self._calls.posted.values():
+        for _, task, _ in self.calls.posted.values():
             if task.borrowed:
                 yield task.entry.label, task.borrowed
 
     def task(self, number: int) -> Task | None:
         """A call that was posted and is not over; None if there is none."""
-        call = self._calls.posted.get(number)
+        call = self.calls.posted.get(number)
         return None if call is None else call[1]
 
-    def _answered(self, task: Task, frame: Frame) -> None:
-        """Gives an answer to whoever waits for it, or sends the call once more."""
-        worker = task.worker
-        assert worker is not None
-        if self._timed and task.number in self._timed:
-            self._look_at_clock(task)
+    def settle(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an answer to the caller, or sends it again; see FunctionCalls."""
+        number = frame[1]
         # As target() and drop() of the table, at hand for every answer.
-        call = self._posted.get(task.number)
-        target = None if call is None else call[0]
+        call = self._posted.get(number)
+        if call is None or call[1].worker is not worker:
+            give_answer(None, frame, self.references)
+            return
+        if self._timed and self.is_late(number):
+            call = self._posted[number]
+        target, task, _ = call
         if (
             frame[0] == FAILURE
             and target is not None
@@ -220,6 +176,21 @@ class TaskPool:
                 load_result(target, frame[3])
         else:
             give_answer(target, frame, self.references)
+        self._finish(task, worker)
+
+    def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
+        """Gives an answer that stood in its frame to the caller; see FunctionCalls."""
+        target, task, _ = self._posted.get(number, _NO_CALL)
+        if task is None or type(target) is not ObjectRef or self._timed:
+            # As it would have come in a payload, for a caller that passes it on.
+            self.settle(worker, (RESULT, number, None, encode(value)))
+        elif task.worker is worker:
+            if not target.done():
+                target.set_result(value)
+            self._finish(task, worker)
+
+    def _finish(self, task: Task, worker: TaskWorker) -> None:
+        """A call is answered, and over."""
         worker.answered(task)
         self._posted.pop(task.number, None)
         if self._timed:
@@ -233,7 +204,7 @@ class TaskPool:
         if failure[2] == UNSTARTED:
             worker.answered(task)
             if self._closed_for:
-                self._refuse(task, self._cancelled_error(task.entry))
+                self.refuse(task, self._cancelled_error(task.entry))
                 return True
             if task.entry.max_calls:
                 worker.call_counts[task.entry.code.number] -= 1
@@ -251,9 +222,9 @@ class TaskPool:
         worker.group.worker_answered(worker)
         return True
 
-    def _refuse(self, task: Task, error: BaseException) -> None:
+    def refuse(self, task: Task, error: BaseException) -> None:
         """A call gets no value."""
-        target = self._calls.drop(task.number)
+        target = self.calls.drop(task.number)
         self._timekeeper.discard(task.number)
         if task.borrowed:
             self.references.returned(task.borrowed, OWNER)
@@ -269,101 +240,60 @@ class TaskPool:
 
     # Streams.
 
-    def _give_item(self, task: Task, frame: Frame) -> None:
-        """Gives an item of a worker to whoever still reads."""
-        target, (_, _, index, borrowed, payload) = (
-            self._calls.target(task.number),
-            frame,
-        )
-        if isinstance(target, StreamReader):
-            target.put(
-                task.number, index, payload, partial(load_result, loans=borrowed)
-            )
-        elif target is not None:  # a WorkerStream
-            cast("Any", target).item((ITEM, task.number, *frame[2:]))
+    def item(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an item to the reader of a stream; see FunctionCalls."""
+        target, task, _ = self._posted.get(frame[1], _NO_CALL)
+        is_its_own = task is not None and task.worker is worker
+        give_item(target if is_its_own else None, frame, self.references)
 
-    def taken(self, number: int, count: int) -> None:
-        """Tells the worker how many items of a stream were taken; see StreamSource."""
-        task = self.task(number)
+    def acknowledge(self, call: int, count: int) -> None:
+        """Tells the worker how many items of a stream were taken."""
+        task = self.task(call)
         if task is not None and task.worker is not None:
-            task.worker.supervisor.router.taken(task.sent_as, count)
+            task.worker.tell((STREAM_ACK, call, count))
 
-    # Deadlines.
-
-    def _add_deadline(
-        self, number: int, entry: FunctionEntry, headers: Mapping[str, object]
-    ) -> None:
-        if "deadline" in headers:
-            deadline = cast("Deadline", headers["deadline"])
-            self._timekeeper.add(number, entry.label, deadline)
-
-    def _time_out(self, number: int, timed: Timed) -> None:
-        """Stops a call whose time is over; what it made has inherited that."""
-        target = self._calls.target(number)
-        self.cancel(number, recursive=False)
-        give_error(target, late_error(timed.method, timed.deadline))
-
-    def _look_at_clock(self, task: Task) -> None:
-        """An answer may come too late, before the timer could say so."""
-        timed = self._timed[task.number]
-        if timed.is_over:
-            self._timekeeper.discard(task.number)
-            target = self._calls.abandon(task.number)
-            give_error(target, late_error(timed.method, timed.deadline))
-
-    # The owner of results; the rest of it is that of objects.
-
-    def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call; see ResultOwner."""
-        self._cancel(call, recursive=recursive)
-
-    def interrupt(self, call: int, *, recursive: bool = True) -> None:
-        """Does the same: a function is interrupted anyhow; see ResultOwner."""
-        self._cancel(call, recursive=recursive)
+    # The owner of results.
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
         """Stops a call, and ends the process that runs it."""
-        self._cancel(call, by_force=True, recursive=recursive)
+        self.drop(call, by_force=True, recursive=recursive)
 
-    def _cancel(
-        self, call: int, *, by_force: bool = False, recursive: bool = True
-    ) -> None:
+    def drop(self, call: int, *, recursive: bool, by_force: bool = False) -> None:
+        """Stops a call; it is over when its worker says that it is rid of it."""
         self._timekeeper.discard(call)
         task = self.task(call)
         if task is None:
-            self._calls.drop(call)  # it waits for its arguments, or is over
+            self.calls.drop(call)  # it waits for its arguments, or is over
             return
         worker, group = task.worker, task.entry.group
         if worker is None:
             assert group is not None
-            self._calls.drop(call)
+            self.calls.drop(call)
             task.is_cancelled = True
             self.references.returned(task.borrowed or (), OWNER)
             group.task_cancelled()
             return
-        # It is over when the worker says that it is rid of it.
-        self._calls.abandon(call)
-        if not worker.is_ready:
+        self.calls.abandon(call)
+        if worker.channel is None:
             self._withdraw(task, worker)
             return
         if by_force and next(iter(worker.tasks)) is task:
-            task.was_forced = worker.is_leaving = True
+            worker.is_leaving = True
             if recursive:
-                worker.supervisor.router.cancel_children(task.sent_as, by_force=True)
+                worker.cancel_children(call, by_force=True)
             worker.supervisor.kill("the call that it ran was cancelled")
             return
-        worker.supervisor.router.tell((CANCEL, task.sent_as))
+        worker.tell((CANCEL, call))
         if recursive:
-            worker.supervisor.router.cancel_children(task.sent_as)
+            worker.cancel_children(call)
         worker.interrupt()
 
     def _withdraw(self, task: Task, worker: TaskWorker) -> None:
         """A call is over whose worker is being started: it has not gone there yet."""
-        worker.supervisor.router.cancel(task.sent_as)
         task.worker = None
         worker.tasks.pop(task)
         worker.is_stuck = False
-        self._calls.drop(task.number)
+        self.calls.drop(task.number)
         if task.borrowed:
             self.references.returned(task.borrowed, OWNER)
         worker.group.worker_answered(worker)
@@ -372,41 +302,34 @@ class TaskPool:
         """What a call without an answer is called in messages; see ResultOwner."""
         task = self.task(call)
         if task is None:
-            deferred = self._calls.deferred.get(call)
+            deferred = self.calls.deferred.get(call)
             return "" if deferred is None else deferred.method
         worker = task.worker
         pid = 0 if worker is None else worker.supervisor.pid
         return f"{task.entry.label} (pid {pid})" if pid else task.entry.label
 
-    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Cancels the call as soon as nobody holds the ref; see ResultOwner."""
-        number = ref.call
-
-        def gone(_: object) -> None:
-            # A destructor may run anywhere.
-            call_soon_on(self.loop, partial(self.cancel, number))
-
-        if isinstance(self._calls.target(number), ObjectRef):
-            self._calls.replace(number, weakref.ref(ref, gone))
+    def where(self, label: str) -> str:
+        """Names a function, by its label."""
+        return label
 
     # What becomes of workers.
 
-    def _worker_lost(self, worker: TaskWorker) -> None:
+    def worker_lost(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
         tasks = list(worker.tasks)
         worker.tasks.clear()
-        ran = next((task for task in tasks if task.sent_as == worker.last_call), None)
+        ran = next((task for task in tasks if task.number == worker.last_call), None)
         ran = ran or next(iter(tasks), None)
         again: list[Task] = []
         for task in tasks:
             task.worker = None
             if task is ran:
                 # Nobody can be given the answers of what it has called.
-                worker.supervisor.router.cancel_children(task.sent_as)
+                worker.cancel_children(task.number)
                 if self._is_retried_after_crash(task, worker):
                     again.append(task)
-            elif self._calls.target(task.number) is None or self._closed_for:
-                self._refuse(task, self._cancelled_error(task.entry))
+            elif self.calls.target(task.number) is None or self._closed_for:
+                self.refuse(task, self._cancelled_error(task.entry))
             else:
                 again.append(task)
         worker.group.post_again(again)
@@ -414,12 +337,12 @@ class TaskPool:
     def _is_retried_after_crash(self, task: Task, worker: TaskWorker) -> bool:
         """Whether a call is made again whose process died; else it is over."""
         how = worker.supervisor.record.exit or Exit(cause="lost")
-        if self._calls.target(task.number) is None or self._closed_for:
-            self._refuse(task, self._cancelled_error(task.entry))
+        if self.calls.target(task.number) is None or self._closed_for:
+            self.refuse(task, self._cancelled_error(task.entry))
             return False
         if worker.supervisor.record.was_evicted:
             message = f"{task.entry.label} has no result: {how}"
-            self._refuse(task, TaskPlacementGroupRemoved(message, exit=how))
+            self.refuse(task, TaskPlacementGroupRemoved(message, exit=how))
             return False
         if task.retries.times and how.cause not in ("failed to start", "lost"):
             task.retries = task.retries.one_less
@@ -433,7 +356,7 @@ class TaskPool:
             times = most - task.retries.times + 1
             tried = f" {times} times (max_retries={most})" if times > 1 else ""
             message = f"the process that ran {label} ended{tried}: {how}"
-        self._refuse(task, WorkerCrashedError(message, exit=how))
+        self.refuse(task, WorkerCrashedError(message, exit=how))
         return False
 
     def note_duration(self, worker: TaskWorker, method: str, seconds: float) -> None:
@@ -454,10 +377,12 @@ class TaskPool:
         self._closed_for = why
         self._timekeeper.keep(lambda _: False)
         for task in self.workers.close():
-            self._refuse(task, self._cancelled_error(task.entry))
+            self.refuse(task, self._cancelled_error(task.entry))
 
 
-def _state_of(task: Task) -> CallState:
+def _described(_: int, task: Task) -> tuple[str, CallState]:
+    """Says what a call is called, and where it is; see ``CallTable``."""
+    label = task.entry.label
     if task.worker is None:
-        return "pending_resources"
-    return "running" if next(iter(task.worker.tasks)) is task else "queued"
+        return label, "pending_resources"
+    return label, "running" if next(iter(task.worker.tasks)) is task else "queued"

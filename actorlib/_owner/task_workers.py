@@ -8,15 +8,14 @@ whose call takes long are taken back.
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._core.resources import MEMORY
 from actorlib._core.snapshot import WorkerGroupInfo
 from actorlib._owner.creation import EncodedArguments
-from actorlib._owner.refcount import OWNER
-from actorlib._owner.task import STUCK_AFTER, NoReply, TaskWorker
+from actorlib._owner.task import STUCK_AFTER, TaskWorker
 from actorlib._scheduler.request import described
-from actorlib._wire.function_code import ADD_FUNCTION, PickledFunction
 from actorlib._wire.messages import RETURN_UNSTARTED
 from actorlib._wire.serialization import encode_call
 
@@ -26,10 +25,11 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.ids import ActorId
+    from actorlib._owner.call_policy import CancelChildren
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task import FunctionCode, Task, TaskRunner
+    from actorlib._owner.task import FunctionCalls, Task, TaskRunner
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
@@ -96,11 +96,12 @@ class IdleWorkers:
 
     def end(self, worker: TaskWorker, why: str) -> None:
         """Ends a worker when all it has to pass on is passed on."""
-        if worker.supervisor.router.unsent:
+        if worker.unsent:
             self._leaving[worker] = why
             self._begin()
         else:
-            worker.supervisor.end(why)
+            worker.close()
+            worker.supervisor.end_when_idle(why)
 
     def _begin(self) -> None:
         if self._sweeping is None and (self._workers or self._leaving):
@@ -169,15 +170,13 @@ class StuckCallMonitor:
             self.is_watching = True
             if worker.answer_count == worker.answers_before and not worker.is_stuck:
                 worker.is_stuck = True
-                worker.supervisor.router.tell((RETURN_UNSTARTED,))
+                worker.tell((RETURN_UNSTARTED,))
                 worker.interrupt()
             worker.answers_before = worker.answer_count
         if self.is_watching:
             self.watch()
 
 
-MOST_FUNCTIONS = 256
-"""How many functions a worker is sent before it is replaced."""
 _NOTHING = encode_call((), {})
 
 
@@ -189,8 +188,7 @@ class TaskWorkers:
         machine: Where workers live.
         scheduler: Grants the slots that groups wait for.
         references: Counts what is in functions and arguments.
-        lost: Told of a worker whose process is gone, with the calls that it had.
-        refuse: Told of a call that nobody will run, and why.
+        calls: The calls of functions.
 
     Attributes:
         by_id: The workers.
@@ -203,23 +201,21 @@ class TaskWorkers:
         machine: LocalNode,
         scheduler: Scheduler,
         references: BorrowedReferences,
-        lost: Callable[[TaskWorker], None],
-        refuse: Callable[[Task, BaseException], None],
+        calls: FunctionCalls,
     ) -> None:
         self.by_id: dict[ActorId, TaskWorker] = {}
-        self._refuse = refuse
+        self._calls = calls
+        self.refuse = calls.refuse
         self._create_worker = create_worker
         self._long_waits = scheduler.long_waits
         self._machine = machine
         self._loop = scheduler.loop
         self._parallel = machine.parallel
         self._references = references
-        self._lost = lost
         self.idle = IdleWorkers(scheduler.loop, machine)
         self._worker_groups: weakref.WeakSet[TaskRunner] = weakref.WeakSet()
         self._starting = 0
         self._stuck_calls = StuckCallMonitor(scheduler.loop, self.by_id.values())
-        self._no_reply = NoReply()
 
     def start(
         self,
@@ -235,10 +231,10 @@ class TaskWorkers:
             options,
             group.demand,
             EncodedArguments(_NOTHING, None),
+            partial(self._new_worker, group),
             is_nested=is_nested,
         )
-        worker = TaskWorker(group, supervisor)
-        self.by_id[supervisor.record.id] = worker
+        worker = self.by_id[supervisor.record.id]
         if not group.is_on_device:
             self._starting += 1
         supervisor.ready().add_done_callback(lambda ready: self._started(worker, ready))
@@ -248,6 +244,18 @@ class TaskWorkers:
                 lambda ready: self._watch_memory(worker, asked, ready)
             )
         supervisor.ended.add_done_callback(lambda _: self._worker_gone(worker))
+        return worker
+
+    def _new_worker(
+        self,
+        group: TaskRunner,
+        supervisor: ActorSupervisor,
+        cancel_children: CancelChildren,
+    ) -> TaskWorker:
+        worker = TaskWorker(
+            group, supervisor, self._calls, self._references, cancel_children
+        )
+        self.by_id[supervisor.record.id] = worker
         return worker
 
     def _watch_memory(
@@ -287,7 +295,7 @@ class TaskWorkers:
         """Gives the calls of a worker that ended to others, or fails them."""
         del self.by_id[worker.supervisor.record.id]
         worker.group.worker_gone(worker)
-        self._lost(worker)
+        self._calls.worker_lost(worker)
         self._feed_all()
 
     def _feed_all(self) -> None:
@@ -312,39 +320,15 @@ class TaskWorkers:
         """Sends a call to a worker."""
         entry = task.entry
         code = entry.code
-        if code.number not in worker.functions:
-            self._register(code, worker)
         if entry.max_calls:
             worker.call_counts[code.number] += 1
             if worker.call_counts[code.number] >= entry.max_calls:
                 worker.is_leaving = True
         worker.is_stuck = not entry.may_prefetch
         worker.depth = min(worker.depth, code.depth) if worker.tasks else code.depth
-        worker.tasks[task] = None
-        task.worker = worker
-        borrowed = task.borrowed
-        if borrowed:  # once more: it may have to be sent again
-            self._references.arrived(borrowed, OWNER)
-        task.sent_as = worker.supervisor.router.send(
-            task, code.method, borrowed, task.payload, task.headers
-        )
+        worker.send(task)
         if len(worker.tasks) > 1 and not self._stuck_calls.is_watching:
             self._stuck_calls.watch()
-
-    def _register(self, code: FunctionCode, worker: TaskWorker) -> None:
-        """Sends a function to a worker, before its first call there."""
-        worker.functions.add(code.number)
-        if len(worker.functions) >= MOST_FUNCTIONS:
-            worker.is_leaving = True
-        self._references.arrived(code.borrowed, OWNER)
-        payload = encode_call((code.method, PickledFunction(code.source)), {})
-        worker.supervisor.router.send(
-            self._no_reply, ADD_FUNCTION, code.borrowed or None, payload
-        )
-
-    def refuse(self, task: Task, error: BaseException) -> None:
-        """Tells that nobody will ever run a call."""
-        self._refuse(task, error)
 
     def note_last_call(self, actor: ActorId, number: int) -> None:
         """Takes note which call ran when the process of a worker ended."""

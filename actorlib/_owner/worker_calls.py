@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.flow_control import UNREAD
 from actorlib._owner.deadlines import Clock, Timed, Timekeeper
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from actorlib._core.current_call import Deadline
     from actorlib._core.ids import CountedId
     from actorlib._owner.refcount import BorrowedReferences
-    from actorlib._owner.response_target import RemoteTarget
-    from actorlib._owner.streams import StreamSource
+    from actorlib._owner.response_target import RemoteTarget, UnansweredCalls
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import WorkerSession
@@ -322,7 +321,7 @@ class WorkerStream:
         self,
         calls: WorkerCalls,
         call: WorkerCall,
-        source: StreamSource,
+        source: UnansweredCalls[Any],
         *,
         is_detached: bool,
         is_capped: bool = False,
@@ -364,7 +363,7 @@ class WorkerStream:
         """Tells the source that the worker has taken items, or is gone."""
         self._is_gone = self._is_gone or count == UNREAD
         if self._number:
-            self._source.taken(self._number, count)
+            self._source.acknowledge(self._number, count)
 
     def leave(self) -> None:
         """Cancels the call of a worker that is gone, unless it is detached."""

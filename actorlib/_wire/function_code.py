@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import Engine, collecting_ids
 from actorlib._wire.errors import unsendable_reason
+from actorlib._wire.messages import LINKED
 from actorlib._wire.serialization import decode, dump
 from actorlib.exceptions import SerializationError
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 ADD_FUNCTION = "add_function"
 """Names the call that brings a worker a function; other calls of it have a number."""
+NO_CALL = LINKED - 1
+"""The number of such a call, which no other has: its answer is for nobody."""
 
 
 class ClassDefinition:

@@ -998,9 +998,11 @@ class AsyncExecutor:
                 # known, and not inside of what reads the pipe. Cancelled here, it has
                 # not begun, and ``_never_began`` answers.
                 await asyncio.sleep(0)
-            if self._unbegun:
-                self._unbegun.discard(call)
+            self._unbegun.discard(call)
         running.set((call, name, headers))
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
         run: CallRun | None = None
         try:
             if headers is not None:
@@ -1032,6 +1034,9 @@ class AsyncExecutor:
         """
         call, name = frame[1], frame[2]
         running.set((call, name, None))
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
         events = self._client.events
         run: CallRun | None = None
         if events is not None and events.recorder is not None:
@@ -1074,6 +1079,8 @@ class AsyncExecutor:
             write = channel.write if tasks or self._ready else channel.write_last
             write(pack(answer))
             gate.running -= 1
+            if self._client.running_calls is not None:
+                self._client.running_calls.end(call)
             return
         self._answer(call, gate, methods, answer)
 
@@ -1123,6 +1130,8 @@ class AsyncExecutor:
             self._ended(call, gate, answer)
         else:
             self._client.later(partial(self._ended, call, gate, answer))
+        if self._client.running_calls is not None:
+            self._client.running_calls.end(call)
 
     def _cancelled_answer(self, call: int, error: BaseException | None = None) -> Frame:
         """The answer of a call that was cancelled and went on to its end."""

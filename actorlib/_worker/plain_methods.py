@@ -106,6 +106,9 @@ class PlainMethods:
         call = frame[1]
         self._client.interrupted.discard(call)  # it is closed, if it was to be
         self._gates[call] = gate
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
         is_over = True
         if self._is_on_the_loop:
             self._client.begin_blocking()
@@ -120,6 +123,8 @@ class PlainMethods:
         if not is_over:
             del self._gates[call]
             self._pause(call, gate)
+        elif noted is not None:
+            noted.end(call)
 
     def _send_last(self, answer: Frame) -> None:
         self._over(answer[1], self._gates.pop(answer[1]), answer)
@@ -134,6 +139,9 @@ class PlainMethods:
                 pass
             self._over(call, gate, invoke.cancelled(call))
             return
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
         answer: Frame | None = None
         held: object = None
         if self._is_on_the_loop:
@@ -148,4 +156,6 @@ class PlainMethods:
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
         self._over(call, gate, answer)
+        if noted is not None:
+            noted.end(call)
         del held

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._core.interface import find_method
+from actorlib._shm.running_calls import ALONE, HIGHEST
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
@@ -311,6 +312,9 @@ class SerialExecutor:
         if call >= LINKED:
             links = self._use_links()
             links.call_began(call, name)
+        noted = self._client.running_calls
+        if noted is not None and call < LINKED:
+            noted.cells[HIGHEST] = noted.cells[ALONE] = call
         started = time.perf_counter()
         answer, held = invoke.invoke(self._client, self._instance, frame)
         # What it gave or raised is still held here: a handle in it is given back after
@@ -320,6 +324,8 @@ class SerialExecutor:
         else:
             links.gather(answer)
             self._inbox.cancelled.discard(call)
+        if noted is not None:
+            noted.cells[ALONE] = 0
         del held
         if not self._timing.ran(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
@@ -340,5 +346,10 @@ class SerialExecutor:
         self._inbox.interrupted.discard(frame[1])  # it is closed, if it was to be
         if self._generators is None:
             self._generators = self._new_generators()
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(frame[1])
         if not self._generators.serve(frame):
             self._inbox.streams.pause(self._inbox.streams.of(frame[1]))
+        elif noted is not None:
+            noted.end(frame[1])

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import Engine, set_engine
 from actorlib._core.object_ref import awaited_calls
+from actorlib._shm.running_calls import MARK
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     BLOCKED,
@@ -349,7 +350,7 @@ class TaskExecutor:
         }
         self.current = 0
         self._gathered_count = 0
-        self._running_cell = pipe.memory.running_call_cell()
+        self._cells = pipe.memory.call_cells() or [0]
         self._main = threading.get_ident()
         inbox.return_unstarted = self.return_unstarted
         inbox.on_cancel = self._on_cancel
@@ -401,7 +402,7 @@ class TaskExecutor:
             self._answer_unstarted(frame, invoke.cancelled(frame[1]))
         elif is_stream(frame):
             self._pipe.flush()
-            self._running_cell[0] = call = frame[1]
+            self._cells[MARK] = call = frame[1]
             self._generators.serve(frame)
             running.set(None)
             self._inbox.cancelled.discard(call)
@@ -410,7 +411,7 @@ class TaskExecutor:
 
     def _run_one(self, frame: Frame) -> None:
         _, call, name, borrowed, *headers, payload = frame
-        pipe, running_cell = self._pipe, self._running_cell
+        pipe, cells = self._pipe, self._cells
         if pipe.has_gathered and (
             self._gathered_count >= _MOST_GATHERED or not self._timing.is_quick(name)
         ):
@@ -433,7 +434,7 @@ class TaskExecutor:
                     function = self._of_chunk(function, headers[0]["batch"])
                 if context is not None:
                     function = partial(context.run, function)
-                running_cell[0] = call
+                cells[MARK] = call
                 self.current = call
                 value = function(*args, **kwargs)
             finally:
@@ -442,7 +443,7 @@ class TaskExecutor:
             raised = error
             answer = self.interrupted(call, name, error)
         else:
-            answer = invoke.result(self._client, call, value, name)
+            answer = invoke.own_result(self._client, call, value, name)
         if run is not None:
             run.finish(raised, is_cancelled=invoke.is_cancelled(answer))
         running.set(None)

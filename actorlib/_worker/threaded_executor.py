@@ -184,6 +184,9 @@ class ThreadedExecutor:
                 return
         if call >= LINKED:
             self._client.incoming_links.call_began(call, name)
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
         answer, held = invoke.invoke(self._client, self._instance, frame)
         # What it gave or raised is still held here: a handle in it is given back after
         # it was sent.
@@ -191,12 +194,18 @@ class ThreadedExecutor:
             self._pipe.send(answer)
         else:
             self._client.incoming_links.answer(answer)
+        if noted is not None:
+            noted.end(call)
         del held
 
     def _serve_stream(self, frame: Frame) -> None:
-        streams = self._inbox.streams
+        streams, noted = self._inbox.streams, self._client.running_calls
+        if noted is not None:
+            noted.begin(frame[1])
         if not self._generators.serve(frame):
             streams.pause(streams.of(frame[1]))
+        elif noted is not None:
+            noted.end(frame[1])
 
     def _run_deferred(self) -> None:
         """Does what was put off while this thread was busy."""

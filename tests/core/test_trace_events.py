@@ -16,7 +16,6 @@ from actorlib._core.trace_events import (
     Moved,
     Ran,
     Recorded,
-    document,
     events,
     from_plain,
     lanes,
@@ -99,22 +98,13 @@ def test_call_of_an_actor_when_it_ran_then_the_arrow_begins_in_its_run(
 def test_call_of_a_function_when_it_ran_then_it_waited_in_the_line() -> None:
     found = events(
         recorded(
-            calls=[
-                Made(b"", 9, 11.0, 0, 0, "double"),
-                Made(BACK, 1, 12.0, -1, 9, "3:double"),
-            ],
-            runs=[Ran(2, 1, "3:double", 13.0, 14.0, "", is_part=False)],
+            calls=[Made(b"", 9, 11.0, 0, 0, "double")],
+            runs=[Ran(2, 9, "3:double", 13.0, 14.0, "", is_part=False)],
         )
     )
 
     (queue,) = of(found, "queue")
     assert (queue["name"], queue["ts"], queue["dur"]) == ("double", 1e6, 2e6)
-    assert document(recorded(calls=[Made(BACK, 1, 12.0, -1, 9, "")]))["otherData"] == {
-        "calls": 0,
-        "runs": 0,
-        "dropped": 0,
-        "silent": [],
-    }
 
 
 def test_call_when_it_has_no_answer_then_it_waits_to_the_end() -> None:

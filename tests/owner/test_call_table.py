@@ -53,7 +53,7 @@ def test_defer_when_looked_at_then_what_waits_and_since_when(
     calls.defer("me", "ping", 1.0)
     calls.take(calls.defer("you", "ping", 2.0))
 
-    assert calls.deferred_under_way() == [
+    assert [*calls.unanswered(None, lambda _, what: (what, "sent"))] == [
         UnderWay(0, "ping", "pending_arguments", "me", None, 1.0)
     ]
 
@@ -162,8 +162,12 @@ def test_since_when_marked_then_the_time_of_the_turn(
     calls.mark(10.0)
     second = calls.begin("me", "b")
 
-    assert (calls.since(first), calls.since(second)) == (10.0, 10.0)
-    assert 10.0 < calls.next_mark < 10.1
+    calls.mark(10.01)  # too soon for another mark
+    third = calls.begin("me", "c")
+    calls.mark(10.1)
+
+    numbers = first, second, third
+    assert [calls.since(number) for number in numbers] == [10.0, 10.0, 10.1]
 
 
 class CallTableMachine(RuleBasedStateMachine):
