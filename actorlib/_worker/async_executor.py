@@ -59,14 +59,21 @@ from actorlib._worker.async_client import AsyncOwnerClient
 from actorlib._worker.concurrency_groups import Gate, Gates
 from actorlib._worker.executor_threads import GroupThreads
 from actorlib._worker.generators import CUT_OFF, OutgoingStreams, is_stream, nbytes_of
-from actorlib._worker.invoke import load_variables, start_async
+from actorlib._worker.invoke import begin_run, start_async
 from actorlib._worker.loop_watchdog import LoopWatch, WatchThread
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.plain_methods import PlainMethods
 from actorlib._worker.startup import construct, shutting_down
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        Awaitable,
+        Callable,
+        Coroutine,
+        Mapping,
+        Sequence,
+    )
     from contextvars import Context
 
     from actorlib._wire.blocking_channel import BlockingChannel
@@ -987,7 +994,7 @@ class AsyncExecutor:
         methods.tasks[frame[1]] = task, frame, gate
 
     async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
-        call, name, payload = frame[1], frame[2], frame[-1]
+        call, name = frame[1], frame[2]
         headers = frame[4] if frame[0] == CALL_WITH else None
         if _BEGINS_AT_ONCE:
             beginning = self._beginning
@@ -1003,18 +1010,19 @@ class AsyncExecutor:
         running.set((call, name, headers))
         run: CallRun | None = None
         try:
-            if headers is not None:
-                load_variables(self._client, frame)
             events = self._client.events
-            if events is not None and (headers or events.recorder is not None):
-                run = events.started(frame)
-            if headers is None and type(payload) is tuple:  # they are scalars
-                method: Any = getattr(self.instance, name)
-                if not _can_call(method):
-                    method = bind_method(self.instance, name)
-                value = await method(*payload)
+            args: Sequence[Any]
+            if headers or (events is not None and events.recorder is not None):
+                args, kwargs, run = begin_run(self._client, frame, None)
             else:
-                value = await self._work_of(frame, gate)
+                args, kwargs = self._client.arguments(frame[3], frame[-1])
+            method: Any = getattr(self.instance, name)
+            if not _can_call(method):
+                method = bind_method(self.instance, name)
+            if headers is None:
+                value = await method(*args, **kwargs)
+            else:
+                value = await self._start_with(frame, gate, method, (args, kwargs))
         except BaseException as error:  # noqa: BLE001  # the user's code
             if run is not None:
                 run.finish(error)
@@ -1132,18 +1140,18 @@ class AsyncExecutor:
             raise error
         return invoke.cancelled(call)
 
-    def _work_of(self, frame: Frame, gate: Gate) -> Any:
-        """Loads the arguments of a call and starts it; gives what is to be awaited."""
-        name = frame[2]
-        headers = frame[4] if frame[0] == CALL_WITH else None
-        args, kwargs = self._client.arguments(frame[3], frame[-1])
-        method = find_method(self.instance, name)
-        if headers is None:
-            return method(*args, **kwargs)
-        where = partial(self._where, name)
+    def _start_with(
+        self,
+        frame: Frame,
+        gate: Gate,
+        method: Callable[..., Any],
+        arguments: tuple[Sequence[Any], Mapping[str, Any]],
+    ) -> Coroutine[Any, Any, object]:
+        """Starts a call that has headers; gives what is to be awaited."""
+        where = partial(self._where, frame[2])
         stream = partial(self._async_streams.run, frame, gate, where=where)
         places = gate.take, partial(self._leave, gate)
-        return start_async(headers, method, (args, kwargs), places, stream)
+        return start_async(frame[4], method, arguments, places, stream)
 
     def _cancel_async(self, call: int, methods: MethodLoop) -> None:
         running = methods.tasks.get(call)

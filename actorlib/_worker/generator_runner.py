@@ -17,10 +17,10 @@ from actorlib._wire.messages import RESULT, STREAM_ACK, Frame
 from actorlib._wire.serialization import encode
 from actorlib._worker import invoke
 from actorlib._worker.generators import nbytes_of
-from actorlib._worker.invoke import begin_run, load_variables
+from actorlib._worker.invoke import begin_run, context_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._worker.client import OwnerClient
     from actorlib._worker.generators import OutgoingStream, OutgoingStreams
@@ -95,11 +95,9 @@ class GeneratorRunner:
                 if call in self._cancelled:
                     self._cancelled.discard(call)
                     self._streams.cancel(call)
-                context, stream.run = begin_run(self._client, frame)
-                stream.source = self._generator(frame)
-                if context is not None and "variables" in frame[4]:
-                    # Again: the arguments may have loaded the module that marks one.
-                    context.run(load_variables, self._client, frame)
+                context = context_of(self._client, frame)
+                args, kwargs, stream.run = begin_run(self._client, frame, context)
+                stream.source = self._generator(name, args, kwargs)
                 # No code of ours stands between its caller and it; see InterruptSignal.
                 next_item = stream.source.__next__
                 stream.next_item = (
@@ -146,9 +144,9 @@ class GeneratorRunner:
                 except BaseException as error:  # noqa: BLE001  # the user's code
                     self._send(self._failure(stream.call, stream.wake_frame[2], error))
 
-    def _generator(self, frame: Frame) -> Any:
-        _, _, name, borrowed, _, payload = frame
-        args, kwargs = self._client.arguments(borrowed, payload)
+    def _generator(
+        self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         source = self._make(name)(*args, **kwargs)
         if not hasattr(source, "__next__"):
             kind = type(source).__qualname__

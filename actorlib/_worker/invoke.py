@@ -7,6 +7,7 @@ text.
 
 from __future__ import annotations
 
+import operator
 from contextvars import Context, copy_context
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
@@ -248,12 +249,9 @@ _dumped = lru_cache(maxsize=64)(dump)
 
 def _run_with(engine: WorkerEngine, instance: object, frame: Frame) -> object:
     """Runs a call that has headers, or that consumers of events are told of."""
-    context, run = begin_run(engine, frame)
+    context = context_of(engine, frame)
+    args, kwargs, run = begin_run(engine, frame, context)
     try:
-        args, kwargs = engine.arguments(frame[3], frame[-1])
-        if context is not None and "variables" in frame[4]:
-            # Again: the arguments may have loaded the module that marks a variable.
-            context.run(load_variables, engine, frame)
         method = find_method(instance, frame[2])
         if frame[0] == CALL_WITH and "batch" in frame[4]:
             from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
@@ -273,49 +271,54 @@ def _run_with(engine: WorkerEngine, instance: object, frame: Frame) -> object:
     return value
 
 
+def context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
+    """Makes the context that a call needs of its own; None if it needs none."""
+    if frame[0] != CALL_WITH:
+        return None
+    headers, events = frame[4], engine.events
+    is_needed = "variables" in headers or (
+        events is not None and events.sets_context(headers)
+    )
+    return copy_context() if is_needed else None
+
+
 def begin_run(
-    engine: WorkerEngine, frame: Frame
-) -> tuple[Context | None, CallRun | None]:
-    """Begins to run the code of a call.
+    engine: WorkerEngine, frame: Frame, context: Context | None
+) -> tuple[Sequence[Any], dict[str, Any], CallRun | None]:
+    """Loads what came with a call, and begins to run its code.
 
     Args:
         engine: The engine of this worker.
         frame: The call.
+        context: What the code runs in. None for the context of this thread.
 
     Returns:
-        What the code runs in, None for the context of the thread; what is to be told
-        how it ends, None if no consumer of events wants to know.
+        The positional and the keyword arguments, and the run. It is None if no consumer
+        of events is told of it.
 
     Raises:
-        SerializationError: A context variable's value cannot be loaded here.
+        Exception: An argument, or the value of a context variable, cannot be loaded.
     """
     events = engine.events
-    context = _context_of(engine, frame) if frame[0] == CALL_WITH else None
-    return context, None if events is None else events.started(frame, context)
-
-
-def _context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
-    headers, events = frame[4], engine.events
-    has_variables = "variables" in headers
-    if not has_variables and (events is None or not events.sets_context(headers)):
-        return None
-    context = copy_context()
-    if has_variables:
-        context.run(load_variables, engine, frame)
-    return context
-
-
-def load_variables(engine: WorkerEngine, frame: Frame) -> None:
-    """Sets the context variables that came with a call in this context.
-
-    Raises:
-        SerializationError: One cannot be loaded; the handles of the call went back.
-    """
+    run_in: Any = operator.call if context is None else context.run
     try:
+        args, kwargs = run_in(_load, engine, frame)
+    except BaseException as error:
+        if events is not None:
+            events.started(frame, context).finish(error)
+        raise
+    return args, kwargs, None if events is None else events.started(frame, context)
+
+
+def _load(engine: WorkerEngine, frame: Frame) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Loads the arguments of a call, and sets the variables that came with it.
+
+    In this order: the arguments may load the module that marks a variable.
+    """
+    arguments = engine.arguments(frame[3], frame[-1])
+    if frame[0] == CALL_WITH and "variables" in frame[4]:
         enter_variables(frame[4])
-    except BaseException:
-        with engine.borrowing(frame[3]):
-            raise
+    return arguments
 
 
 def start_async(

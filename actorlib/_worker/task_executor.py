@@ -47,7 +47,7 @@ from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.interrupt_signal import InterruptSignal, NoInterrupts, is_below
-from actorlib._worker.invoke import begin_run
+from actorlib._worker.invoke import begin_run, context_of
 from actorlib._worker.method_timing import FunctionTiming, MethodTiming
 from actorlib._worker.serial_executor import SerialOwnerClient
 from actorlib._worker.startup import enter_directory
@@ -425,9 +425,12 @@ class TaskExecutor:
         try:
             try:
                 events = self._client.events
+                args: Sequence[Any]
                 if headers or (events is not None and events.recorder is not None):
-                    context, run = begin_run(self._client, frame)
-                args, kwargs = self._client.arguments(borrowed, payload)
+                    context = context_of(self._client, frame)
+                    args, kwargs, run = begin_run(self._client, frame, context)
+                else:
+                    args, kwargs = self._client.arguments(borrowed, payload)
                 function = self.functions[name]
                 if headers and "batch" in headers[0]:
                     function = self._of_chunk(function, headers[0]["batch"])
