@@ -24,7 +24,8 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``log_records``: sends that to the owner, within a budget.
 * ``mps_check``: verifies that a limit of memory by MPS holds.
 * ``executor_threads``: starts the threads of an actor beside its main one.
-* ``invoke``: runs one call: decodes, calls the method, encodes the answer.
+* ``invoke``: runs one call: decodes, calls the method, encodes the answer. Executors
+  inherit it, and decide where that happens.
 * ``method_timing``: knows which methods are quick: the only ones that an answer may
   wait behind.
 * ``inbox``: reads the pipe and the links of a worker without an event loop.
@@ -38,7 +39,6 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``interrupt_signal``: has the pipe read while the user's code runs.
 * ``task_executor``: runs calls of functions, one at a time on the main thread.
 * ``generators``: keeps the streams that a worker makes, and which of them are paused.
-* ``generator_runner``: runs plain generators until they end or are too far ahead.
 * ``refcount``: counts the holders of borrowed references.
 * ``objects``: announces, keeps and fetches objects.
 * ``engine``: says what the parts of a worker's client need of it.

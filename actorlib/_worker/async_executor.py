@@ -375,8 +375,6 @@ class AsyncExecutor:
         self._plain_methods = PlainMethods(
             client,
             self._streams,
-            # An unread stream gives way to all that the loop has to do.
-            lambda: True,
             self._plain_done,
             self._pause_plain,
             is_on_the_loop=self._is_single,

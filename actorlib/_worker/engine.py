@@ -125,6 +125,10 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         """Takes what gives the interface of the actor's class."""
         ...
 
+    def link_call_began(self, call: int, method: str) -> None:
+        """Notes that a call which came over a link runs from now on."""
+        ...
+
     def return_borrowed_soon(self) -> None:
         """Gives the borrowed references back that nothing here holds any more."""
         ...

@@ -30,9 +30,7 @@ _RUNS_METHODS = frozenset(
         "__main__",
         "async_executor",
         "batches",
-        "generator_runner",
         "invoke",
-        "plain_methods",
         "serial_executor",
     }
 )
