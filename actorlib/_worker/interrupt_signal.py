@@ -28,8 +28,10 @@ _PACKAGE = "actorlib."
 _RUNS_METHODS = frozenset(
     {
         "__main__",
+        "actor_loop",
         "async_executor",
         "batches",
+        "coroutines",
         "invoke",
         "serial_executor",
     }

@@ -33,6 +33,7 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
 
     Attributes:
         cancelled: The calls that were cancelled before they ended.
+        count: How many calls run or are to run now.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         is_on_the_loop: bool,
     ) -> None:
         self.cancelled: set[int] = set()
+        self.count = 0
         super().__init__(client, streams, self.cancelled)
         self._over = over
         self._on_pause = pause
@@ -55,12 +57,15 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         """Takes the actor's object, before its first call."""
         self._instance = instance
 
-    def run(self, frame: Frame, gate: Gate | None) -> None:
+    def run(self, frame: Frame, gate: Gate | None) -> bool:
         """Runs one call to its end, or a stream until its reader is behind.
 
         Args:
             frame: The call, or what wakes a stream.
             gate: Where it has a place, if it needs one.
+
+        Returns:
+            Whether its code ran.
 
         Raises:
             BaseException: What ends the actor.
@@ -71,10 +76,11 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         self._gates[call] = gate
         self._begin_blocking()
         try:
-            self.execute(frame)
+            return self.execute(frame)
         except ActorExit:
             self._end_blocking()
             self._over(call, self._gates.pop(call), None)
+            return True
         finally:
             self._end_blocking()
 
@@ -97,7 +103,8 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
 
     def _answer(self, answer: Frame) -> None:
         self._end_blocking()
-        self._over(answer[1], self._gates.pop(answer[1]), answer)
+        gate = self._gates.pop(answer[1])
+        self._over(answer[1], gate, with_own_buffers(answer))
 
     def _pause(self, call: int) -> None:
         self._end_blocking()
