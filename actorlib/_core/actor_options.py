@@ -413,8 +413,9 @@ class ActorOptions(CommonOptions):
         restart_backoff: Seconds that an actor waits before it is restarted if it died
             soon after a restart, 0 or more. They double each time, up to 30. The first
             restart is at once. Default: 0.5.
-        max_task_retries: How often a call is sent again that was on its way when the
-            actor died; -1 for always. A method or a call may say otherwise. Default: 0.
+        max_task_retries: How often a call is sent again that ran when the actor died;
+            -1 for always. One that was on its way and had not begun is sent again
+            besides. A method or a call may say otherwise. Default: 0.
     """
 
     subject: ClassVar[str] = "an actor"

@@ -185,8 +185,8 @@ class CallOptions(CallTerms):
         concurrency_group: The concurrency group that the call counts in. If the actor
             has none of that name, ValueError is raised. Default: None, for the methods
             that name no group.
-        max_task_retries: How often a call is sent again if the actor dies; -1 for
-            always. Default: None, which is what the actor's options say.
+        max_task_retries: How often a call is sent again if the actor dies while it
+            runs; -1 for always. Default: None, which is what the actor's options say.
         name: What ``get_task_name`` says where the call runs. Default: None, which is
             the class and the method.
         retry_exceptions: Which exceptions of the method make its call be sent again:

@@ -59,6 +59,7 @@ class InlineWorker:
     ) -> None:
         self.pid = os.getpid()
         self.delay = ""
+        self.call_cells: list[int] | None = None
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._worker_sock = socket.socketpair()
         self._loop = loop
@@ -78,6 +79,8 @@ class InlineWorker:
     def kill(self) -> None:
         """Ends the pipe, and after a grace the wait for the thread; harmless then."""
         if self._grace_timer is None and not self.exited.done():
+            # What runs now is what a process would have run, whatever the thread does.
+            self.call_cells = [*(self.call_cells or ())]
             with suppress(OSError):  # it has closed its end by itself
                 self._worker_sock.shutdown(socket.SHUT_RDWR)
             self._grace_timer = self._loop.call_later(self._grace, self._abandon)
@@ -135,6 +138,7 @@ class InlineWorker:
     def _serve(self) -> None:
         use_own_engine()
         pipe = BlockingChannel(self._worker_sock)
+        self.call_cells = pipe.memory.make_local_call_cells()
         start = read_start(pipe.receive()[0])
         self._executor_threads = start.threads
         try:

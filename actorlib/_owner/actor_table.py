@@ -49,6 +49,7 @@ from actorlib._owner.worker_records import WorkerRecords, program_levels
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib._shm.running_calls import MARK, read_begun
 from actorlib._wire.messages import LINK_CALLS, OBSERVE
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -468,11 +469,11 @@ class ActorTable:
         tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
 
     def _note_what_ran(self, session: WorkerSession) -> None:
-        mark, supervisor = (
-            self.object_store.mark(session.prefix),
-            self.by_id[session.actor],
-        )
+        supervisor = self.by_id[session.actor]
+        cells = self.object_store.call_cells(session.prefix)
+        mark = cells[MARK] if cells else 0
         supervisor.router.callers.note(mark, supervisor.record.interface.methods)
+        supervisor.router.note_begun(read_begun(cells) if cells else None)
         if not supervisor.record.is_actor:
             self.pool.workers.note_last_call(session.actor, mark)
 

@@ -50,6 +50,7 @@ class ClientProcess:
         self.sock = sock
         self.pid = pid
         self.delay = ""
+        self.call_cells: list[int] | None = None
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
 
     def identify(self, pid: int) -> None:

@@ -2,8 +2,13 @@
 
 The calls wait for the actor to be ready, all of them, or are sent and not answered, all
 of them; but while new ones are held back, those wait beside what was sent. What becomes
-of a call when the actor dies follows from that, and from how often it may be sent
-again: only a call that may is kept after it was sent.
+of a call when the actor dies follows from that, from whether it ran, and from how often
+it may be sent again: only a call that may is kept after it was sent.
+
+Only a call that ran when the process ended pays with a retry. One that has not begun
+goes again at no cost, and so does one that is over and whose answer was lost. That may
+not go on for ever: after ``MOST_IN_VAIN`` restarts in a row in which no call was
+finished, calls fail. Those that may go again always wait on.
 """
 
 from __future__ import annotations
@@ -22,8 +27,12 @@ if TYPE_CHECKING:
     from actorlib._core.snapshot import CallState
     from actorlib._owner.call_policy import Retries
     from actorlib._shm.memory import Payload
+    from actorlib._shm.running_calls import BegunCalls
 
 R = TypeVar("R")
+
+MOST_IN_VAIN = 10
+"""After so many restarts in a row that finish no call, those that wait fail."""
 
 
 class Kept(NamedTuple):
@@ -66,6 +75,8 @@ class Mailbox(Generic[R]):
         self._is_away = False
         self._is_held = False
         self._renumbered: dict[int, int] = {}
+        self._begun: BegunCalls | None = None
+        self._deaths_in_vain = 0
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "away" if self._is_away else "closed"
@@ -86,8 +97,8 @@ class Mailbox(Generic[R]):
     ) -> tuple[int, Frame | None]:
         """Takes a call; gives its number, and its frame if that may go now.
 
-        While the actor restarts, a call waits at the cost of one retry; one that has
-        none is not taken, and its number is 0.
+        While the actor restarts, a call waits if it may be sent again; another is not
+        taken, and its number is 0.
         """
         if self._is_away and retries is None:
             return 0, None
@@ -96,8 +107,7 @@ class Mailbox(Generic[R]):
         if headers:
             frame = (CALL_WITH, number, method, loans, headers, payload)
         if retries is not None:
-            left = retries.one_less if self._is_away else retries
-            self.kept[number] = Kept(number, frame, left)
+            self.kept[number] = Kept(number, frame, retries)
         if self._is_open and not self._is_held:
             return number, frame
         self.waiting[number] = frame
@@ -107,6 +117,7 @@ class Mailbox(Generic[R]):
         """The actor is ready: the frames that go now, in order."""
         self._is_open = True
         self._is_away = False
+        self._begun = None
         self.answerable = self.calls.posted
         return self._taken()
 
@@ -213,10 +224,35 @@ class Mailbox(Generic[R]):
     @property
     def outlives(self) -> bool:
         """Whether a call would wait for the actor if it died and was restarted."""
-        may_go_again = (kept.retries.times for kept in self.kept.values())
-        return bool(self.waiting) or any(may_go_again)
+        left = map(self._retries_left, self.kept)
+        return bool(self.waiting) or any(retries is not None for retries in left)
 
     # The end of a process.
+
+    def note_begun(self, begun: BegunCalls | None) -> None:
+        """The process is gone, and has told which calls have begun; None if unknown."""
+        self._begun = begun
+        self._deaths_in_vain += 1
+        if None in map(self._retries_left, filter(self._ran, self.kept)):
+            self._deaths_in_vain = 0  # a call has used up its retries: that is an end
+
+    def note_finished(self) -> None:
+        """A call that may go again was answered: the actor gets on."""
+        self._deaths_in_vain = 0
+
+    def _ran(self, number: int) -> bool:
+        """Whether a call ran when the process ended, as far as that is known."""
+        if number not in self.answerable or number in self.waiting:
+            return False
+        return self._begun is None or self._begun.runs(number)
+
+    def _retries_left(self, number: int) -> Retries | None:
+        """What a kept call has left behind the end of its process; None if lost."""
+        retries = self.kept[number].retries
+        if self._ran(number):
+            return retries.one_less if retries.times else None
+        is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and retries.times >= 0
+        return None if is_in_vain else retries
 
     def interrupted(self) -> tuple[list[R], list[Frame]]:
         """The actor died and is restarted: calls that were sent go again if they may.
@@ -229,14 +265,18 @@ class Mailbox(Generic[R]):
         lost: list[R] = []
         frames: list[Frame] = []
         again: dict[int, Frame] = {}
-        for number in list(self.answerable):
-            if number in self.waiting:  # it was held back
-                continue
+        for number in list(self.calls.posted):
             kept = self.kept.get(number)
-            if kept is not None and kept.retries.times:
-                self.kept[number] = kept._replace(retries=kept.retries.one_less)
-                again[number] = kept.frame
+            waits = number in self.waiting
+            if kept is None and waits:
                 continue
+            left = None if kept is None else self._retries_left(number)
+            if kept is not None and left is not None:
+                self.kept[number] = kept._replace(retries=left)
+                if not waits:
+                    again[number] = kept.frame
+                continue
+            self.waiting.pop(number, None)
             target = self.calls.drop(number)
             if target is not None:
                 lost.append(target)

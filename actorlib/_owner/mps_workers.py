@@ -266,6 +266,7 @@ class MpsWorker:
         self.label = label
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.ended_by_itself = False
+        self.call_cells: list[int] | None = None
         self._loop = loop
         self._process = process
         self._daemon = daemon

@@ -41,6 +41,7 @@ from actorlib._wire.messages import (
     CALL_SCALARS,
     CANCEL,
     LINKED,
+    NOTE_CALLS,
     RESULT,
     STREAM_ACK,
     STREAM_EXPIRE,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._shm.memory import Payload
+    from actorlib._shm.running_calls import BegunCalls
     from actorlib._wire.async_channel import AsyncChannel
 
 
@@ -82,6 +84,7 @@ class CallRouter:
 
     Attributes:
         channel: The pipe to the actor; None while that takes no calls.
+        notes_calls: Whether the worker notes which calls run, if it was told to.
         unsent: The refs that it has sent, and whose values it has not passed on yet.
         callers: Who calls it over links.
     """
@@ -114,6 +117,8 @@ class CallRouter:
         # kept or refused. So one look tells the usual call from all others.
         self._usual_channel: AsyncChannel | None = None
         self._session = OWNER
+        self.notes_calls = True
+        self._is_noting = False
         self._is_closed = False
         self._is_draining = False
         self._is_held = False
@@ -265,6 +270,8 @@ class CallRouter:
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
+            if retries is not None:
+                self._have_noted()
             self.channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
                 self._lend(frame)
@@ -302,9 +309,28 @@ class CallRouter:
         if self._retries is None and not self._is_closed:
             self._usual_channel = channel
         self._session = session
+        self.notes_calls = True
+        self._is_noting = False
         self._send_all(channel, self._mailbox.opened())
 
+    def _have_noted(self) -> None:
+        """Has the worker note which calls run, before the first that may go again."""
+        if not self._is_noting and self.channel is not None:
+            self._is_noting = True
+            self.channel.send((NOTE_CALLS, 0))
+
+    def note_begun(self, begun: BegunCalls | None) -> None:
+        """Takes what the worker has noted, as its process is gone.
+
+        Args:
+            begun: Which calls have begun; None if that is not known.
+        """
+        is_known = self._is_noting and self.notes_calls
+        self._mailbox.note_begun(begun if is_known else None)
+
     def _send_all(self, channel: AsyncChannel, frames: list[Frame]) -> None:
+        if frames and self._mailbox.kept:
+            self._have_noted()
         for frame in frames:
             channel.send(frame)
             if frame[3]:
@@ -497,6 +523,7 @@ class CallRouter:
         kept = mailbox.kept.get(number)
         if kept is None:
             return False
+        mailbox.note_finished()
         if not self._is_draining and is_answer_retried(
             kept.retries, answer, self._loans
         ):

@@ -20,6 +20,7 @@ from actorlib._core.ids import PREFIX_SIZE
 from actorlib._core.snapshot import ObjectStoreInfo
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedMemory, SharingOptions
+from actorlib._shm.running_calls import CELLS, MARK
 from actorlib._shm.segments import MemoryBudget
 from actorlib._wire.fd_passing import SegmentSharing
 from actorlib.exceptions import ProtocolError
@@ -27,7 +28,7 @@ from actorlib.exceptions import ProtocolError
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._owner.worker_session import WorkerSession
@@ -144,10 +145,23 @@ class ObjectStore:
         """
         return SegmentSharing(self.memory, prefix)
 
-    def mark(self, prefix: bytes) -> int:
-        """Reads the number that a process has written for when it is gone, or 0."""
+    def call_cells(self, prefix: bytes, count: int = CELLS) -> Sequence[int]:
+        """Reads the first cells that a process has for its calls; none if it has none.
+
+        Args:
+            prefix: How the ids of what the process makes begin.
+            count: How many cells.
+        """
         slot, budget = self._slots.get(prefix), self.memory.budget
-        return 0 if slot is None or budget is None else budget.running_call(slot)
+        if slot is not None and budget is not None:
+            return budget.call_cells_of(slot, count)
+        maker = self._makers.get(prefix)
+        return () if maker is None else (maker.local_call_cells or ())[:count]
+
+    def mark(self, prefix: bytes) -> int:
+        """Reads which call a process runs, as far as one number says that, or 0."""
+        cells = self.call_cells(prefix, MARK + 1)
+        return cells[MARK] if cells else 0
 
     def held(self, block: bytes) -> None:
         """Counts a block that somebody holds and nobody held before."""

@@ -44,6 +44,7 @@ from actorlib._wire.messages import (
     LINKED,
     LIST,
     LOG,
+    NOTE_CALLS,
     OBJECT_ANNOUNCE,
     OBJECT_CANCEL,
     OBJECT_GET,
@@ -176,6 +177,7 @@ class WorkerRequests:
             STUCK: self._warn_stuck,
             RAN: self._note_run,
             LINK_CALLS: self._tell_link_calls,
+            NOTE_CALLS: self._cannot_note,
             LOG: records.take,
             RECORDED: self._take_recorded,
         }
@@ -364,6 +366,11 @@ class WorkerRequests:
         supervisor = self._find_actor(session.actor)
         if self.note_run is not None and supervisor is not None:
             self.note_run(supervisor.record, *run)
+
+    def _cannot_note(self, session: WorkerSession, _: int) -> None:
+        supervisor = self._find_actor(session.actor)
+        if supervisor is not None:
+            supervisor.router.notes_calls = False
 
     def _tell_link_calls(
         self, session: WorkerSession, calls: Any, count: int, number: int

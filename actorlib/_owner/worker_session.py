@@ -120,6 +120,11 @@ class WorkerSession:
     def __repr__(self) -> str:
         return f"<Session {self.number} of actor {self.actor.hex()}>"
 
+    @property
+    def local_call_cells(self) -> list[int] | None:
+        """The cells for the calls of a worker in this process; None for others."""
+        return self._process.call_cells
+
     async def run(self, start: Frame, grace: float) -> ProcessExit:
         """Starts the actor and waits for the end of its process.
 

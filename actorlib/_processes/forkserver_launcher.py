@@ -558,6 +558,7 @@ class TemplateWorker:
         self.exited: asyncio.Future[ProcessExit] = loop.create_future()
         self.sock, self._child_sock = socket.socketpair()
         self.delay = ""
+        self.call_cells: list[int] | None = None
 
     def identify(self, pid: int) -> None:
         self.pid = self.child_pid or pid

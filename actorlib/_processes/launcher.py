@@ -63,6 +63,9 @@ class WorkerProcess(Protocol):
         """Why its start or its end takes long; empty if it does not."""
         ...
 
+    call_cells: list[int] | None = None
+    """The cells in which a worker in this process notes its calls; None for others."""
+
     @property
     def exited(self) -> asyncio.Future[ProcessExit]:
         """Done when the process is gone and nothing of it is left."""

@@ -6,6 +6,7 @@ In reading order:
 * ``allocator``: allocates blocks in a segment, first fit, and frees them.
 * ``mapping``: maps parts of files, without a descriptor for each.
 * ``views``: views of mapped memory, read-only ones and private copies.
+* ``running_calls``: which calls of an actor run, noted for when its process is gone.
 * ``segments``: segments of shared memory: anonymous files, handed from one process to
   another; and the budget that all of them share.
 * ``store``: the segments of one process, and the blocks allocated in them.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 from actorlib._shm.allocator import PAGE
 from actorlib._shm.fd_reserve import FdReserve
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE, aligned_size
+from actorlib._shm.running_calls import CELLS
 from actorlib._shm.segments import ForeignSegment, MemoryBudget, Segment
 from actorlib._shm.store import SegmentStore
 from actorlib._shm.views import view_token_class
@@ -149,6 +150,7 @@ class SharedMemory:
         self.settings = SharingOptions()
         self.budget: MemoryBudget | None = None
         self.fd_reserve = FdReserve()
+        self._local_call_cells: list[int] | None = None
         self._prefix = b""
         self._ref_counter: BlockRefCounter
         self._process = 0
@@ -283,12 +285,23 @@ class SharedMemory:
                 budget.repair()
             return f"nobody knows how much ({error})"
 
-    def running_call_cell(self) -> memoryview | list[int]:
-        """Gives the cell in which this process notes its call, for when it is gone."""
+    def make_local_call_cells(self) -> list[int]:
+        """Makes cells for the calls of a worker that is a thread of the owner."""
+        cells = self._local_call_cells = [0] * CELLS
+        return cells
+
+    def call_cells(self) -> memoryview | list[int] | None:
+        """Gives the cells in which this process notes its calls, for when it is gone.
+
+        Returns:
+            See ``running_calls``; None if others could not read them.
+        """
+        if self.budget is None:
+            return self._local_call_cells
         try:
-            return [0] if self.budget is None else self.budget.running_call_cell()
-        except OSError:  # no more files, or addresses: nobody will know
-            return [0]
+            return self.budget.call_cells()
+        except OSError:  # no more addresses
+            return None
 
     # What others send.
 

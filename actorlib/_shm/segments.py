@@ -20,12 +20,17 @@ import fcntl
 import mmap
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from actorlib._shm.allocator import BlockAllocator, whole_pages
 from actorlib._shm.layout import ALIGNMENT
 from actorlib._shm.mapping import READ, Mapping, free_pages
+from actorlib._shm.running_calls import CELLS
 from actorlib._shm.views import ViewToken, address_of, read_only_view
 from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SEGMENT_SIZE = 1 << 30
 """The bytes of a segment, unless one value is larger."""
@@ -33,6 +38,7 @@ _STEP = 1 << 20
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _SLOT = 8
+_ROW = CELLS * _SLOT
 _READ_AT_ONCE = 32 * _SLOT
 _ADDRESSABLE = 1 << 56
 """More bytes than a process can address: who says so has written nonsense."""
@@ -253,31 +259,33 @@ class MemoryBudget:
     """
 
     SLOTS = 1 << 16
-    RUNNING_CALLS = SLOTS * _SLOT + _PAGE
-    """Where a second row of slots begins, in which workers note the calls they run."""
+    CALL_CELLS = SLOTS * _SLOT + _PAGE
+    """Where the rows of cells begin in which workers note the calls that they run."""
 
     def __init__(self, limit: int, slot: int = 0, fd: int | None = None) -> None:
         self.limit = limit
         self.fd = (
-            anonymous_file(self.RUNNING_CALLS + self.SLOTS * _SLOT)
-            if fd is None
-            else fd
+            anonymous_file(self.CALL_CELLS + self.SLOTS * _ROW) if fd is None else fd
         )
         self._slot = slot
         self._touched = 0
         self._admitted = 0
 
-    def running_call_cell(self) -> memoryview:
-        """The slot of this process for the call it runs, which outlives the process."""
-        place = self._slot * _SLOT
-        page, inside = place // _PAGE * _PAGE, place % _PAGE
-        view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.RUNNING_CALLS + page))
-        return view[inside : inside + _SLOT].cast("Q")
+    def call_cells(self) -> memoryview:
+        """The cells of this process for its calls, which outlive the process.
 
-    def running_call(self, slot: int) -> int:
-        """The call that the process of a slot has noted last."""
-        data = os.pread(self.fd, _SLOT, self.RUNNING_CALLS + slot * _SLOT)
-        return int.from_bytes(data, sys.byteorder)
+        Raises:
+            OSError: The system has no addresses left.
+        """
+        place = self._slot * _ROW
+        page, inside = place // _PAGE * _PAGE, place % _PAGE
+        view = memoryview(mmap.mmap(self.fd, _PAGE, offset=self.CALL_CELLS + page))
+        return view[inside : inside + _ROW].cast("Q")
+
+    def call_cells_of(self, slot: int, count: int = CELLS) -> Sequence[int]:
+        """What the process of a slot has written into the first of its cells."""
+        data = os.pread(self.fd, count * _SLOT, self.CALL_CELLS + slot * _ROW)
+        return memoryview(data).cast("Q").tolist()
 
     def set_touched(self, touched: int) -> bool:
         """Writes how much this process has touched, if that is within the limit.
@@ -313,7 +321,8 @@ class MemoryBudget:
     def clear_slot(self, slot: int) -> None:
         """Empties the slot of a process whose memory is gone."""
         self._write(slot, 0)
-        os.pwrite(self.fd, bytes(_SLOT), self.RUNNING_CALLS + slot * _SLOT)
+        if any(self.call_cells_of(slot)):  # most have written none, and have no memory
+            os.pwrite(self.fd, bytes(_ROW), self.CALL_CELLS + slot * _ROW)
 
     def used(self) -> int:
         """The bytes that all processes have touched.

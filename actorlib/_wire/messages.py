@@ -113,6 +113,8 @@ LINK_CALLS         both  down: which calls of this worker over links have no ans
 LOG                up    level, name of the logger, seconds since the epoch, id, method,
                          attributes, traceback or None, message: a log record; the id
                          is that of the call whose code made it, or 0
+NOTE_CALLS         both  down: note which calls run, from now on: see ``RunningCalls``;
+                         up: this worker has no memory for that
 RECORD             down  in which manner, number: record when calls run, or no more, and
                          answer with what was recorded
 RECORDED           up    the number of that, or 0 if it is not all; how many runs, and
@@ -212,6 +214,7 @@ OBSERVE: Final = 52
 LINK_CALLS: Final = 53
 RECORD: Final = 55
 RECORDED: Final = 56
+NOTE_CALLS: Final = 57
 
 # What is told of the code that runs.
 LOG: Final = 54

@@ -64,6 +64,7 @@ from actorlib._wire.messages import (
     LINKED,
     LIST,
     LOG,
+    NOTE_CALLS,
     OBJECT_ANNOUNCE,
     OBJECT_CANCEL,
     OBJECT_GET,
@@ -558,6 +559,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "method": _TEXT,
     },
     LINK_CLOSED: {"nothing": _number(0, 1)},
+    NOTE_CALLS: {"nothing": _number(0, 1)},
     LINK_CALLS: {
         "calls": FieldType("calls over links", "_are_link_calls(value)"),
         "count": _COUNT,

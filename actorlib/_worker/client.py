@@ -32,6 +32,7 @@ from actorlib._core.engine import (
 )
 from actorlib._core.ids import BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._core.labels import own_name
+from actorlib._shm.running_calls import RunningCalls, SharedRunningCalls
 from actorlib._wire.messages import (
     AT_ONCE,
     AWAIT,
@@ -46,6 +47,7 @@ from actorlib._wire.messages import (
     LINK_OPENED,
     LINKED,
     LIST,
+    NOTE_CALLS,
     OBSERVE,
     READY,
     RECORD,
@@ -139,6 +141,8 @@ class OwnerClient(Engine):
             its arguments lets go of goes back with its answer.
         returns_late: Whether such arguments are being loaded.
         events: Tells consumers of the calls that run; None while there are none.
+        running_calls: Notes the calls that run; None before the first that may be made
+            again.
     """
 
     refusals: Mapping[str, Refusal] = {
@@ -176,6 +180,7 @@ class OwnerClient(Engine):
         self._exited_calls: set[int] = set()
         self.pipe = pipe
         self.events: RunEvents | None = None
+        self.running_calls: RunningCalls | None = None
         if start.config.middleware:
             self.events = self._run_events.switch((OBSERVE, start.config.middleware))
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
@@ -644,6 +649,9 @@ class OwnerClient(Engine):
         if frame[0] in (OBSERVE, RECORD):
             self.events = self._run_events.switch(frame)
             return []
+        if frame[0] == NOTE_CALLS:
+            self._note_calls()
+            return []
         if frame[0] == LINK_CALLS:
             if frame[1:]:
                 self.outgoing_links.report_answered()
@@ -656,6 +664,16 @@ class OwnerClient(Engine):
             frame[0] == CANCEL_CHILDREN and not frame[1]
         )
         return (self.outgoing_links if is_outgoing else self.incoming_links).take(frame)
+
+    def _note_calls(self) -> None:
+        """Notes which calls run from now on, or says that this is not possible."""
+        cells = self.memory.call_cells()
+        if cells is None:
+            self.post((NOTE_CALLS, 0))
+            return
+        has_threads = bool(self._config.limits)
+        kind = SharedRunningCalls if has_threads else RunningCalls
+        self.running_calls = kind(cells, LINKED)
 
     def item(self, frame: Frame) -> None:
         """Takes an item of a stream that this worker reads."""

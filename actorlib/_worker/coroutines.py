@@ -280,6 +280,9 @@ class Coroutines:
             if self._unbegun:
                 self._unbegun.discard(call)
         running.set((call, name, headers))
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
         run: CallRun | None = None
         try:
             events = self._client.events
@@ -312,6 +315,9 @@ class Coroutines:
         """
         call, name = frame[1], frame[2]
         running.set((call, name, None))
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
         events = self._client.events
         run: CallRun | None = None
         if events is not None and events.recorder is not None:
@@ -354,6 +360,8 @@ class Coroutines:
             write = channel.write if tasks or self._ready else channel.write_last
             write(pack(answer))
             gate.running -= 1
+            if self._client.running_calls is not None:
+                self._client.running_calls.end(call)
             return
         self._answer(call, gate, methods, answer)
 
@@ -401,6 +409,8 @@ class Coroutines:
         if answer is not None and type(answer[-1]) is not bytes:
             answer = invoke.with_own_buffers(answer)
         self._over(call, gate, answer)
+        if self._client.running_calls is not None:
+            self._client.running_calls.end(call)
 
     def _answer_cancelled(self, call: int, error: BaseException | None = None) -> Frame:
         """The answer of a call that was cancelled and went on to its end."""

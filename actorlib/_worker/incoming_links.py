@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._shm.running_calls import MARK
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
@@ -110,7 +111,7 @@ class IncomingLinks:
         self._reader = reader
         self._session = session
         self._sharing = sharing
-        self._running_cell: memoryview | list[int] = [0]
+        self._cells: memoryview | list[int] = [0]
         self._links: dict[int, IncomingLink] = {}
         self._unanswered: dict[int, tuple[int, str]] = {}
         self._running = 0
@@ -213,7 +214,7 @@ class IncomingLinks:
         """Forgets a call that was answered, or will not be."""
         self._unanswered.pop(number, None)
         if number == self._running:
-            self._running = self._running_cell[0] = 0
+            self._running = self._cells[MARK] = 0
             if self._unanswered and not self.runs_one:
                 for older, (_, method) in [*self._unanswered.items()][:1]:
                     self.call_began(older, method)
@@ -226,7 +227,7 @@ class IncomingLinks:
         marker = self._method_numbers.get(method)
         if marker is None:
             marker = self._method_numbers[method] = method_number(method)
-        self._running_cell[0] = marker
+        self._cells[MARK] = marker
 
     def _link_of(self, frame: Frame) -> IncomingLink | None:
         # What lends references goes by way of the owner, who counts them.
@@ -274,8 +275,8 @@ class IncomingLinks:
         fd = self._sharing.links.pop(session, None) if self._sharing else None
         if fd is None or self._sharing is None:  # this process may open no more files
             return
-        if isinstance(self._running_cell, list):
-            self._running_cell = self._sharing.memory.running_call_cell()
+        if isinstance(self._cells, list):
+            self._cells = self._sharing.memory.call_cells() or [0]
         previous = self._links.get(session)
         if previous is not None:  # its other end is closed, or nobody speaks there
             self._close(previous)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import CountedId
     from actorlib._shm.memory import Payload
+    from actorlib._shm.running_calls import RunningCalls
     from actorlib._wire.arguments import SendingEngine
     from actorlib._worker.engine import WorkerEngine
     from actorlib._worker.generators import OutgoingStream, OutgoingStreams
@@ -364,6 +365,14 @@ class CallExecutor(ABC, Generic[E]):
         """Names what a call calls, for its own code."""
         return name
 
+    def _note_begun(self, noted: RunningCalls, call: int) -> None:
+        """Notes a call before its code runs."""
+        noted.begin(call)
+
+    def _note_over(self, noted: RunningCalls, call: int) -> None:
+        """Notes that a call is over, once its answer is on its way."""
+        noted.end(call)
+
     def _code_of(self, frame: Frame) -> Callable[..., Any]:
         """Finds what a call calls; for a chunk, what calls it for each item."""
         name = frame[2]
@@ -395,12 +404,19 @@ class CallExecutor(ABC, Generic[E]):
         ):
             self._refuse(frame, cancelled(call))
             return False
+        noted = self._client.running_calls
         if headers is not None and "stream" in headers:
+            if noted is not None:
+                noted.begin(call)
             if not self._run_stream(frame):
                 self._pause(call)
+            elif noted is not None:
+                noted.end(call)
             return True
         if call >= LINKED:
             self._client.link_call_began(call, name)
+        if noted is not None:
+            self._note_begun(noted, call)
         running.set((call, self._label_of(name), headers))
         events = self._client.events
         try:
@@ -415,6 +431,8 @@ class CallExecutor(ABC, Generic[E]):
             self._end(call, answer)  # while the error is held
         else:
             self._end(call, answer)
+        if noted is not None:
+            self._note_over(noted, call)
         return True
 
     def _end(self, call: int, answer: Frame) -> None:

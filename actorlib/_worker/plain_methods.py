@@ -80,6 +80,8 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         except ActorExit:
             self._end_blocking()
             self._over(call, self._gates.pop(call), None)
+            if self._client.running_calls is not None:
+                self._client.running_calls.end(call)
             return True
         finally:
             self._end_blocking()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
+from actorlib._shm.running_calls import ALONE, HIGHEST
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.object_ref import ObjectRef
+    from actorlib._shm.running_calls import RunningCalls
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.startup import Start
@@ -297,6 +299,13 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
         if self._links is not None and self._links.gathered:
             self._links.flush()
         self._pipe.flush()
+
+    def _note_begun(self, noted: RunningCalls, call: int) -> None:
+        if call < LINKED:
+            noted.cells[HIGHEST] = noted.cells[ALONE] = call
+
+    def _note_over(self, noted: RunningCalls, call: int) -> None:
+        noted.cells[ALONE] = 0
 
     def _answer(self, answer: Frame) -> None:
         if answer[1] < LINKED:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import Engine, set_engine
 from actorlib._core.object_ref import awaited_calls
+from actorlib._shm.running_calls import MARK
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     BLOCKED,
@@ -272,7 +273,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         }
         self.current = 0
         self._gathered_count = 0
-        self._running_cell = pipe.memory.running_call_cell()
+        self._cells = pipe.memory.call_cells() or [0]
         self._main = threading.get_ident()
         # The function that runs and since when; empty for a stream, which is not timed.
         self._timed = "", 0.0
@@ -366,7 +367,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
 
     def _code_of(self, frame: Frame) -> Callable[..., Any]:
         call, code = frame[1], self.functions[frame[2]]
-        self._running_cell[0] = call
+        self._cells[MARK] = call
         if frame[0] == CALL_WITH:
             if "batch" in frame[4]:
                 from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio

@@ -137,6 +137,7 @@ class MemoryWorker(WorkerProcess):
         if self._how is not None:
             return
         self._how = how
+        self.call_cells = [*(self.call_cells or ())]  # its threads go on for a moment
         with suppress(OSError):
             self._theirs.shutdown(socket.SHUT_RDWR)
         with suppress(RuntimeError):  # the owner's loop is closed
@@ -169,6 +170,7 @@ class MemoryWorker(WorkerProcess):
 
     def _serve(self) -> None:
         pipe = BlockingChannel(self._theirs)
+        self.call_cells = pipe.memory.make_local_call_cells()
         told = read_start(pipe.receive()[0])
         self.start = told
         self.environ = _changed(self.environ, told.config.environment)

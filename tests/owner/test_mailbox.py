@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from actorlib._core.ids import ActorId
 from actorlib._owner.call_policy import Retries
-from actorlib._owner.mailbox import Mailbox
+from actorlib._owner.mailbox import MOST_IN_VAIN, Mailbox
+from actorlib._shm.running_calls import BegunCalls
 from actorlib._wire.messages import CALL
 
 if TYPE_CHECKING:
@@ -375,7 +376,7 @@ def test_interrupted_when_calls_never_went_then_they_wait_at_no_cost(
     assert numbers_of(mailbox.opened()) == [kept]
 
 
-def test_a_call_posted_meanwhile_waits_at_the_cost_of_one_retry(
+def test_a_call_posted_meanwhile_waits_at_no_cost(
     mailbox: Mailbox[str],
 ) -> None:
     mailbox.opened()
@@ -383,8 +384,111 @@ def test_a_call_posted_meanwhile_waits_at_the_cost_of_one_retry(
     number = post_kept(mailbox, "me", times=1)
 
     assert repr(mailbox) == "<Mailbox away, 1 waiting, 0 sent>"
-    assert numbers_of(mailbox.opened()) == [number]
+    for _ in range(2):
+        assert numbers_of(mailbox.opened()) == [number]
+        mailbox.note_begun(None)
+        lost = mailbox.interrupted()[0]
+    assert lost == ["me"]
+
+
+# Which of them have begun.
+
+
+@pytest.mark.parametrize(
+    ("begun", "paying"),
+    [
+        (BegunCalls(2, frozenset({2})), [2]),
+        (BegunCalls(4, frozenset({2, 4})), [2, 4]),
+        (BegunCalls(0, frozenset()), []),
+        (BegunCalls(4, frozenset()), []),
+        (BegunCalls(3, frozenset({2}), is_crowded=True), [1, 2, 3]),
+        (None, [1, 2, 3, 4]),
+    ],
+)
+def test_interrupted_when_calls_have_begun_then_those_that_ran_pay(
+    mailbox: Mailbox[str], begun: BegunCalls | None, paying: list[int]
+) -> None:
+    mailbox.opened()
+    for _ in range(4):
+        post_kept(mailbox, "me", times=2)
+
+    mailbox.note_begun(begun)
+    assert mailbox.interrupted() == ([], [])
+
+    left = {number: kept.retries.times for number, kept in mailbox.kept.items()}
+    assert left == {number: 1 if number in paying else 2 for number in range(1, 5)}
+    assert numbers_of(mailbox.opened()) == [1, 2, 3, 4]
+
+
+def test_interrupted_when_a_call_with_no_retry_left_did_not_run_then_it_goes_again(
+    mailbox: Mailbox[str],
+) -> None:
+    mailbox.opened()
+    number = post_kept(mailbox, "me", times=1)
+    mailbox.note_begun(BegunCalls(number, frozenset({number})))
+    assert mailbox.interrupted() == ([], [])
+    mailbox.opened()
+
+    mailbox.note_begun(BegunCalls(0, frozenset()))
+
+    assert mailbox.outlives
+    assert mailbox.interrupted() == ([], [])
+    mailbox.opened()
+    mailbox.note_begun(BegunCalls(number, frozenset({number})))
+    assert not mailbox.outlives
     assert mailbox.interrupted()[0] == ["me"]
+
+
+NOTHING_BEGAN = BegunCalls(0, frozenset())
+
+
+def die_in_vain(mailbox: Mailbox[str], times: int) -> list[list[str]]:
+    """Deaths before a call has begun; who gets no answer at each."""
+    lost: list[list[str]] = []
+    for _ in range(times):
+        mailbox.opened()
+        mailbox.note_begun(NOTHING_BEGAN)
+        lost.append(mailbox.interrupted()[0])
+    return lost
+
+
+def test_interrupted_when_no_call_is_finished_for_long_then_those_that_wait_are_lost(
+    mailbox: Mailbox[str],
+) -> None:
+    post_kept(mailbox, "me", times=5)
+    always = post_kept(mailbox, "you", times=-1)
+
+    assert die_in_vain(mailbox, MOST_IN_VAIN) == [[]] * MOST_IN_VAIN
+    late = post_kept(mailbox, "late")
+    assert die_in_vain(mailbox, 1) == [["me", "late"]]
+
+    assert late not in mailbox.kept
+    assert die_in_vain(mailbox, 2 * MOST_IN_VAIN) == [[]] * 2 * MOST_IN_VAIN
+    assert numbers_of(mailbox.opened()) == [always]
+
+
+def test_interrupted_when_a_call_is_finished_between_then_the_others_wait_on(
+    mailbox: Mailbox[str],
+) -> None:
+    post_kept(mailbox, "me")
+    for _ in range(3):
+        assert die_in_vain(mailbox, MOST_IN_VAIN) == [[]] * MOST_IN_VAIN
+        mailbox.note_finished()
+        mailbox.interrupted()
+
+
+def test_interrupted_when_a_call_is_lost_between_then_the_others_wait_on(
+    mailbox: Mailbox[str],
+) -> None:
+    first, _ = post_kept(mailbox, "bad", times=MOST_IN_VAIN), post_kept(mailbox, "me")
+    lost: list[str] = []
+    for _ in range(MOST_IN_VAIN + 1):
+        mailbox.opened()
+        mailbox.note_begun(BegunCalls(first, frozenset({first})))
+        lost += mailbox.interrupted()[0]
+
+    assert lost == ["bad"]
+    assert die_in_vain(mailbox, MOST_IN_VAIN) == [[]] * MOST_IN_VAIN
 
 
 def test_a_call_posted_meanwhile_without_retries_is_not_taken(
@@ -532,7 +636,7 @@ class MailboxMachine(RuleBasedStateMachine):
         self.wanted[number] = reply
         self.now[number] = number
         if times:
-            self.left[number] = times - 1 if self.is_away and times > 0 else times
+            self.left[number] = times
         goes = self.is_open and not self.is_held
         assert (frame is not None) == goes
         (self.sent if goes else self.waiting).append(number)
@@ -611,15 +715,27 @@ class MailboxMachine(RuleBasedStateMachine):
             self.sent.remove(number)
             self.sent.append(number)
 
-    @rule()
-    def interrupt(self) -> None:
+    @rule(data=st.data(), is_known=st.booleans())
+    def interrupt(self, data: st.DataObject, *, is_known: bool) -> None:
+        ran = self.sent
+        begun: BegunCalls | None = None
+        if is_known:
+            ran = data.draw(st.lists(st.sampled_from(self.sent or [0]), unique=True))
+            running = frozenset(self.now.get(number, 0) for number in ran)
+            begun = BegunCalls(max(running, default=0), running)
+        self.mailbox.note_finished()  # what becomes of those in vain is tested above
+        self.mailbox.note_begun(begun)
         replies, frames = self.mailbox.interrupted()
-        lost = [number for number in self.sent if not self.left.get(number)]
+        lost = [
+            number
+            for number in self.sent
+            if number not in self.left or (number in ran and not self.left[number])
+        ]
         assert replies == [self.wanted[number] for number in lost]
         assert self.went(frames) == self.kept(lost)
         again = [number for number in self.sent if number not in lost]
         for number in again:
-            self.left[number] -= self.left[number] > 0
+            self.left[number] -= number in ran and self.left[number] > 0
         self.over += lost
         self.sent, self.waiting = [], again + self.waiting
         self.is_open, self.is_away, self.is_held = False, True, False
