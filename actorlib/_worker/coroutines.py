@@ -277,8 +277,7 @@ class Coroutines:
                 # known, and not inside of what reads the pipe. Cancelled here, it has
                 # not begun, and ``_never_began`` answers.
                 await asyncio.sleep(0)
-            if self._unbegun:
-                self._unbegun.discard(call)
+            self._unbegun.discard(call)
         running.set((call, name, headers))
         noted = self._client.running_calls
         if noted is not None:

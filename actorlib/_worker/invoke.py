@@ -65,6 +65,7 @@ E = TypeVar("E", bound="WorkerEngine")
 
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
+_NO_KEYWORDS: dict[str, Any] = {}
 _QUICK = 100e-6
 _SELDOM = 0x3F
 
@@ -331,6 +332,10 @@ class CallExecutor(ABC, Generic[E]):
     """
 
     _instance: object
+    _find: Callable[[str], Any]
+    """Finds what a call calls, by its name."""
+    _label_of: Callable[[str], str] | None = None
+    """Names what a call calls, for its own code; None if its name is the label."""
     _encode = staticmethod(own_result)
 
     def __init__(
@@ -361,10 +366,6 @@ class CallExecutor(ABC, Generic[E]):
     def _read_now(self) -> None:
         """Reads what has come, if no other thread does."""
 
-    def _label_of(self, name: str) -> str:
-        """Names what a call calls, for its own code."""
-        return name
-
     def _note_begun(self, noted: RunningCalls, call: int) -> None:
         """Notes a call before its code runs."""
         noted.begin(call)
@@ -376,7 +377,7 @@ class CallExecutor(ABC, Generic[E]):
     def _code_of(self, frame: Frame) -> Callable[..., Any]:
         """Finds what a call calls; for a chunk, what calls it for each item."""
         name = frame[2]
-        code: Callable[..., Any] = getattr(self._instance, name)
+        code: Callable[..., Any] = self._find(name)
         if not callable(code):
             code = bind_method(self._instance, name)
         if frame[0] == CALL_WITH and "batch" in frame[4]:
@@ -398,39 +399,46 @@ class CallExecutor(ABC, Generic[E]):
             SystemExit: The call has ended the actor: there is no answer.
         """
         call, name = frame[1], frame[2]
-        headers = frame[4] if frame[0] != CALL else None
-        if frame[0] != STREAM_ACK and (
-            call in self._cancelled or (headers is not None and is_late(headers))
-        ):
+        headers = None
+        is_refused = call in self._cancelled
+        if frame[0] != CALL:
+            headers = frame[4]
+            is_refused = frame[0] != STREAM_ACK and (is_refused or is_late(headers))
+        if is_refused:
             self._refuse(frame, cancelled(call))
             return False
-        noted = self._client.running_calls
         if headers is not None and "stream" in headers:
-            if noted is not None:
-                noted.begin(call)
-            if not self._run_stream(frame):
-                self._pause(call)
-            elif noted is not None:
-                noted.end(call)
+            self._execute_stream(frame)
             return True
+        noted = self._client.running_calls
         if call >= LINKED:
             self._client.link_call_began(call, name)
         if noted is not None:
             self._note_begun(noted, call)
-        running.set((call, self._label_of(name), headers))
+        label = name if self._label_of is None else self._label_of(name)
+        running.set((call, label, headers))
         events = self._client.events
         try:
             if headers or (events is not None and events.recorder is not None):
                 value = self._run_with(frame)
             else:  # the usual call
-                args, kwargs = self._client.arguments(frame[3], frame[-1])
-                value = self._code_of(frame)(*args, **kwargs)
+                args: Sequence[Any] = frame[-1]
+                kwargs = _NO_KEYWORDS
+                if type(args) is not tuple:  # else they came as scalars
+                    args, kwargs = self._client.arguments(frame[3], frame[-1])
+                code = self._find(name)
+                if not callable(code):
+                    code = bind_method(self._instance, name)
+                value = code(*args, **kwargs)
+                args, kwargs = (), _NO_KEYWORDS  # let go before the answer
             answer = self._encode(self._client, call, value, name)
         except BaseException as error:  # noqa: BLE001  # the user's code
             answer = self._failure(call, name, error)
             self._end(call, answer)  # while the error is held
         else:
-            self._end(call, answer)
+            running.set(None)  # as ``_end``, at hand
+            self._cancelled.discard(call)
+            self._answer(answer)
         if noted is not None:
             self._note_over(noted, call)
         return True
@@ -473,6 +481,15 @@ class CallExecutor(ABC, Generic[E]):
 
     # One stream.
 
+    def _execute_stream(self, frame: Frame) -> None:
+        call, noted = frame[1], self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
+        if not self._run_stream(frame):
+            self._pause(call)
+        elif noted is not None:
+            noted.end(call)
+
     def _run_stream(self, frame: Frame) -> bool:
         """Begins a stream, or goes on with one that was woken.
 
@@ -484,7 +501,8 @@ class CallExecutor(ABC, Generic[E]):
         """
         _, call, name, _, headers, _ = frame
         is_new = frame[0] != STREAM_ACK
-        running.set((call, self._label_of(name), headers))
+        label = name if self._label_of is None else self._label_of(name)
+        running.set((call, label, headers))
         stream = self._streams.begin(frame) if is_new else self._streams.of(call)
         try:
             if is_new:

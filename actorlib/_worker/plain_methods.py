@@ -6,6 +6,7 @@ concurrency group that has coroutines. A group without coroutines has threads.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from actorlib._core.engine import ActorExit
@@ -56,6 +57,7 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
     def set_instance(self, instance: object) -> None:
         """Takes the actor's object, before its first call."""
         self._instance = instance
+        self._find = partial(getattr, instance)
 
     def run(self, frame: Frame, gate: Gate | None) -> bool:
         """Runs one call to its end, or a stream until its reader is behind.

@@ -223,6 +223,7 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
     def __init__(self, client: SerialOwnerClient, instance: object) -> None:
         super().__init__(client, client.inbox.streams, client.inbox.cancelled)
         self._instance = instance
+        self._find = partial(getattr, instance)
         self._pipe = client.pipe
         self._inbox = client.inbox
         # Those that a call has come over; most actors have none.
@@ -305,7 +306,8 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
             noted.cells[HIGHEST] = noted.cells[ALONE] = call
 
     def _note_over(self, noted: RunningCalls, call: int) -> None:
-        noted.cells[ALONE] = 0
+        if call < LINKED:
+            noted.cells[ALONE] = 0
 
     def _answer(self, answer: Frame) -> None:
         if answer[1] < LINKED:

@@ -53,7 +53,7 @@ from actorlib._worker.startup import enter_directory
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
@@ -87,6 +87,11 @@ class InterruptibleGenerator:
 
 
 _MOST_GATHERED = 32
+
+
+def _label_of(name: str) -> str:
+    # A function has its number before its name, which is the owner's affair.
+    return name.partition(":")[2]
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
@@ -254,6 +259,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     """
 
     _encode = staticmethod(invoke.result)
+    _label_of = staticmethod(_label_of)
 
     def __init__(
         self,
@@ -275,8 +281,12 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self._gathered_count = 0
         self._cells = pipe.memory.call_cells() or [0]
         self._main = threading.get_ident()
-        # The function that runs and since when; empty for a stream, which is not timed.
-        self._timed = "", 0.0
+        # The call whose frame is served, and since when.
+        self._served: Frame = ()
+        self._started = 0.0
+        # The same call if its function has begun; 0 for a stream, which is not timed.
+        self._timed_call = 0
+        self._find = self._function_of
         inbox.return_unstarted = self.return_unstarted
         inbox.on_cancel = self._on_cancel
         client.attach(self, inbox)
@@ -325,8 +335,8 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         ):
             pipe.flush()
             self._gathered_count = 0
-        started = time.perf_counter()
-        self._timed = name, started
+        self._served = frame
+        self._started = started = time.perf_counter()
         if self.execute(frame) and not self._timing.ran(
             name, time.perf_counter() - started
         ):
@@ -339,7 +349,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         one call at a time, so it waits for the reader.
         """
         self._pipe.flush()
-        self._timed = "", 0.0
+        self._served = frame
         call, streams = frame[1], self._streams
         try:
             self.execute(frame)
@@ -361,47 +371,50 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
             with self._client.lending_cpus():
                 inbox.read(may_go)
 
-    def _label_of(self, name: str) -> str:
-        # A function has its number before its name, which is the owner's affair.
-        return name.partition(":")[2]
+    def _function_of(self, name: str) -> Callable[..., Any]:
+        return self._interruptible(self.functions[name])
+
+    def _interruptible(self, code: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps code that runs next, and may be interrupted while it does."""
+        self._cells[MARK] = self._timed_call = self._served[1]
+        return partial(self._run_code, code)
 
     def _code_of(self, frame: Frame) -> Callable[..., Any]:
-        call, code = frame[1], self.functions[frame[2]]
-        self._cells[MARK] = call
-        if frame[0] == CALL_WITH:
-            if "batch" in frame[4]:
-                from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+        call, function = frame[1], self.functions[frame[2]]
+        headers: Mapping[str, Any] = frame[4] if frame[0] == CALL_WITH else {}
+        if "stream" in headers:
+            self._cells[MARK] = call
+            return lambda *args, **kwargs: InterruptibleGenerator(
+                function(*args, **kwargs), self, call
+            )
+        if "batch" in headers:
+            from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
 
-                self._outermost.add(call_each.__code__)
-                code = invoke.code_of_chunk(code, frame[4]["batch"])
-            elif "stream" in frame[4]:
-                return lambda *args, **kwargs: InterruptibleGenerator(
-                    code(*args, **kwargs), self, call
-                )
-        return partial(self._run_code, call, code)
+            self._outermost.add(call_each.__code__)
+            function = invoke.code_of_chunk(function, headers["batch"])
+        return self._interruptible(function)
 
-    def _run_code(
-        self, call: int, code: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Runs a function, whose code may be interrupted meanwhile."""
-        self.current = call
+    def _run_code(self, code: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self.current = self._served[1]
         try:
             return code(*args, **kwargs)
         finally:
             self.current = 0
 
-    def _end(self, call: int, answer: Frame) -> None:
-        name, started = self._timed
-        if name and name != ADD_FUNCTION:
-            took = time.perf_counter() - started
+    def _answer(self, answer: Frame) -> None:
+        if answer[1] == self._timed_call:
+            self._report_duration()
+        self._pipe.gather(answer)
+        self._gathered_count += 1
+
+    def _report_duration(self) -> None:
+        self._timed_call = 0
+        name = self._served[2]
+        if name != ADD_FUNCTION:
+            took = time.perf_counter() - self._started
             duration = self._function_timing.ran(name, took)
             if duration is not None:
                 self._pipe.gather((DURATION, name, duration))
-        super()._end(call, answer)
-
-    def _answer(self, answer: Frame) -> None:
-        self._pipe.gather(answer)
-        self._gathered_count += 1
 
     def _send_item(self, item: Frame) -> None:
         self._pipe.send(item)

@@ -56,6 +56,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
     ) -> None:
         super().__init__(client, client.inbox.streams, client.inbox.cancelled)
         self._instance = instance
+        self._find = partial(getattr, instance)
         self._pipe = client.pipe
         self._inbox = client.inbox
         self._gates = Gates(start.config.limits, start.config.groups)
