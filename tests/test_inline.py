@@ -28,7 +28,7 @@ from actorlib._core.engine import (
     set_engine,
     use_own_engine,
 )
-from actorlib._worker.async_executor import AsyncExecutor
+from actorlib._worker.actor_loop import ActorLoop
 from actorlib._worker.executor_threads import ExecutorThreads
 from actorlib.exceptions import ActorDiedError, ActorlibError, UnsupportedOptionError
 
@@ -646,13 +646,13 @@ async def test_group_when_called_before_the_main_loop_runs_then_it_answers(
         def check(self) -> str:
             return "well"
 
-    answered, run = threading.Event(), AsyncExecutor.run
+    answered, run = threading.Event(), ActorLoop.run
 
-    def late(executor: AsyncExecutor) -> None:
+    def late(actor_loop: ActorLoop) -> None:
         answered.wait()
-        run(executor)
+        run(actor_loop)
 
-    monkeypatch.setattr(AsyncExecutor, "run", late)
+    monkeypatch.setattr(ActorLoop, "run", late)
     try:
         assert await Grouped.remote().check.remote() == "well"
     finally:
@@ -669,18 +669,18 @@ async def test_group_when_it_ends_the_actor_before_the_main_loop_runs_then_it_is
         async def leave(self) -> None:
             sys.exit(3)
 
-    ended, run, end = threading.Event(), AsyncExecutor.run, AsyncExecutor._end
+    ended, run, end = threading.Event(), ActorLoop.run, ActorLoop.end
 
-    def late(executor: AsyncExecutor) -> None:
+    def late(actor_loop: ActorLoop) -> None:
         ended.wait()
-        run(executor)
+        run(actor_loop)
 
-    def end_and_say(executor: AsyncExecutor, error: BaseException | None) -> None:
-        end(executor, error)
+    def end_and_say(actor_loop: ActorLoop, error: BaseException | None) -> None:
+        end(actor_loop, error)
         ended.set()
 
-    monkeypatch.setattr(AsyncExecutor, "run", late)
-    monkeypatch.setattr(AsyncExecutor, "_end", end_and_say)
+    monkeypatch.setattr(ActorLoop, "run", late)
+    monkeypatch.setattr(ActorLoop, "end", end_and_say)
     try:
         error = await raised(Grouped.remote().leave.remote())
     finally:

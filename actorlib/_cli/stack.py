@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from actorlib._door.rows import Frame, Stacks, Status, Task
 
 _PATIENCE = 2.0
-_RUNS_CALLS = "AsyncExecutor."
+_RUNS_CALLS = "Coroutines."
 OWNER = "owner"
 """The word for the program itself, in place of an actor."""
 

@@ -27,6 +27,7 @@ from actorlib._worker import (
 )
 from actorlib._worker.__main__ import exit_code_of
 from actorlib._worker.executor_threads import ExecutorThreads
+from actorlib._worker.group_loops import close
 from actorlib._worker.startup import read_start
 
 if TYPE_CHECKING:
@@ -174,4 +175,4 @@ def serve(
     try:
         async_executor.serve(start, pipe, loop)
     finally:
-        async_executor.close(loop)
+        close(loop)

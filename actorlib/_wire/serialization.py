@@ -192,7 +192,8 @@ def decode(payload: Payload) -> Any:
             return unpack_with_arrays(head, rest)
         return pickle.loads(head, buffers=rest)
     except BaseException as error:
-        _raise_if_harmless(error)
+        if _may_pass(error):
+            raise
         raise SerializationError(f"loading it raised {one_line(error)}") from error
 
 
@@ -235,7 +236,8 @@ def dump(value: object) -> bytes:
     try:
         _WholePickler(stream, _PROTOCOL).dump(value)
     except BaseException as error:
-        _raise_if_harmless(error)
+        if _may_pass(error):
+            raise
         raise SerializationError(f"pickling it raised {one_line(error)}") from error
     return stream.getvalue()
 
@@ -245,17 +247,16 @@ def one_line(error: BaseException) -> str:
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _raise_if_harmless(error: BaseException) -> None:
-    """Raises an exception again that may pass through whoever loads for others.
+def _may_pass(error: BaseException) -> bool:
+    """Returns True if an exception may pass through whoever loads for others.
 
     Ctrl-C comes to the main thread alone; a KeyboardInterrupt anywhere else is the
     user's own.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    if isinstance(error, Exception) or (
+    return isinstance(error, Exception) or (
         isinstance(error, KeyboardInterrupt) and is_main
-    ):
-        raise error
+    )
 
 
 def _is_plain(value: object) -> bool:
@@ -367,7 +368,8 @@ def _pickle(value: object) -> Payload:
     try:
         _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
     except BaseException as error:
-        _raise_if_harmless(error)
+        if _may_pass(error):
+            raise
         raise SerializationError(f"pickling it raised {one_line(error)}") from error
     if not buffers and stream.tell() < LARGE:
         return stream.getvalue()

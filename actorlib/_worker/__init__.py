@@ -24,21 +24,26 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``log_records``: sends that to the owner, within a budget.
 * ``mps_check``: verifies that a limit of memory by MPS holds.
 * ``executor_threads``: starts the threads of an actor beside its main one.
-* ``invoke``: runs one call: decodes, calls the method, encodes the answer.
+* ``invoke``: runs one call: decodes, calls the method, encodes the answer. Executors
+  inherit it, and decide where that happens.
 * ``method_timing``: knows which methods are quick: the only ones that an answer may
   wait behind.
 * ``inbox``: reads the pipe and the links of a worker without an event loop.
 * ``serial_executor``: runs one call at a time on the main thread.
 * ``threaded_executor``: runs several calls at once, on threads.
-* ``async_executor``: runs the calls of an actor with ``async def`` methods on one loop.
-* ``plain_methods``: runs the plain methods of such an actor.
+* ``async_executor``: serves an actor with ``async def`` methods: its frames, the places
+  of its calls, its end.
+* ``coroutines``: runs the ``async def`` methods of such an actor.
+* ``async_streams``: runs its async generators.
+* ``plain_methods``: runs its plain methods.
+* ``actor_loop``: runs the loop of its own thread, and its constructor there.
+* ``group_loops``: runs the loops and the threads of its concurrency groups.
 * ``async_client``: speaks to the owner from a worker with an event loop.
 * ``loop_watchdog``: says what blocks the event loop of an actor, once for each method.
 * ``concurrency_groups``: limits how many calls of a group run at once.
 * ``interrupt_signal``: has the pipe read while the user's code runs.
 * ``task_executor``: runs calls of functions, one at a time on the main thread.
 * ``generators``: keeps the streams that a worker makes, and which of them are paused.
-* ``generator_runner``: runs plain generators until they end or are too far ahead.
 * ``refcount``: counts the holders of borrowed references.
 * ``objects``: announces, keeps and fetches objects.
 * ``engine``: says what the parts of a worker's client need of it.

@@ -39,7 +39,6 @@ PARTS = (
     "actorlib._worker.actor_calls",
     "actorlib._worker.actor_creation",
     "actorlib._worker.framework_limits",
-    "actorlib._worker.generator_runner",
     "actorlib._worker.incoming_links",
     "actorlib._worker.log_records",
     "actorlib._worker.objects",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from actorlib._core.current_call import running
 from actorlib._core.forking import detach_loop, drop_callbacks
+from actorlib._wire.messages import CALL_SCALARS
 from actorlib._worker.client import TOO_LATE, WAIT_REPORT_DELAY, OwnerClient
 from actorlib._worker.inbox import INTERRUPTED
 from actorlib._worker.os_process import exit_fork
@@ -395,6 +396,13 @@ class AsyncOwnerClient(OwnerClient):
             self._is_running_deferred = False
             if self._deferred and not self._is_scheduled:  # one of them has failed
                 self._schedule()
+
+    def discard(self, frame: Frame) -> None:
+        """Gives back the handles in a call that will not run."""
+        if frame[0] != CALL_SCALARS:  # there are none
+            self.incoming_links.call_over(frame[1])
+            with self.borrowing(frame[3]):
+                pass
 
     def _return_borrowed(self) -> None:
         for frame in self.release_frames():

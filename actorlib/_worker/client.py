@@ -615,6 +615,10 @@ class OwnerClient(Engine):
                 error.add_note(f"while the arguments of {asked[1]} were loaded")
             raise
 
+    def link_call_began(self, call: int, method: str) -> None:
+        """Notes that a call over a link runs from now on; see WorkerEngine."""
+        self.incoming_links.call_began(call, method)
+
     def close_in_fork(self) -> None:
         """Refuses everything from now on; see Engine.
 

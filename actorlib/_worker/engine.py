@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from actorlib._core.interface import Interface
     from actorlib._core.object_ref import ObjectRef
     from actorlib._shm.memory import Payload
+    from actorlib._shm.running_calls import RunningCalls
     from actorlib._wire.messages import Frame
     from actorlib._worker.pending import OrderedSender
     from actorlib._worker.refcount import LocalRefCount
@@ -33,11 +34,14 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         is_over: Whether the actor has ended itself, or this process is a fork of the
             worker, so that ``check_over`` is to be called before anything is answered.
         events: Tells consumers of the calls that run; None while there are none.
+        running_calls: Notes the calls that run; None before the first that may be made
+            again.
     """
 
     refcount: LocalRefCount
     is_over: bool
     events: RunEvents | None
+    running_calls: RunningCalls | None
 
     @property
     def sender(self) -> OrderedSender:
@@ -123,6 +127,10 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
 
     def set_interface(self, interface: Callable[[], Interface]) -> None:
         """Takes what gives the interface of the actor's class."""
+        ...
+
+    def link_call_began(self, call: int, method: str) -> None:
+        """Notes that a call which came over a link runs from now on."""
         ...
 
     def return_borrowed_soon(self) -> None:

@@ -28,11 +28,11 @@ _PACKAGE = "actorlib."
 _RUNS_METHODS = frozenset(
     {
         "__main__",
+        "actor_loop",
         "async_executor",
         "batches",
-        "generator_runner",
+        "coroutines",
         "invoke",
-        "plain_methods",
         "serial_executor",
     }
 )

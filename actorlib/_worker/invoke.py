@@ -1,5 +1,11 @@
 """Runs one call: decodes its arguments, calls the method, encodes the answer.
 
+``CallExecutor`` has the one sequence for plain methods and functions, and for plain
+generators until they end or are too far ahead of their readers. Executors inherit it:
+they only decide on which thread a call runs and how its frames leave. Coroutines and
+async generators (see ``coroutines``) load arguments and encode answers by the same
+functions.
+
 What a method returned or raised always arrives: a value that cannot be sent is the
 method's failure and nobody else's; an exception that cannot be sent arrives as its
 text.
@@ -7,18 +13,22 @@ text.
 
 from __future__ import annotations
 
+import operator
+import time
+from abc import ABC, abstractmethod
 from contextvars import Context, copy_context
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from actorlib._core.current_call import running
+from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import collecting_ids
-from actorlib._core.interface import bind_method, find_method
+from actorlib._core.interface import bind_method
 from actorlib._shm.memory import share_payload
 from actorlib._wire import serialization
 from actorlib._wire.call_headers import enter_variables
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.messages import (
+    CALL,
     CALL_WITH,
     CANCELLED,
     FAILURE,
@@ -27,9 +37,11 @@ from actorlib._wire.messages import (
     RAISED,
     RESULT,
     RESULT_SCALAR,
+    STREAM_ACK,
     Frame,
 )
 from actorlib._wire.serialization import dump, encode, one_line
+from actorlib._worker.generators import nbytes_of
 from actorlib.exceptions import ObjectStoreFullError, SerializationError
 
 if TYPE_CHECKING:
@@ -42,13 +54,20 @@ if TYPE_CHECKING:
 
     from actorlib._core.ids import CountedId
     from actorlib._shm.memory import Payload
+    from actorlib._shm.running_calls import RunningCalls
     from actorlib._wire.arguments import SendingEngine
     from actorlib._worker.engine import WorkerEngine
+    from actorlib._worker.generators import OutgoingStream, OutgoingStreams
     from actorlib._worker.run_events import CallRun
 
 
+E = TypeVar("E", bound="WorkerEngine")
+
 _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
+_NO_KEYWORDS: dict[str, Any] = {}
+_QUICK = 100e-6
+_SELDOM = 0x3F
 
 
 def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
@@ -103,44 +122,6 @@ def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> F
     if call < LINKED and are_scalars((value,)) and not engine.is_over:
         return (RESULT_SCALAR, call, value)
     return result(engine, call, value, method)
-
-
-def invoke(
-    engine: WorkerEngine, instance: object, frame: Frame
-) -> tuple[Frame, object]:
-    """Runs one call of a plain method: decodes, calls, and encodes what comes of it.
-
-    Args:
-        engine: The engine of this worker.
-        instance: The actor's object.
-        frame: The call.
-
-    Returns:
-        The answer, and what the method gave or raised. That is to be held until the
-        answer was sent: a handle in it is given back behind it.
-
-    Raises:
-        SystemExit: It has ended the actor: there is no answer.
-    """
-    _, call, name, borrowed, *headers, payload = frame
-    running.set((call, name, headers[0] if headers else None))
-    try:
-        events = engine.events
-        if headers or (events is not None and events.recorder is not None):
-            value = _run_with(engine, instance, frame)
-        else:  # the usual call
-            args, kwargs = engine.arguments(borrowed, payload)
-            method = getattr(instance, name)
-            if not callable(method):
-                method = bind_method(instance, name)
-            value = method(*args, **kwargs)
-    except BaseException as error:  # noqa: BLE001  # the user's code
-        answer = failure(engine, call, error, engine.where(name))
-        running.set(None)
-        return answer, error  # in no variable here: its traceback holds this frame
-    answer = own_result(engine, call, value, name)
-    running.set(None)
-    return answer, value
 
 
 def with_own_buffers(frame: Frame) -> Frame:
@@ -246,76 +227,54 @@ def _encoded(
 _dumped = lru_cache(maxsize=64)(dump)
 
 
-def _run_with(engine: WorkerEngine, instance: object, frame: Frame) -> object:
-    """Runs a call that has headers, or that consumers of events are told of."""
-    context, run = begin_run(engine, frame)
-    try:
-        args, kwargs = engine.arguments(frame[3], frame[-1])
-        if context is not None and "variables" in frame[4]:
-            # Again: the arguments may have loaded the module that marks a variable.
-            context.run(load_variables, engine, frame)
-        method = find_method(instance, frame[2])
-        if frame[0] == CALL_WITH and "batch" in frame[4]:
-            from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
-
-            method, args = partial(call_each, method, frame[4]["batch"]), (args,)
-        value: object
-        if context is None:
-            value = method(*args, **kwargs)
-        else:
-            value = context.run(method, *args, **kwargs)
-    except BaseException as error:
-        if run is not None:
-            run.finish(error)
-        raise
-    if run is not None:
-        run.finish()
-    return value
+def context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
+    """Makes the context that a call needs of its own; None if it needs none."""
+    if frame[0] != CALL_WITH:
+        return None
+    headers, events = frame[4], engine.events
+    is_needed = "variables" in headers or (
+        events is not None and events.sets_context(headers)
+    )
+    return copy_context() if is_needed else None
 
 
 def begin_run(
-    engine: WorkerEngine, frame: Frame
-) -> tuple[Context | None, CallRun | None]:
-    """Begins to run the code of a call.
+    engine: WorkerEngine, frame: Frame, context: Context | None
+) -> tuple[Sequence[Any], dict[str, Any], CallRun | None]:
+    """Loads what came with a call, and begins to run its code.
 
     Args:
         engine: The engine of this worker.
         frame: The call.
+        context: What the code runs in. None for the context of this thread.
 
     Returns:
-        What the code runs in, None for the context of the thread; what is to be told
-        how it ends, None if no consumer of events wants to know.
+        The positional and the keyword arguments, and the run. It is None if no consumer
+        of events is told of it.
 
     Raises:
-        SerializationError: A context variable's value cannot be loaded here.
+        Exception: An argument, or the value of a context variable, cannot be loaded.
     """
     events = engine.events
-    context = _context_of(engine, frame) if frame[0] == CALL_WITH else None
-    return context, None if events is None else events.started(frame, context)
-
-
-def _context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
-    headers, events = frame[4], engine.events
-    has_variables = "variables" in headers
-    if not has_variables and (events is None or not events.sets_context(headers)):
-        return None
-    context = copy_context()
-    if has_variables:
-        context.run(load_variables, engine, frame)
-    return context
-
-
-def load_variables(engine: WorkerEngine, frame: Frame) -> None:
-    """Sets the context variables that came with a call in this context.
-
-    Raises:
-        SerializationError: One cannot be loaded; the handles of the call went back.
-    """
+    run_in: Any = operator.call if context is None else context.run
     try:
+        args, kwargs = run_in(_load, engine, frame)
+    except BaseException as error:
+        if events is not None:
+            events.started(frame, context).finish(error)
+        raise
+    return args, kwargs, None if events is None else events.started(frame, context)
+
+
+def _load(engine: WorkerEngine, frame: Frame) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Loads the arguments of a call, and sets the variables that came with it.
+
+    In this order: the arguments may load the module that marks a variable.
+    """
+    arguments = engine.arguments(frame[3], frame[-1])
+    if frame[0] == CALL_WITH and "variables" in frame[4]:
         enter_variables(frame[4])
-    except BaseException:
-        with engine.borrowing(frame[3]):
-            raise
+    return arguments
 
 
 def start_async(
@@ -353,3 +312,321 @@ def pack_headers(headers: dict[str, Any] | None) -> dict[str, Any] | None:
     if isinstance(listed, tuple):
         listed = _dumped(cast("tuple[type, ...]", listed))
     return {**headers, "retries": (times, listed)}
+
+
+class CallExecutor(ABC, Generic[E]):
+    """Runs calls of plain code, each from its frame to its answer.
+
+    A call that is late or was cancelled is answered, and what it borrowed goes back.
+    Otherwise its arguments are loaded, its code runs, and its answer leaves while what
+    it gave or raised is still held: a handle in that is given back behind the answer.
+
+    A generator whose items are read runs on without giving way. One whose reader is
+    gone gives way to every call that waits: it is run for what it does besides, and
+    may have no end.
+
+    Args:
+        client: The engine.
+        streams: Says how far each generator may go.
+        cancelled: The calls that were cancelled; whoever reads adds to it.
+    """
+
+    _instance: object
+    _find: Callable[[str], Any]
+    """Finds what a call calls, by its name."""
+    _label_of: Callable[[str], str] | None = None
+    """Names what a call calls, for its own code; None if its name is the label."""
+
+    def __init__(
+        self, client: E, streams: OutgoingStreams, cancelled: set[int]
+    ) -> None:
+        self._client = client
+        self._streams = streams
+        self._cancelled = cancelled
+
+    # What differs.
+
+    @abstractmethod
+    def _answer(self, answer: Frame) -> None:
+        """Sends the last frame of a call."""
+
+    @abstractmethod
+    def _others_wait(self) -> bool:
+        """Returns True if a call waits for this thread."""
+
+    def _send_item(self, item: Frame) -> None:
+        """Sends an item now."""
+        self._client.post(item)
+
+    def _pause(self, call: int) -> None:
+        """Lets a stream wait for its reader."""
+        self._streams.pause(self._streams.of(call))
+
+    def _read_now(self) -> None:
+        """Reads what has come, if no other thread does."""
+
+    def _note_begun(self, noted: RunningCalls, call: int) -> None:
+        """Notes a call before its code runs."""
+        noted.begin(call)
+
+    def _note_over(self, noted: RunningCalls, call: int) -> None:
+        """Notes that a call is over, once its answer is on its way."""
+        noted.end(call)
+
+    def _code_of(self, frame: Frame) -> Callable[..., Any]:
+        """Finds what a call calls; for a chunk, what calls it for each item."""
+        name = frame[2]
+        code: Callable[..., Any] = self._find(name)
+        if not callable(code):
+            code = bind_method(self._instance, name)
+        if frame[0] == CALL_WITH and "batch" in frame[4]:
+            return code_of_chunk(code, frame[4]["batch"])
+        return code
+
+    # One call.
+
+    def execute(self, frame: Frame) -> bool:
+        """Runs a call to its end, or a stream until its reader is behind.
+
+        Args:
+            frame: The call, or what wakes a stream.
+
+        Returns:
+            False if the call was refused: it is late, or was cancelled.
+
+        Raises:
+            SystemExit: The call has ended the actor: there is no answer.
+        """
+        call, name = frame[1], frame[2]
+        headers = None
+        is_refused = call in self._cancelled
+        if frame[0] != CALL:
+            headers = frame[4]
+            is_refused = frame[0] != STREAM_ACK and (is_refused or is_late(headers))
+        if is_refused:
+            self._refuse(frame, cancelled(call))
+            return False
+        if headers is not None and "stream" in headers:
+            self._execute_stream(frame)
+            return True
+        noted = self._client.running_calls
+        if call >= LINKED:
+            self._client.link_call_began(call, name)
+        if noted is not None:
+            self._note_begun(noted, call)
+        label = name if self._label_of is None else self._label_of(name)
+        running.set((call, label, headers))
+        events = self._client.events
+        try:
+            if headers or (events is not None and events.recorder is not None):
+                value = self._run_with(frame)
+            else:  # the usual call
+                args: Sequence[Any] = frame[-1]
+                kwargs = _NO_KEYWORDS
+                if type(args) is not tuple:  # else they came as scalars
+                    args, kwargs = self._client.arguments(frame[3], frame[-1])
+                code = self._find(name)
+                if not callable(code):
+                    code = bind_method(self._instance, name)
+                value = code(*args, **kwargs)
+                args, kwargs = (), _NO_KEYWORDS  # let go before the answer
+            answer = own_result(self._client, call, value, name)
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            answer = self._failure(call, name, error)
+            self._end(call, answer)  # while the error is held
+        else:
+            running.set(None)  # as ``_end``, at hand
+            self._cancelled.discard(call)
+            self._answer(answer)
+        if noted is not None:
+            self._note_over(noted, call)
+        return True
+
+    def _end(self, call: int, answer: Frame) -> None:
+        running.set(None)
+        self._cancelled.discard(call)
+        self._answer(answer)
+
+    def _refuse(self, frame: Frame, answer: Frame) -> None:
+        """Answers a call that is not run; what was lent with it goes back."""
+        self._cancelled.discard(frame[1])
+        with self._client.borrowing(frame[3]):
+            self._answer(answer)
+
+    def _failure(self, call: int, name: str, error: BaseException) -> Frame:
+        """Makes the answer of a call that raised, perhaps as it was interrupted."""
+        if self._client.is_over:
+            self._client.check_over(call, error)
+        if call in self._cancelled and not isinstance(error, SystemExit):
+            return cancelled(call)
+        return failure(self._client, call, error, self._client.where(name))
+
+    def _run_with(self, frame: Frame) -> object:
+        """Runs a call that has headers, or that consumers of events are told of."""
+        context = context_of(self._client, frame)
+        args, kwargs, run = begin_run(self._client, frame, context)
+        try:
+            code = self._code_of(frame)
+            if context is not None:
+                code = partial(context.run, code)
+            value: object = code(*args, **kwargs)
+        except BaseException as error:
+            if run is not None:
+                run.finish(error, is_cancelled=frame[1] in self._cancelled)
+            raise
+        if run is not None:
+            run.finish()
+        return value
+
+    # One stream.
+
+    def _execute_stream(self, frame: Frame) -> None:
+        call, noted = frame[1], self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
+        if not self._run_stream(frame):
+            self._pause(call)
+        elif noted is not None:
+            noted.end(call)
+
+    def _run_stream(self, frame: Frame) -> bool:
+        """Begins a stream, or goes on with one that was woken.
+
+        Returns:
+            Whether it is over, and its last frame sent; else it is to be paused.
+
+        Raises:
+            BaseException: What ends the actor.
+        """
+        _, call, name, _, headers, _ = frame
+        is_new = frame[0] != STREAM_ACK
+        label = name if self._label_of is None else self._label_of(name)
+        running.set((call, label, headers))
+        stream = self._streams.begin(frame) if is_new else self._streams.of(call)
+        try:
+            if is_new:
+                self._begin_stream(stream, frame)
+            elif stream.run is not None:
+                stream.run.resume()
+            elif self._client.events is not None:
+                stream.run = self._client.events.started(frame)
+            answer = self._make_items(stream)
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            # While the error is held: a handle in it is given back after it was sent.
+            self._end_stream(stream, self._failure(call, name, error), error)
+            return True
+        if answer is None:
+            running.set(None)
+            if stream.run is not None:
+                stream.run.pause()
+            return False
+        self._end_stream(stream, answer)
+        return True
+
+    def _begin_stream(self, stream: OutgoingStream, frame: Frame) -> None:
+        call, name = frame[1], frame[2]
+        # In this order: from now on a cancellation is the stream's.
+        if call in self._cancelled:
+            self._cancelled.discard(call)
+            self._streams.cancel(call)
+        context = context_of(self._client, frame)
+        args, kwargs, stream.run = begin_run(self._client, frame, context)
+        source = stream.source = self._code_of(frame)(*args, **kwargs)
+        if not hasattr(source, "__next__"):
+            kind = type(source).__qualname__
+            raise TypeError(
+                f"{name}() is a generator to its callers, and gave a {kind}"
+            )
+        # No code of ours stands between its caller and it; see InterruptSignal.
+        next_item = source.__next__
+        stream.next_item = (
+            next_item if context is None else partial(context.run, next_item)
+        )
+
+    def _end_stream(
+        self, stream: OutgoingStream, answer: Frame, error: BaseException | None = None
+    ) -> None:
+        if stream.run is not None:
+            stream.run.finish(error, is_cancelled=is_cancelled(answer))
+        self._streams.end(stream.call)
+        self._end(stream.call, answer)
+
+    def close_streams(self) -> None:
+        """Ends the paused generators, whose ``finally`` blocks run: the actor ends."""
+        for stream in self._streams.clear():
+            if stream.run is not None:
+                stream.run.finish(is_cancelled=True)
+            if stream.source is not None:
+                try:
+                    stream.source.close()
+                except BaseException as error:  # noqa: BLE001  # the user's code
+                    name = stream.wake_frame[2]
+                    self._send_item(self._failure(stream.call, name, error))
+
+    def _make_items(self, stream: OutgoingStream) -> Frame | None:
+        """Runs a generator; gives its last frame, or None if it is to be paused."""
+        streams, window = self._streams, stream.window
+        clock = time.perf_counter
+        while True:
+            if not streams.may_go(stream):
+                self._read_now()
+                if not streams.may_go(stream):
+                    return None
+            if stream.end_reason is not None:
+                _close(stream)
+                return cancelled(stream.call, stream.end_reason)
+            started = clock()
+            try:
+                value = stream.next_item()
+            except StopIteration:
+                self._check_over(stream)
+                return (RESULT, stream.call, None, encode(stream.item_count))
+            if window.is_read:
+                self._give(stream, value)
+            else:
+                self._check_over(stream)
+            del value
+            stream.item_count += 1
+            if not window.is_read:
+                self._read_now()
+                if self._others_wait():
+                    return None
+            elif clock() - started > _QUICK or not stream.item_count & _SELDOM:
+                # Its reader may have said something meanwhile.
+                self._read_now()
+
+    def _give(self, stream: OutgoingStream, value: object) -> None:
+        name = stream.wake_frame[2]
+        try:
+            frame = encode_item(
+                self._client,
+                stream.call,
+                stream.item_count,
+                value,
+                lambda: self._client.where(name),
+            )
+        except TypeError:
+            _close(stream)
+            raise
+        self._streams.put(stream, nbytes_of(frame[4]))
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._send_item(frame)
+
+    def _check_over(self, stream: OutgoingStream) -> None:
+        if self._client.is_over:
+            self._client.check_over(stream.call)
+
+
+def code_of_chunk(
+    code: Callable[..., Any], batch: tuple[int, bool]
+) -> Callable[..., tuple[float, list[object]]]:
+    """Gives what calls a method or a function for each item of a chunk."""
+    from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+
+    return lambda *args: call_each(code, batch, args)
+
+
+def _close(stream: OutgoingStream) -> None:
+    close = getattr(stream.source, "close", None)
+    if close is not None:
+        close()

@@ -13,9 +13,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.current_call import is_late, running
+from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
-from actorlib._core.interface import find_method
 from actorlib._shm.running_calls import ALONE, HIGHEST
 from actorlib._wire.messages import (
     CALL,
@@ -25,10 +24,10 @@ from actorlib._wire.messages import (
     STREAM_ACK,
     Frame,
 )
-from actorlib._worker import invoke
 from actorlib._worker.client import WAIT_REPORT_DELAY, OwnerClient
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
+from actorlib._worker.invoke import CallExecutor
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.startup import construct, shutting_down
 
@@ -36,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.object_ref import ObjectRef
+    from actorlib._shm.running_calls import RunningCalls
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.generator_runner import GeneratorRunner
     from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.startup import Start
 
@@ -213,7 +212,7 @@ def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, 
     return client, instance
 
 
-class SerialExecutor:
+class SerialExecutor(CallExecutor[SerialOwnerClient]):
     """Runs the methods of a serial actor, on the thread that reads its pipe.
 
     Args:
@@ -222,36 +221,14 @@ class SerialExecutor:
     """
 
     def __init__(self, client: SerialOwnerClient, instance: object) -> None:
-        self._client = client
+        super().__init__(client, client.inbox.streams, client.inbox.cancelled)
         self._instance = instance
+        self._find = partial(getattr, instance)
         self._pipe = client.pipe
         self._inbox = client.inbox
         # Those that a call has come over; most actors have none.
         self._links: IncomingLinks | None = None
-        self._generators: GeneratorRunner | None = None
         self._timing = MethodTiming()
-
-    def _new_generators(self) -> GeneratorRunner:
-        from actorlib._worker.generator_runner import GeneratorRunner  # noqa: PLC0415  # seldom
-
-        client, inbox, pipe = self._client, self._inbox, self._pipe
-        return GeneratorRunner(
-            partial(find_method, self._instance),
-            client.where,
-            client,
-            inbox.streams,
-            pipe.send,
-            pipe.send,
-            cast("Callable[[], bool]", inbox.calls.__len__),
-            inbox.cancelled,
-            inbox.read_available,
-        )
-
-    def _use_links(self) -> IncomingLinks:
-        """Gives the links that a call has come over."""
-        links = self._links = self._client.incoming_links
-        links.runs_one = True
-        return links
 
     def run(self) -> None:
         """Runs the calls until the owner says that the actor is to stop."""
@@ -262,44 +239,34 @@ class SerialExecutor:
                 self.flush()
                 inbox.read(has_calls)
             frame = calls.popleft()
-            if frame[0] in (CALL, CALL_WITH):
-                has_headers = frame[0] == CALL_WITH
-                if (inbox.cancelled and self._was_cancelled(frame[1])) or (
-                    has_headers and is_late(frame[4])
-                ):
-                    if frame[1] >= LINKED:
-                        self._use_links().call_over(frame[1])
-                    with self._client.borrowing(frame[3]):
-                        continue
-                if has_headers and is_stream(frame):
+            kind = frame[0]
+            if kind in (CALL, CALL_WITH, STREAM_ACK):
+                if inbox.cancelled:
+                    self._forget_ended(frame[1])
+                if kind != CALL and is_stream(frame):
                     self._serve_stream(frame)
                 else:
                     self._serve_call(frame)
-            elif frame[0] == STREAM_ACK:
-                self._serve_stream(frame)
-            elif frame[0] == STOP:
+            elif kind == STOP:
                 if self._client.drain_links():
                     calls.append(frame)
                     continue
-                if self._generators is not None:
-                    self._generators.close()
+                self.close_streams()
                 self._client.finish()
                 return
 
-    def _was_cancelled(self, call: int) -> bool:
-        # Calls come in order, so a smaller number belongs to one that was answered
-        # before its cancellation came.
-        cancelled = self._inbox.cancelled
-        # Those that are over, and this one, which does not begin if it is among them.
+    def _forget_ended(self, call: int) -> None:
+        """Drops the cancellations of calls that are over, as this one begins.
+
+        Calls come in order, so a smaller number belongs to one that was answered before
+        its cancellation came. Those over links are kept no longer than their calls.
+        """
         self._inbox.interrupted.clear()
-        if call < LINKED:  # others are kept no longer than their calls
+        if call < LINKED:
+            cancelled = self._inbox.cancelled
             cancelled.difference_update(
                 [number for number in cancelled if number < call]
             )
-        if call not in cancelled:
-            return False
-        cancelled.discard(call)
-        return True
 
     def _serve_call(self, frame: Frame) -> None:
         call, name, links = frame[1], frame[2], self._links
@@ -309,27 +276,21 @@ class SerialExecutor:
             self.flush()
         if frame[3] is not None:
             self._client.is_call_quick = self._timing.is_quick(name)
-        if call >= LINKED:
-            links = self._use_links()
-            links.call_began(call, name)
-        noted = self._client.running_calls
-        if noted is not None and call < LINKED:
-            noted.cells[HIGHEST] = noted.cells[ALONE] = call
+        if links is None and call >= LINKED:
+            links = self._links = self._client.incoming_links
+            links.runs_one = True
         started = time.perf_counter()
-        answer, held = invoke.invoke(self._client, self._instance, frame)
-        # What it gave or raised is still held here: a handle in it is given back after
-        # it was sent.
-        if call < LINKED or links is None:
-            self._pipe.gather(answer)
-        else:
-            links.gather(answer)
-            self._inbox.cancelled.discard(call)
-        if noted is not None:
-            noted.cells[ALONE] = 0
-        del held
-        if not self._timing.ran(name, time.perf_counter() - started):
+        if self.execute(frame) and not self._timing.ran(
+            name, time.perf_counter() - started
+        ):
             # Calls that wait may have been cancelled meanwhile.
             self._inbox.read_available()
+
+    def _serve_stream(self, frame: Frame) -> None:
+        self.flush()
+        self._client.is_call_quick = False
+        self._inbox.interrupted.discard(frame[1])  # it is closed, if it was to be
+        self.execute(frame)
 
     def flush(self) -> None:
         """Sends what was answered."""
@@ -340,16 +301,22 @@ class SerialExecutor:
             self._links.flush()
         self._pipe.flush()
 
-    def _serve_stream(self, frame: Frame) -> None:
-        self.flush()
-        self._client.is_call_quick = False
-        self._inbox.interrupted.discard(frame[1])  # it is closed, if it was to be
-        if self._generators is None:
-            self._generators = self._new_generators()
-        noted = self._client.running_calls
-        if noted is not None:
-            noted.begin(frame[1])
-        if not self._generators.serve(frame):
-            self._inbox.streams.pause(self._inbox.streams.of(frame[1]))
-        elif noted is not None:
-            noted.end(frame[1])
+    def _note_begun(self, noted: RunningCalls, call: int) -> None:
+        if call < LINKED:
+            noted.cells[HIGHEST] = noted.cells[ALONE] = call
+
+    def _note_over(self, noted: RunningCalls, call: int) -> None:
+        if call < LINKED:
+            noted.cells[ALONE] = 0
+
+    def _answer(self, answer: Frame) -> None:
+        if answer[1] < LINKED:
+            self._pipe.gather(answer)
+        else:
+            self._client.incoming_links.gather(answer)
+
+    def _others_wait(self) -> bool:
+        return bool(self._inbox.calls)
+
+    def _read_now(self) -> None:
+        self._inbox.read_available()

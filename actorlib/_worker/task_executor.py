@@ -22,7 +22,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import Engine, set_engine
 from actorlib._core.object_ref import awaited_calls
 from actorlib._shm.running_calls import MARK
@@ -44,23 +43,20 @@ from actorlib._wire.messages import (
 )
 from actorlib._worker import invoke
 from actorlib._worker.client import WAIT_REPORT_DELAY
-from actorlib._worker.generator_runner import GeneratorRunner
 from actorlib._worker.generators import is_stream
 from actorlib._worker.inbox import Inbox
 from actorlib._worker.interrupt_signal import InterruptSignal, NoInterrupts, is_below
-from actorlib._worker.invoke import begin_run
+from actorlib._worker.invoke import CallExecutor
 from actorlib._worker.method_timing import FunctionTiming, MethodTiming
 from actorlib._worker.serial_executor import SerialOwnerClient
 from actorlib._worker.startup import enter_directory
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-    from contextvars import Context
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.run_events import CallRun
     from actorlib._worker.startup import Start
 
 
@@ -90,82 +86,12 @@ class InterruptibleGenerator:
             self._executor.current = 0
 
 
-class TaskGenerators:
-    """Serves calls of functions that yield.
-
-    An actor pauses a stream whose reader is behind, and serves other calls. Here is
-    one call at a time, so it waits for the reader.
-
-    Args:
-        executor: Runs functions.
-        client: The engine.
-        pipe: Where the items go.
-        inbox: The frames that came.
-    """
-
-    def __init__(
-        self,
-        executor: TaskExecutor,
-        client: TaskOwnerClient,
-        pipe: BlockingChannel,
-        inbox: Inbox,
-    ) -> None:
-        self._executor = executor
-        self._client = client
-        self._inbox = inbox
-        self._send = pipe.send
-        self._generator_runner = GeneratorRunner(
-            self._find,
-            client.where,
-            client,
-            inbox.streams,
-            pipe.send,
-            pipe.send,
-            lambda: False,  # nobody waits: no call is sent behind one of these
-            inbox.cancelled,
-            inbox.read_available,
-            executor.interrupted,
-        )
-
-    def serve(self, frame: Frame) -> None:
-        """Runs a call to its end, and sends its last frame.
-
-        Raises:
-            BaseException: What ends the process.
-        """
-        _, call, name, *_ = frame
-        streams = self._inbox.streams
-        try:
-            while not self._generator_runner.serve(frame):
-                self._wait_for_reader(call)
-                frame = streams.of(call).wake_frame
-        except KeyboardInterrupt as error:
-            run = streams.of(call).run
-            if run is not None:
-                run.finish(is_cancelled=True)
-            streams.end(call)
-            self._send(self._executor.interrupted(call, name, error))
-
-    def _find(self, name: str) -> Callable[..., InterruptibleGenerator]:
-        function = self._executor.functions[name]
-        own_call = running.get()
-        assert own_call is not None  # the generator runner has set it
-        return lambda *args, **kwargs: InterruptibleGenerator(
-            function(*args, **kwargs), self._executor, own_call[0]
-        )
-
-    def _wait_for_reader(self, call: int) -> None:
-        inbox, stream = self._inbox, self._inbox.streams.of(call)
-
-        def may_go() -> bool:
-            return inbox.streams.may_go(stream)
-
-        if not inbox.wait(may_go, WAIT_REPORT_DELAY):
-            with self._client.lending_cpus():
-                inbox.read(may_go)
-
-
 _MOST_GATHERED = 32
+
+
+def _label_of(name: str) -> str:
+    # A function has its number before its name, which is the owner's affair.
+    return name.partition(":")[2]
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
@@ -318,7 +244,7 @@ class TaskOwnerClient(SerialOwnerClient):
     leave = Engine.leave  # refuses: this is not an actor
 
 
-class TaskExecutor:
+class TaskExecutor(CallExecutor[TaskOwnerClient]):
     """Runs the calls that came, one after the other.
 
     Args:
@@ -332,6 +258,8 @@ class TaskExecutor:
         current: The call whose code runs and may be interrupted, or 0.
     """
 
+    _label_of = staticmethod(_label_of)
+
     def __init__(
         self,
         pipe: BlockingChannel,
@@ -340,9 +268,9 @@ class TaskExecutor:
         *,
         is_inline: bool,
     ) -> None:
+        super().__init__(client, inbox.streams, inbox.cancelled)
         self._pipe = pipe
         self._inbox = inbox
-        self._client = client
         self._timing = MethodTiming()
         self._function_timing = FunctionTiming()
         self.functions: dict[str, Callable[..., Any]] = {
@@ -352,19 +280,24 @@ class TaskExecutor:
         self._gathered_count = 0
         self._cells = pipe.memory.call_cells() or [0]
         self._main = threading.get_ident()
+        # The call whose frame is served, and since when.
+        self._served: Frame = ()
+        self._started = 0.0
+        # The same call if its function has begun; 0 for a stream, which is not timed.
+        self._timed_call = 0
+        self._find = self._function_of
         inbox.return_unstarted = self.return_unstarted
         inbox.on_cancel = self._on_cancel
         client.attach(self, inbox)
-        self._generators = TaskGenerators(self, client, pipe, inbox)
         self._interrupts: InterruptSignal | NoInterrupts = NoInterrupts()
         self._outermost = {
-            self._run_one.__code__,
+            self._run_code.__code__,
             InterruptibleGenerator.__next__.__code__,
         }
         if not is_inline:
             self._interrupts = InterruptSignal(
                 lambda: bool(self.current),
-                self._read_now,
+                self._read_interrupts,
                 partial(is_below, self._outermost),
             )
 
@@ -389,94 +322,110 @@ class TaskExecutor:
             if frame[0] == STOP:
                 self._client.finish()
                 return
-            if inbox.cancelled and frame[1] in inbox.cancelled:
-                inbox.cancelled.discard(frame[1])
-                self._answer_unstarted(frame, invoke.cancelled(frame[1]))
+            if frame[0] == CALL_WITH and is_stream(frame):
+                self._serve_stream(frame)
             else:
-                run = self._run_with if frame[0] == CALL_WITH else self._run_one
-                run(frame)
+                self._serve_call(frame)
 
-    def _run_with(self, frame: Frame) -> None:
-        """Runs a call of which something is said."""
-        if is_late(frame[4]):
-            self._answer_unstarted(frame, invoke.cancelled(frame[1]))
-        elif is_stream(frame):
-            self._pipe.flush()
-            self._cells[MARK] = call = frame[1]
-            self._generators.serve(frame)
-            running.set(None)
-            self._inbox.cancelled.discard(call)
-        else:
-            self._run_one(frame)
-
-    def _run_one(self, frame: Frame) -> None:
-        _, call, name, borrowed, *headers, payload = frame
-        pipe, cells = self._pipe, self._cells
+    def _serve_call(self, frame: Frame) -> None:
+        name, pipe = frame[2], self._pipe
         if pipe.has_gathered and (
             self._gathered_count >= _MOST_GATHERED or not self._timing.is_quick(name)
         ):
             pipe.flush()
             self._gathered_count = 0
-        started = time.perf_counter()
-        running.set((call, name.partition(":")[2], headers[0] if headers else None))
-        value: object = None
-        raised: BaseException | None = None
-        context: Context | None = None
-        run: CallRun | None = None
-        try:
-            try:
-                events = self._client.events
-                if headers or (events is not None and events.recorder is not None):
-                    context, run = begin_run(self._client, frame)
-                args, kwargs = self._client.arguments(borrowed, payload)
-                function = self.functions[name]
-                if headers and "batch" in headers[0]:
-                    function = self._of_chunk(function, headers[0]["batch"])
-                if context is not None:
-                    function = partial(context.run, function)
-                cells[MARK] = call
-                self.current = call
-                value = function(*args, **kwargs)
-            finally:
-                self.current = 0
-        except BaseException as error:  # noqa: BLE001  # the user's code
-            raised = error
-            answer = self.interrupted(call, name, error)
-        else:
-            answer = invoke.own_result(self._client, call, value, name)
-        if run is not None:
-            run.finish(raised, is_cancelled=invoke.is_cancelled(answer))
-        running.set(None)
-        self._inbox.cancelled.discard(call)
-        took = time.perf_counter() - started
-        if name != ADD_FUNCTION:
-            duration = self._function_timing.ran(name, took)
-            if duration is not None:
-                pipe.gather((DURATION, name, duration))
-        # What it gave or raised is still held here: a handle in it is given back after
-        # it was sent.
-        pipe.gather(answer)
-        del raised  # its traceback holds this frame
-        self._gathered_count += 1
-        if not self._timing.ran(name, took):
+        self._served = frame
+        self._started = started = time.perf_counter()
+        if self.execute(frame) and not self._timing.ran(
+            name, time.perf_counter() - started
+        ):
             self._inbox.read_available()
 
-    def _of_chunk(
-        self, function: Callable[..., Any], batch: tuple[int, bool]
-    ) -> Callable[..., tuple[float, list[object]]]:
-        """Gives what calls a function for each item of a chunk."""
-        from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+    def _serve_stream(self, frame: Frame) -> None:
+        """Runs a stream to its end.
 
-        self._outermost.add(call_each.__code__)
-        return lambda *args: call_each(function, batch, args)
+        An actor pauses a stream whose reader is behind, and serves other calls. Here is
+        one call at a time, so it waits for the reader.
+        """
+        self._pipe.flush()
+        self._served = frame
+        call, streams = frame[1], self._streams
+        try:
+            self.execute(frame)
+            while len(streams):
+                self._wait_for_reader(call)
+                self.execute(streams.of(call).wake_frame)
+        except KeyboardInterrupt as error:
+            self._end_stream(
+                streams.of(call), self._failure(call, frame[2], error), error
+            )
 
-    def interrupted(self, call: int, name: str, error: BaseException) -> Frame:
-        """Gives the answer of a call whose function raised or was interrupted."""
-        if self._client.is_over:
-            self._client.check_over(call, error)
-        if call in self._inbox.cancelled and not isinstance(error, SystemExit):
-            return invoke.cancelled(call)
-        return invoke.failure(self._client, call, error, self._client.where(name))
+    def _wait_for_reader(self, call: int) -> None:
+        inbox, stream = self._inbox, self._streams.of(call)
+
+        def may_go() -> bool:
+            return inbox.streams.may_go(stream)
+
+        if not inbox.wait(may_go, WAIT_REPORT_DELAY):
+            with self._client.lending_cpus():
+                inbox.read(may_go)
+
+    def _function_of(self, name: str) -> Callable[..., Any]:
+        return self._interruptible(self.functions[name])
+
+    def _interruptible(self, code: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps code that runs next, and may be interrupted while it does."""
+        self._cells[MARK] = self._timed_call = self._served[1]
+        return partial(self._run_code, code)
+
+    def _code_of(self, frame: Frame) -> Callable[..., Any]:
+        call, function = frame[1], self.functions[frame[2]]
+        headers: Mapping[str, Any] = frame[4] if frame[0] == CALL_WITH else {}
+        if "stream" in headers:
+            self._cells[MARK] = call
+            return lambda *args, **kwargs: InterruptibleGenerator(
+                function(*args, **kwargs), self, call
+            )
+        if "batch" in headers:
+            from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+
+            self._outermost.add(call_each.__code__)
+            function = invoke.code_of_chunk(function, headers["batch"])
+        return self._interruptible(function)
+
+    def _run_code(self, code: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self.current = self._served[1]
+        try:
+            return code(*args, **kwargs)
+        finally:
+            self.current = 0
+
+    def _answer(self, answer: Frame) -> None:
+        if answer[1] == self._timed_call:
+            self._report_duration()
+        self._pipe.gather(answer)
+        self._gathered_count += 1
+
+    def _report_duration(self) -> None:
+        self._timed_call = 0
+        name = self._served[2]
+        if name != ADD_FUNCTION:
+            took = time.perf_counter() - self._started
+            duration = self._function_timing.ran(name, took)
+            if duration is not None:
+                self._pipe.gather((DURATION, name, duration))
+
+    def _send_item(self, item: Frame) -> None:
+        self._pipe.send(item)
+
+    def _pause(self, call: int) -> None:
+        """Does nothing: the thread waits for the reader."""
+
+    def _others_wait(self) -> bool:
+        return False  # no call is sent behind a stream
+
+    def _read_now(self) -> None:
+        self._inbox.read_available()
 
     def function_name(self, label: str) -> str:
         """A function that runs, with its module; see CallLookup."""
@@ -523,23 +472,16 @@ class TaskExecutor:
 
     def _return_one(self, frame: Frame) -> None:
         call = frame[1]
-        self._inbox.cancelled.discard(call)
         unbegun = (FAILURE, call, UNSTARTED, "", "", "", None, b"")
-        self._answer_unstarted(frame, unbegun)
+        self._refuse(frame, unbegun)
         self._pipe.flush()
-
-    def _answer_unstarted(self, frame: Frame, answer: Frame) -> None:
-        """Answers a call that is not run; what was lent with it goes back."""
-        with self._client.borrowing(frame[3]):
-            self._pipe.gather(answer)
-            self._gathered_count += 1
 
     def _return_if_asked(self) -> None:
         if self._inbox.must_return:
             self._inbox.must_return = False
             self.return_unstarted()
 
-    def _read_now(self) -> None:
+    def _read_interrupts(self) -> None:
         """Looks at the pipe while a function runs."""
         self._inbox.read_available()
         self._return_if_asked()

@@ -25,10 +25,16 @@ Row = dict[str, Any]
 
 MOST_TASKS: Final = 1000
 
-_RUNNERS = ("run", "run_forever", "run_until_complete", "serve", "_run_loop")
+_RUNNERS = ("run", "run_forever", "run_until_complete", "serve", "run_loop")
 """What runs a loop for long, and has it at hand as one of ``_NAMES``."""
 _NAMES = ("self", "loop", "methods")
-_FILES = ("/asyncio/", "/_worker/async_executor.py")
+_FILES = (
+    "/asyncio/",
+    "/_worker/actor_loop.py",
+    "/_worker/async_executor.py",
+    "/_worker/group_loops.py",
+)
+_RUNS_CALLS = "/_worker/coroutines.py"
 
 
 def write_tasks(file: int, stack: FrameType | None) -> None:
@@ -89,7 +95,7 @@ def _call_of(task: asyncio.Task[Any], frames: Iterable[FrameType]) -> tuple[int,
     """Says of which call a task is: its number and its method; 0 if of none."""
     for frame in frames:
         code = frame.f_code
-        is_ours = code.co_filename.endswith(_FILES[1])
+        is_ours = code.co_filename.endswith(_RUNS_CALLS)
         if is_ours and code.co_name in ("_run_async", "_run_scalars"):
             called = frame.f_locals.get("frame")
             return (called[1], called[2]) if called else (0, "")

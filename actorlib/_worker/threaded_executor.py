@@ -15,14 +15,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from actorlib._core.current_call import is_late
-from actorlib._core.interface import find_method
 from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, STREAM_ACK, Frame
-from actorlib._worker import invoke
 from actorlib._worker.concurrency_groups import Gate, Gates
 from actorlib._worker.executor_threads import GroupThreads
-from actorlib._worker.generator_runner import GeneratorRunner
-from actorlib._worker.generators import is_stream
+from actorlib._worker.invoke import CallExecutor
 from actorlib._worker.serial_executor import make_actor
 from actorlib._worker.startup import shutting_down
 
@@ -46,7 +42,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
         ThreadedExecutor(client, instance, start).run()
 
 
-class ThreadedExecutor:
+class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
     """Runs the methods of an actor on threads, while the main one reads its pipe.
 
     Args:
@@ -58,10 +54,11 @@ class ThreadedExecutor:
     def __init__(
         self, client: SerialOwnerClient, instance: object, start: Start
     ) -> None:
-        self._client = client
+        super().__init__(client, client.inbox.streams, client.inbox.cancelled)
         self._instance = instance
-        self._pipe = pipe = client.pipe
-        self._inbox = inbox = client.inbox
+        self._find = partial(getattr, instance)
+        self._pipe = client.pipe
+        self._inbox = client.inbox
         self._gates = Gates(start.config.limits, start.config.groups)
         self._threads = {
             gate: GroupThreads(
@@ -77,16 +74,6 @@ class ThreadedExecutor:
         self._running_calls: set[int] = set()
         self._is_stopping = False
         self._fatal: BaseException | None = None
-        self._generators = GeneratorRunner(
-            partial(find_method, instance),
-            client.where,
-            client,
-            inbox.streams,
-            pipe.send,
-            pipe.send,
-            lambda: not self._gates.are_empty,
-            inbox.cancelled,
-        )
 
     # On the main thread.
 
@@ -147,7 +134,7 @@ class ThreadedExecutor:
                 self._changed.wait()
         if self._fatal is not None:
             raise self._fatal
-        self._generators.close()
+        self.close_streams()
         self._client.finish()
 
     # On any other.
@@ -157,9 +144,7 @@ class ThreadedExecutor:
         if self._is_stopping:
             self._inbox.read_available()
         try:
-            is_of_stream = frame[0] != CALL and is_stream(frame)
-            serve = self._serve_stream if is_of_stream else self._serve_call
-            serve(frame)
+            self.execute(frame)
             self._run_deferred()
         except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
             self._break(error)
@@ -175,37 +160,14 @@ class ThreadedExecutor:
                 self._changed.notify_all()
         return following
 
-    def _serve_call(self, frame: Frame) -> None:
-        _, call, name, borrowed, *headers, _ = frame
-        if call in self._inbox.cancelled or (headers and is_late(headers[0])):
-            self._inbox.cancelled.discard(call)
-            self._client.incoming_links.call_over(call)
-            with self._client.borrowing(borrowed):
-                return
-        if call >= LINKED:
-            self._client.incoming_links.call_began(call, name)
-        noted = self._client.running_calls
-        if noted is not None:
-            noted.begin(call)
-        answer, held = invoke.invoke(self._client, self._instance, frame)
-        # What it gave or raised is still held here: a handle in it is given back after
-        # it was sent.
-        if call < LINKED:
+    def _answer(self, answer: Frame) -> None:
+        if answer[1] < LINKED:
             self._pipe.send(answer)
         else:
             self._client.incoming_links.answer(answer)
-        if noted is not None:
-            noted.end(call)
-        del held
 
-    def _serve_stream(self, frame: Frame) -> None:
-        streams, noted = self._inbox.streams, self._client.running_calls
-        if noted is not None:
-            noted.begin(frame[1])
-        if not self._generators.serve(frame):
-            streams.pause(streams.of(frame[1]))
-        elif noted is not None:
-            noted.end(frame[1])
+    def _others_wait(self) -> bool:
+        return not self._gates.are_empty
 
     def _run_deferred(self) -> None:
         """Does what was put off while this thread was busy."""

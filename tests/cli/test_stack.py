@@ -342,7 +342,7 @@ def test_page_when_tasks_are_told_then_their_calls_and_why_some_are_missing() ->
         title="Model (pid 1)",
         threads=(),
         tasks=(
-            task("T1", "AsyncExecutor._run_async", "predict", is_running=True),
+            task("T1", "Coroutines._run_async", "predict", is_running=True),
             task("T2", "Model.child", "predict", is_running=False),
             task("T3", "Model.other", "", is_running=False),
         ),

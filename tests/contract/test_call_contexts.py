@@ -13,6 +13,7 @@ from helpers.callees import Callee
 
 import actorlib
 import actorlib.blocking
+from actorlib._core.propagation import PROPAGATED
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -309,6 +310,49 @@ async def test_variable_when_propagated_then_streams_have_it(
         request_id.reset(token)
 
     assert await api.get(await api.items(stream)) == ["a7", "a7"]
+
+
+def value_in(variable: ContextVar[str]) -> str:
+    return variable.get("lost")
+
+
+def values_in(variable: ContextVar[str]) -> Iterator[str]:
+    yield variable.get("lost")
+
+
+@pytest.fixture
+def unknown_variable(
+    request: pytest.FixtureRequest,
+) -> Iterator[ContextVar[str]]:
+    """A marked variable that a worker knows only once it has loaded an argument."""
+    name = f"unknown {request.node.name}"
+    yield actorlib.propagate(ContextVar[str](name))
+    del PROPAGATED[name]
+
+
+async def test_variable_when_arguments_mark_it_then_their_call_has_its_value(
+    api: Api, callee: Callee, unknown_variable: ContextVar[str]
+) -> None:
+    token = unknown_variable.set("a7")
+    try:
+        ref = callee.run(value_in, unknown_variable)
+    finally:
+        unknown_variable.reset(token)
+
+    assert await api.get(ref) == "a7"
+
+
+@pytest.mark.usefixtures("streams")
+async def test_variable_when_arguments_mark_it_then_their_stream_has_its_value(
+    api: Api, callee: Callee, unknown_variable: ContextVar[str]
+) -> None:
+    token = unknown_variable.set("a7")
+    try:
+        stream = callee.items(values_in, unknown_variable)
+    finally:
+        unknown_variable.reset(token)
+
+    assert await api.get(await api.items(stream)) == ["a7"]
 
 
 # Names of calls.

@@ -16,7 +16,7 @@ from helpers.actors import Gate, Place, Stop
 from helpers.calls import raised
 
 import actorlib
-from actorlib._worker import async_executor
+from actorlib._worker import coroutines
 from actorlib.exceptions import ActorDiedError, TaskCancelledError
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def stepper() -> Any:
 async def test_calls_of_all_kinds_when_sent_together_then_begin_in_their_order(
     stepper: Any, long: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_executor, "_LONG", long)
+    monkeypatch.setattr(coroutines, "_LONG", long)
     await stepper
     for program in itertools.product(("plain", "quick", "pause", "done"), repeat=4):
         refs = [getattr(stepper, kind).remote(i) for i, kind in enumerate(program)]
