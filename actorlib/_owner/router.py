@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.loop_thread import add_done_callback, block, call_soon_on
 from actorlib._core.object_ref import IMMUTABLE, ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
+from actorlib._owner.call_policy import CallTerms
 from actorlib._owner.deadlines import Timed, Timekeeper
 from actorlib._owner.exit_reason import under_way
 from actorlib._owner.link_callers import LinkCallers
@@ -33,12 +34,14 @@ from actorlib._owner.response_target import (
     give_error,
     is_answer_retried,
 )
+from actorlib._owner.streams import OwnerFeed
 from actorlib._owner.teardown import tear_down
 from actorlib._wire.codec import pack
 from actorlib._wire.errors import fail_to_load, kept_with, load_result
 from actorlib._wire.messages import (
     CALL,
     CALL_SCALARS,
+    CALL_WITH,
     CANCEL,
     LINKED,
     NOTE_CALLS,
@@ -55,7 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from actorlib._core.current_call import Deadline
-    from actorlib._core.ids import CountedId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._core.object_ref import KeptValue
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.call_policy import CallPolicy
@@ -81,6 +84,8 @@ class CallRouter:
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
         policy: Says what holds for each of them.
+        find_router: Finds what routes the calls of another actor; None if there is none
+            by that id.
 
     Attributes:
         channel: The pipe to the actor; None while that takes no calls.
@@ -97,7 +102,9 @@ class CallRouter:
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
         policy: CallPolicy,
+        find_router: Callable[[ActorId], CallRouter | None] = lambda _: None,
     ) -> None:
+        self._find_router = find_router
         self._loans = references
         self._objects = objects
         self._died = died
@@ -154,8 +161,14 @@ class CallRouter:
 
     @property
     def load(self) -> int | None:
-        """The same; None while the actor takes no calls."""
-        return None if self.channel is None or self._is_held else len(self._calls)
+        """How many calls it has to do; None while the actor takes no calls.
+
+        One that is wanted no more, and has not ended yet, counts twice: it takes longer
+        than whoever made it would wait.
+        """
+        if self.channel is None or self._is_held:
+            return None
+        return len(self._calls) + 2 * len(self._mailbox.abandoned)
 
     @property
     def made(self) -> int:
@@ -255,12 +268,26 @@ class CallRouter:
         if self._is_closed:
             self._refuse(target, loans, self._died())
             return 0
-        retries = self._retries
-        deadline = None
+        terms = CallTerms(None, self._retries)
         if headers:
-            headers, retries, deadline = self._policy.terms_of(headers)
+            terms = self._policy.terms_of(headers)
+        number = self._post(target, method, loans, payload, terms)
+        if not number:
+            self._refuse(target, loans, self._unavailable())
+        return number
+
+    def _post(
+        self,
+        target: ResponseTarget,
+        method: str,
+        loans: Collection[CountedId] | None,
+        payload: Payload,
+        terms: CallTerms,
+    ) -> int:
+        """Sends or keeps a call; gives its number, or 0 if it may not wait."""
+        headers, retries, deadline, mover = terms
         number, frame = self._mailbox.post(
-            target, method, loans, payload, headers, retries
+            target, method, loans, payload, headers, retries, mover
         )
         channel = self.channel
         if number and (frame is None or channel is None or not channel.is_turn_timed):
@@ -270,13 +297,11 @@ class CallRouter:
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
-            if retries is not None:
+            if retries is not None or mover is not None:
                 self._have_noted()
             self.channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
                 self._lend(frame)
-        elif not number:
-            self._refuse(target, loans, self._unavailable())
         return number
 
     def _made_now(self) -> None:
@@ -361,6 +386,7 @@ class CallRouter:
         """Gives an answer to whoever asked, or sends the call again."""
         mailbox, number = self._mailbox, frame[1]
         if self._timed and self._is_late(number):
+            mailbox.abandoned.discard(number)  # this is its end
             self._drop_answer(frame)
             return
         if number in mailbox.kept and number in mailbox.answerable:
@@ -369,6 +395,8 @@ class CallRouter:
         # It is there until it is answered: if that fails, its actor's end answers it.
         sent = mailbox.answerable.get(number)
         target = None if sent is None else sent[0]
+        if sent is None:
+            mailbox.abandoned.discard(number)
         if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
             kept: KeptValue | None = None
             try:
@@ -414,6 +442,7 @@ class CallRouter:
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
         self._timekeeper.discard(call)
+        self._mailbox.abandoned.discard(call)
         target = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
         if target is not None:
@@ -435,6 +464,7 @@ class CallRouter:
         self._is_held = False
         tear_down(
             self,
+            self._move_calls,
             lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
             lambda: self.callers.lost(self._unavailable),
             lambda: self._timekeeper.keep(self._has),
@@ -447,6 +477,7 @@ class CallRouter:
         self.channel = self._usual_channel = None
         tear_down(
             self,
+            self._move_calls,
             lambda: self._give_up(*self._mailbox.closed(), self._died),
             lambda: self.callers.lost(self._died),
             lambda: self._timekeeper.keep(self._has),
@@ -537,6 +568,60 @@ class CallRouter:
         self._timekeeper.discard(number)
         self._return(mailbox.release(number))
         return False
+
+    def _move_calls(self) -> None:
+        """The actor is gone: others get the calls that they may have; see Replicas."""
+        for number in self._mailbox.movable():
+            self._move(number)
+
+    def _move(self, number: int) -> None:
+        mailbox = self._mailbox
+        kept, (target, method, _) = mailbox.kept[number], self._calls.posted[number]
+        reader = awaited(target)
+        if kept.mover is None or reader is None or _has_items(reader):
+            return
+        actor = kept.mover()
+        router = None if actor is None else self._find_router(actor)
+        if router is None or router is self:
+            return
+        timed = self._timed.get(number)
+        deadline = None if timed is None else timed.deadline
+        frame = kept.frame
+        headers = frame[4] if frame[0] == CALL_WITH else None
+        terms = CallTerms(headers, mailbox.left_of(number), deadline, kept.mover)
+        taken = router.adopt(reader, method, frame[3], frame[-1], terms)
+        if not taken:
+            return
+        mailbox.moved(number)
+        self._timekeeper.discard(number)
+        if isinstance(target, weakref.ref) and isinstance(reader, ObjectRef):
+            router.release_if_unused(reader)
+
+    def adopt(
+        self,
+        reader: ObjectRef[Any] | StreamReader,
+        method: str,
+        loans: Collection[CountedId] | None,
+        payload: Payload,
+        terms: CallTerms,
+    ) -> bool:
+        """Takes a call of another actor that has died; False if it cannot be.
+
+        Args:
+            reader: Gets the answer, or the items.
+            method: The name of the method.
+            loans: What is counted in the payload, which this process holds.
+            payload: The arguments.
+            terms: What holds for it.
+        """
+        if self._is_closed:
+            return False
+        if isinstance(reader, StreamReader):
+            reader.move_to(OwnerFeed(reader.completed.get_loop(), self))
+        number = self._post(reader, method, loans, payload, terms)
+        if number:
+            bind(reader, self, number)
+        return bool(number)
 
     def _give_up(
         self,
@@ -690,6 +775,10 @@ class CallRouter:
 
 def _fail(target: ResponseTarget, why: Callable[[], BaseException]) -> None:
     give_error(target, why())  # an error of its own for each: it keeps their frames
+
+
+def _has_items(reader: ObjectRef[Any] | StreamReader) -> bool:
+    return isinstance(reader, StreamReader) and reader.has_received
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:

@@ -267,10 +267,8 @@ class SerialExecutor:
                 if (inbox.cancelled and self._was_cancelled(frame[1])) or (
                     has_headers and is_late(frame[4])
                 ):
-                    if frame[1] >= LINKED:
-                        self._use_links().call_over(frame[1])
-                    with self._client.borrowing(frame[3]):
-                        continue
+                    self._answer_unbegun(frame)
+                    continue
                 if has_headers and is_stream(frame):
                     self._serve_stream(frame)
                 else:
@@ -285,6 +283,14 @@ class SerialExecutor:
                     self._generators.close()
                 self._client.finish()
                 return
+
+    def _answer_unbegun(self, frame: Frame) -> None:
+        """Says that a call is over that will not run; it is wanted no more."""
+        with self._client.borrowing(frame[3]):
+            if frame[1] >= LINKED:
+                self._use_links().call_over(frame[1])
+            else:
+                self._pipe.gather(invoke.cancelled(frame[1]))
 
     def _was_cancelled(self, call: int) -> bool:
         # Calls come in order, so a smaller number belongs to one that was answered

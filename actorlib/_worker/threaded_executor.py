@@ -179,8 +179,11 @@ class ThreadedExecutor:
         _, call, name, borrowed, *headers, _ = frame
         if call in self._inbox.cancelled or (headers and is_late(headers[0])):
             self._inbox.cancelled.discard(call)
-            self._client.incoming_links.call_over(call)
             with self._client.borrowing(borrowed):
+                if call < LINKED:
+                    self._pipe.send(invoke.cancelled(call))
+                else:
+                    self._client.incoming_links.call_over(call)
                 return
         if call >= LINKED:
             self._client.incoming_links.call_began(call, name)
