@@ -112,6 +112,16 @@ class ActorMethod(Generic[P, R]):
             self._callee.method.check(len(args), kwargs)
         return self._pin.engine.call(self._callee, args, kwargs)
 
+    def _moving(self, mover: Callable[[], ActorId | None]) -> ActorMethod[P, R]:
+        """The same method; its calls may go to another actor if this one dies.
+
+        Args:
+            mover: Gives the other actor; None if there is none.
+        """
+        return type(self)(
+            self._pin, self._callee.with_header("mover", mover), self._given
+        )
+
     @overload
     def map(
         self, /, *iterables: Iterable[Any], **options: Unpack[PoolRaises]

@@ -86,8 +86,8 @@ class ReplicaInfo:
         state: ``starting`` before its first readiness, ``alive``, ``unavailable`` while
             it is restarted, ``unhealthy`` while its last check has failed, ``leaving``
             when it gets no more calls and finishes those it has.
-        pending_calls: How many of its calls have no answer, whoever made them; None
-            while it takes no calls.
+        pending_calls: How many of its calls have not ended, whoever made them; one
+            whose caller has given it up counts twice. None while it takes no calls.
         calls: How many calls this object has given to it.
         failed_checks: How many checks of its health have failed in a row.
     """
@@ -102,7 +102,16 @@ class ReplicaInfo:
 class _Replica:
     """One of the actors."""
 
-    __slots__ = ("calls", "ended", "failed_checks", "handle", "id", "leaves", "ready")
+    __slots__ = (
+        "calls",
+        "ended",
+        "failed_checks",
+        "handle",
+        "id",
+        "leaves",
+        "methods",
+        "ready",
+    )
 
     def __init__(self, handle: ActorHandle[Any]) -> None:
         engine = pin_of(handle).engine
@@ -113,6 +122,8 @@ class _Replica:
         self.calls = 0
         self.failed_checks = 0
         self.leaves = False
+        # Those without options, whose calls may go to another replica.
+        self.methods: dict[str, ActorMethod[..., Any]] = {}
 
     @property
     def was_ready(self) -> bool:
@@ -132,8 +143,11 @@ class Replicas(Generic[T]):
     replica that it began on. A replica that is dead for good is made anew; one that
     dies before it was ready, after a pause that doubles up to 30 s.
 
-    Calls that were on their way to a replica that dies fare as with any actor:
-    ``max_task_retries`` sends them again, to the same one when it is back.
+    If a replica dies, calls that it has not begun go to another one at once, whatever
+    their retries, and those that ran if ``max_task_retries`` allows it and nothing of a
+    stream has come. Their deadlines go along. Where there is no other, they fare as
+    with any actor. A call counts until it has ended in its replica, also if its caller
+    has given it up; then it counts twice, as it takes long.
 
     ``await replicas`` waits until all are ready; ``async with`` does so too, and ends
     them at the end of the block. Without it they end when this object is gone and they
@@ -199,6 +213,7 @@ class Replicas(Generic[T]):
         self._replicas: list[_Replica] = []
         # Those that get calls; another list each time it changes, for other threads.
         self._routed: tuple[list[_Replica], list[ActorId]] = ([], [])
+        self._mover = partial(_elsewhere, weakref.ref(self))
         self._turn = 0
         self._failures = 0
         self._last_death: BaseException | None = None
@@ -223,6 +238,29 @@ class Replicas(Generic[T]):
 
     def _route(self) -> _Replica:
         """Chooses who gets the next call."""
+        chosen = self._choose()
+        if chosen is not None:
+            return chosen
+        # Calls of those that start wait for them; of others, as their options say.
+        routed, _ = self._routed
+        waiting = [each for each in routed if not each.was_ready] or routed
+        if not waiting:
+            raise self._nobody()
+        return waiting[self._turn % len(waiting)]
+
+    def _route_again(self) -> ActorId | None:
+        """Chooses who gets a call of a replica that has died; None if nobody may."""
+        if self._over:
+            return None
+        starting = (each for each in self._routed[0] if not each.was_ready)
+        chosen = self._choose() or next(starting, None)
+        if chosen is None:
+            return None
+        chosen.calls += 1
+        return chosen.id
+
+    def _choose(self) -> _Replica | None:
+        """Chooses one that takes calls now; None if none does."""
         routed, ids = self._routed
         count = len(routed)
         if count > FEW:
@@ -234,13 +272,7 @@ class Replicas(Generic[T]):
                 return routed[other if place else one]
         turn = self._turn = self._turn + 1
         place = choose(self._engine.loads(ids), turn)
-        if place is not None:
-            return routed[place]
-        # Calls of those that start wait for them; of others, as their options say.
-        waiting = [each for each in routed if not each.was_ready] or routed
-        if not waiting:
-            raise self._nobody()
-        return waiting[turn % len(waiting)]
+        return None if place is None else routed[place]
 
     def _nobody(self) -> BaseException:
         what = f"{self!r} has nobody who takes calls"
@@ -602,12 +634,22 @@ class ReplicatedMethod:
             TypeError: The arguments do not fit the method, or cannot be sent.
         """
         replica = self._replicas._route()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-        method: ActorMethod[..., Any] = getattr(replica.handle, self._name)
-        if self._options:
-            method = method.options(**self._options)
+        method = replica.methods.get(self._name)
+        if method is None or self._options:
+            method = self._method_of(replica)
         ref = method.remote(*args, **kwargs)
         replica.calls += 1
         return ref
+
+    def _method_of(self, replica: _Replica) -> ActorMethod[..., Any]:
+        method: ActorMethod[..., Any] = getattr(replica.handle, self._name)
+        if self._options:
+            method = method.options(**self._options)
+        mover = self._replicas._mover  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+        method = method._moving(mover)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # nobody else calls it
+        if not self._options:
+            replica.methods[self._name] = method
+        return method
 
     def options(self, /, **options: Any) -> ReplicatedMethod:
         """The same method with some options replaced; see ActorMethod.options."""
@@ -659,6 +701,11 @@ async def _all_done(waited: Sequence[asyncio.Future[None]]) -> None:
     for ended in await asyncio.gather(*waited, return_exceptions=True):
         if isinstance(ended, BaseException):
             raise ended
+
+
+def _elsewhere(replicas: weakref.ref[Replicas[Any]]) -> ActorId | None:
+    found = replicas()
+    return None if found is None else found._route_again()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def _on_ready(

@@ -259,7 +259,7 @@ class Engine(Protocol):
         raise _refusal(self, "share")
 
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
-        """Counts the calls of each without an answer; None where it takes none now.
+        """Counts the calls of each that have not ended; None where it takes none now.
 
         Raises:
             RuntimeError: That is not known in this process.

@@ -229,6 +229,15 @@ class StreamReader:
 
     # For the engine.
 
+    @property
+    def has_received(self) -> bool:
+        """Whether an item has come."""
+        return self._received > 0
+
+    def move_to(self, owner: StreamOwner) -> None:
+        """Receives the items from another engine, before the first has come."""
+        self._owner = owner
+
     def put(
         self,
         number: int,

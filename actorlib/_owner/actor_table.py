@@ -421,6 +421,7 @@ class ActorTable:
             supervisor.unavailable,
             supervisor.idle,
             policy,
+            self._find_router,
         )
 
     def _create_for(
@@ -485,6 +486,10 @@ class ActorTable:
     def _give_back_references(self, session: WorkerSession) -> None:
         unheld = self.refcount.forget(session.number)
         tear_down(session, *(partial(self._unheld, counted) for counted in unheld))
+
+    def _find_router(self, actor: ActorId) -> CallRouter | None:
+        supervisor = self.by_id.get(actor)
+        return None if supervisor is None else supervisor.router
 
     def _note_what_ran(self, session: WorkerSession) -> None:
         supervisor = self.by_id[session.actor]

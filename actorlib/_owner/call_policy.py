@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.current_call import Deadline
+    from actorlib._core.ids import ActorId
     from actorlib._owner.deadlines import Clock
 
+_FOR_THE_OWNER = frozenset({"retries", "mover"})
+"""The headers that are not sent."""
 Listed: TypeAlias = bool | tuple[type[Exception], ...] | None
 
 
@@ -81,11 +84,14 @@ class CallTerms(NamedTuple):
         headers: What is sent to its worker.
         retries: How often it is sent again.
         deadline: When its time is over.
+        mover: Gives another actor that may have the call if this one dies; None if no
+            other may.
     """
 
     headers: Mapping[str, object] | None
-    retries: Retries | None
-    deadline: Deadline | None
+    retries: Retries | None = None
+    deadline: Deadline | None = None
+    mover: Callable[[], ActorId | None] | None = None
 
 
 class CancelChildren(Protocol):
@@ -140,11 +146,16 @@ class CallPolicy:
     def terms_of(self, headers: Mapping[str, object]) -> CallTerms:
         """What holds for a call that has headers."""
         deadline = cast("Deadline | None", headers.get("deadline"))
-        if "retries" not in headers:
+        if _FOR_THE_OWNER.isdisjoint(headers):
             return CallTerms(headers, self.usual, deadline)
-        times, listed = cast("tuple[int | None, Listed]", headers["retries"])
-        rest = {name: value for name, value in headers.items() if name != "retries"}
-        return CallTerms(rest, retries_of(self._options, times, listed), deadline)
+        retries = self.usual
+        if "retries" in headers:
+            times, listed = cast("tuple[int | None, Listed]", headers["retries"])
+            retries = retries_of(self._options, times, listed)
+        rest = {
+            name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
+        }
+        return CallTerms(rest, retries, deadline, cast("Any", headers.get("mover")))
 
 
 def load_retries(headers: dict[str, Any]) -> dict[str, Any]:

@@ -15,21 +15,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from actorlib._owner.call_policy import Retries
 from actorlib._owner.call_table import CallTable
 from actorlib._wire.messages import CALL, CALL_WITH, Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from actorlib._core.ids import CountedId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._core.snapshot import CallState
-    from actorlib._owner.call_policy import Retries
     from actorlib._owner.calls_under_way import UnderWay
     from actorlib._shm.memory import Payload
     from actorlib._shm.running_calls import BegunCalls
 
 R = TypeVar("R")
 
+_NONE = Retries(0)
 MOST_IN_VAIN = 10
 """After so many restarts in a row that finish no call, those that wait fail."""
 
@@ -41,11 +42,15 @@ class Kept(NamedTuple):
         first: The number that it was posted with.
         frame: What is sent.
         retries: How often it may still be sent again, and after what.
+        runs_once: Whether it has no retries: it may only go again if it has not begun.
+        mover: Gives another actor that may have it; None if no other may.
     """
 
     first: int
     frame: Frame
     retries: Retries
+    runs_once: bool = False
+    mover: Callable[[], ActorId | None] | None = None
 
 
 class Mailbox(Generic[R]):
@@ -58,6 +63,8 @@ class Mailbox(Generic[R]):
         waiting: The frames of those that wait for the actor to be ready, or are held
             back.
         kept: The calls that may be sent again, by the number that they have now.
+        abandoned: The calls that were sent and are wanted no more, until the worker has
+            said that they are over: a plain method runs on.
         has_dropped: Whether any was forgotten that was sent: it may run all the same.
     """
 
@@ -69,6 +76,7 @@ class Mailbox(Generic[R]):
         ] = {}
         self.waiting: dict[int, Frame] = {}
         self.kept: dict[int, Kept] = {}
+        self.abandoned: set[int] = set()
         self.has_dropped = False
         self._is_open = False
         self._is_away = False
@@ -93,6 +101,7 @@ class Mailbox(Generic[R]):
         payload: Payload,
         headers: Mapping[str, object] | None = None,
         retries: Retries | None = None,
+        mover: Callable[[], ActorId | None] | None = None,
     ) -> tuple[int, Frame | None]:
         """Takes a call; gives its number, and its frame if that may go now.
 
@@ -106,7 +115,9 @@ class Mailbox(Generic[R]):
         if headers:
             frame = (CALL_WITH, number, method, loans, headers, payload)
         if retries is not None:
-            self.kept[number] = Kept(number, frame, retries)
+            self.kept[number] = Kept(number, frame, retries, mover=mover)
+        elif mover is not None:
+            self.kept[number] = Kept(number, frame, _NONE, runs_once=True, mover=mover)
         if self._is_open and not self._is_held:
             return number, frame
         self.waiting[number] = frame
@@ -149,6 +160,7 @@ class Mailbox(Generic[R]):
         waits = self.waiting.pop(number, None)
         if waits is None and number in self.answerable:
             self.has_dropped = True
+            self.abandoned.add(number)
         self.calls.drop(number)
         frame = self.release(number)
         return frame if waits is None else waits
@@ -194,7 +206,7 @@ class Mailbox(Generic[R]):
         again = self.calls.renumber(number)
         frame = (kept.frame[0], again, *kept.frame[2:])
         self._renumbered[kept.first] = again
-        self.kept[again] = Kept(kept.first, frame, kept.retries.one_less)
+        self.kept[again] = kept._replace(frame=frame, retries=kept.retries.one_less)
         return frame
 
     def release(self, number: int) -> Frame | None:
@@ -230,11 +242,37 @@ class Mailbox(Generic[R]):
             return False
         return self._begun is None or self._begun.runs(number)
 
+    def _may_have_begun(self, number: int) -> bool:
+        was_sent = number in self.answerable and number not in self.waiting
+        return was_sent and (self._begun is None or self._begun.may_have_begun(number))
+
+    def movable(self) -> list[int]:
+        """The calls that another actor may have, now that the process is gone."""
+        return [
+            number
+            for number, kept in self.kept.items()
+            if kept.mover is not None and self._retries_left(number) is not None
+        ]
+
+    def moved(self, number: int) -> None:
+        """Another actor has a call, with all that was kept for it."""
+        self.waiting.pop(number, None)
+        self.calls.drop(number)
+        self.release(number)
+
+    def left_of(self, number: int) -> Retries | None:
+        """The retries that a movable call takes along; None if it has none at all."""
+        is_once = self.kept[number].runs_once
+        return None if is_once else self._retries_left(number)
+
     def _retries_left(self, number: int) -> Retries | None:
         """What a kept call has left behind the end of its process; None if lost."""
-        retries = self.kept[number].retries
+        kept = self.kept[number]
+        retries = kept.retries
         if self._ran(number):
             return retries.one_less if retries.times else None
+        if kept.runs_once and self._may_have_begun(number):
+            return None
         is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and retries.times >= 0
         return None if is_in_vain else retries
 
@@ -269,6 +307,7 @@ class Mailbox(Generic[R]):
                 frames.append(frame)
         self.waiting = again | self.waiting
         self.answerable = {}
+        self.abandoned.clear()
         self._is_open = self._is_held = False
         self._is_away = True
         return lost, frames
@@ -282,5 +321,6 @@ class Mailbox(Generic[R]):
         frames = [k.frame for number, k in self.kept.items() if self.was_sent(number)]
         frames += self.waiting.values()
         self.answerable, self.waiting, self.kept, self._renumbered = {}, {}, {}, {}
+        self.abandoned.clear()
         self._is_open = self._is_away = self._is_held = False
         return self.calls.clear(), frames

@@ -12,6 +12,7 @@ knows which those are.
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.loop_thread import block
 from actorlib._core.object_ref import IMMUTABLE, ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
+from actorlib._owner.call_policy import CallTerms
 from actorlib._owner.exit_reason import under_way
 from actorlib._owner.link_callers import LinkCallers
 from actorlib._owner.mailbox import Mailbox
@@ -28,6 +30,7 @@ from actorlib._owner.response_target import (
     CancelledTarget,
     ResponseTarget,
     UnansweredCalls,
+    awaited,
     give_answer,
     give_error,
     is_answer_retried,
@@ -38,6 +41,7 @@ from actorlib._wire.errors import fail_to_load, kept_with, load_result
 from actorlib._wire.messages import (
     CALL,
     CALL_SCALARS,
+    CALL_WITH,
     CANCEL,
     LINKED,
     NOTE_CALLS,
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from actorlib._core.ids import CountedId
+    from actorlib._core.ids import ActorId, CountedId
     from actorlib._core.object_ref import KeptValue
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.call_policy import CallPolicy, CancelChildren
@@ -179,6 +183,8 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         unavailable: Gives it for a call that is lost while the actor restarts.
         idle: Called when the last call without an answer has got one.
         policy: Says what holds for each of them.
+        find_router: Finds what routes the calls of another actor; None if there is none
+            by that id.
 
     Attributes:
         notes_calls: Whether the worker notes which calls run, if it was told to.
@@ -193,10 +199,12 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         unavailable: Callable[[], BaseException],
         idle: Callable[[], None],
         policy: CallPolicy,
+        find_router: Callable[[ActorId], CallRouter | None] = lambda _: None,
     ) -> None:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
         UnansweredCalls.__init__(self, self._mailbox.calls, policy.clock, objects)
         WorkerRoute.__init__(self, self._tell_idle, policy.cancel_children)
+        self._find_router = find_router
         self._loans = references
         self._died = died
         self._unavailable = unavailable
@@ -228,8 +236,14 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     @property
     def load(self) -> int | None:
-        """How many calls have no answer; None while the actor takes no calls."""
-        return None if self.channel is None or self._is_held else len(self.calls)
+        """How many calls it has to do; None while the actor takes no calls.
+
+        One that is wanted no more, and has not ended yet, counts twice: it takes longer
+        than its caller would wait.
+        """
+        if self.channel is None or self._is_held:
+            return None
+        return len(self.calls) + 2 * len(self._mailbox.abandoned)
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
         """Walks over the calls without an answer; see ``Mailbox``."""
@@ -317,12 +331,26 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if self.is_closed:
             self._refuse(target, loans, self._died())
             return 0
-        retries = self._retries
-        deadline = None
+        terms = CallTerms(None, self._retries)
         if headers:
-            headers, retries, deadline = self._policy.terms_of(headers)
+            terms = self._policy.terms_of(headers)
+        number = self._post(target, method, loans, payload, terms)
+        if not number:
+            self._refuse(target, loans, self._unavailable())
+        return number
+
+    def _post(
+        self,
+        target: ResponseTarget,
+        method: str,
+        loans: Collection[CountedId] | None,
+        payload: Payload,
+        terms: CallTerms,
+    ) -> int:
+        """Sends or keeps a call; gives its number, or 0 if it may not wait."""
+        headers, retries, deadline, mover = terms
         number, frame = self._mailbox.post(
-            target, method, loans, payload, headers, retries
+            target, method, loans, payload, headers, retries, mover
         )
         channel = self.channel
         if number and (frame is None or channel is None or not channel.is_turn_timed):
@@ -332,13 +360,11 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if deadline is not None and number:
             self._timekeeper.add(number, method, deadline)
         if frame is not None:
-            if retries is not None:
+            if retries is not None or mover is not None:
                 self._have_noted()
             self.channel.send(frame)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]  # open with the mailbox
             if loans:
                 self._lend(frame)
-        elif not number:
-            self._refuse(target, loans, self._unavailable())
         return number
 
     def opened(self, channel: AsyncChannel, session: int) -> None:
@@ -400,6 +426,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         mailbox, number = self._mailbox, frame[1]
         if self._timed and number in mailbox.answerable and self.is_late(number):
             self._return(mailbox.drop(number))
+            mailbox.abandoned.discard(number)  # this is its end
             self._drop_answer(frame)
             self._tell_idle()
             return
@@ -426,6 +453,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         elif number >= LINKED:
             self.callers.answer(frame)
         else:
+            mailbox.abandoned.discard(number)
             give_answer(target, frame, self._loans)
         mailbox.answerable.pop(number, None)  # as mailbox.settle(), at hand
         if self._timed and sent is not None:
@@ -456,6 +484,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def fail(self, call: int) -> None:
         """A call gets no answer, as the actor leaves."""
         self._timekeeper.discard(call)
+        self._mailbox.abandoned.discard(call)
         target = self._mailbox.settle(call)
         self._return(self._mailbox.release(call))
         if target is not None:
@@ -478,6 +507,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self._is_held = False
         tear_down(
             self,
+            self._move_calls,
             lambda: self._give_up(*self._mailbox.interrupted(), self._unavailable),
             lambda: self.callers.lost(self._unavailable),
             lambda: self._timekeeper.keep(self._has),
@@ -489,6 +519,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self._is_held = False
         tear_down(
             self,
+            self._move_calls,
             lambda: self._give_up(*self._mailbox.closed(), self._died),
             lambda: self.callers.lost(self._died),
             lambda: self._timekeeper.keep(self._has),
@@ -565,6 +596,60 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self._timekeeper.discard(number)
         self._return(mailbox.release(number))
         return False
+
+    def _move_calls(self) -> None:
+        """The actor is gone: others get the calls that they may have; see Replicas."""
+        for number in self._mailbox.movable():
+            self._move(number)
+
+    def _move(self, number: int) -> None:
+        mailbox = self._mailbox
+        kept, (target, method, _) = mailbox.kept[number], self.calls.posted[number]
+        reader = awaited(target)
+        if kept.mover is None or reader is None or _has_items(reader):
+            return
+        actor = kept.mover()
+        router = None if actor is None else self._find_router(actor)
+        if router is None or router is self:
+            return
+        timed = self._timed.get(number)
+        deadline = None if timed is None else timed.deadline
+        frame = kept.frame
+        headers = frame[4] if frame[0] == CALL_WITH else None
+        terms = CallTerms(headers, mailbox.left_of(number), deadline, kept.mover)
+        taken = router.adopt(reader, method, frame[3], frame[-1], terms)
+        if not taken:
+            return
+        mailbox.moved(number)
+        self._timekeeper.discard(number)
+        if isinstance(target, weakref.ref) and isinstance(reader, ObjectRef):
+            router.release_if_unused(reader)
+
+    def adopt(
+        self,
+        reader: ObjectRef[Any] | StreamReader,
+        method: str,
+        loans: Collection[CountedId] | None,
+        payload: Payload,
+        terms: CallTerms,
+    ) -> bool:
+        """Takes a call of another actor that has died; False if it cannot be.
+
+        Args:
+            reader: Gets the answer, or the items.
+            method: The name of the method.
+            loans: What is counted in the payload, which this process holds.
+            payload: The arguments.
+            terms: What holds for it.
+        """
+        if self.is_closed:
+            return False
+        if isinstance(reader, StreamReader):
+            reader.move_to(self)
+        number = self._post(reader, method, loans, payload, terms)
+        if number:
+            bind(reader, self, number)
+        return bool(number)
 
     def _give_up(
         self,
@@ -701,6 +786,10 @@ def give_item(
             cast("Any", target).item(frame)
     else:
         raise ProtocolError(f"an item of call {number}, which is no stream")
+
+
+def _has_items(reader: ObjectRef[Any] | StreamReader) -> bool:
+    return isinstance(reader, StreamReader) and reader.has_received
 
 
 def _is_stream(target: ResponseTarget | None) -> bool:

@@ -7,6 +7,8 @@ Most calls have none, and then nothing of this runs. Headers travel as a dict:
 * ``group``: the concurrency group that the caller has named.
 * ``detach``: that a stream runs on when nobody reads it; for the owner alone.
 * ``deadline``: when its time is over; see ``Deadline``.
+* ``mover``: gives another actor that may have the call if this one dies; for the
+  owner alone.
 * ``name``: what the call is called where it runs.
 * ``observed``: what the worker's side of middlewares gets; see ``Observed``.
 * ``retries``: how often and after what it is sent again; for the owner alone.

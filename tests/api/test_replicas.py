@@ -18,12 +18,14 @@ from actorlib import Replicas
 from actorlib._api.replicas import choose, pause_before
 from actorlib.exceptions import (
     ActorDiedError,
+    ActorError,
     ActorUnavailableError,
     ActorUnschedulableError,
+    DeadlineExceededError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from helpers.actors import Place, Stop
 
@@ -149,6 +151,13 @@ class Plain:
         place.stop_here()
         return self.me()
 
+    def items(self, count: int) -> Iterator[str]:
+        for _ in range(count):
+            yield self.me()
+
+    def die(self) -> None:
+        os._exit(3)
+
     async def answer_in_another_life(self, place: Place) -> str:
         if not self._path.is_file():
             self._path.touch()
@@ -165,11 +174,6 @@ def busy_and_idle(replicas: Replicas[Any]) -> tuple[Any, Any]:
     return first.handle, second.handle
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="an abandoned call of a plain method that still runs does not count",
-)
 @pytest.mark.usefixtures("runtime")
 async def test_calls_when_one_runs_an_abandoned_call_then_the_others_get_them(
     stop: Stop,
@@ -187,11 +191,6 @@ async def test_calls_when_one_runs_an_abandoned_call_then_the_others_get_them(
     assert are_done == [True, True]
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="calls of a dead replica are sent again to the same one, when it is back",
-)
 @pytest.mark.usefixtures("runtime")
 async def test_calls_when_their_replica_is_restarted_then_an_idle_one_gets_them(
     stop: Stop, tmp_path: Path
@@ -211,6 +210,120 @@ async def test_calls_when_their_replica_is_restarted_then_an_idle_one_gets_them(
         await call
 
     assert is_done
+
+
+async def held_replicas(models: Replicas[Any], stop: Stop) -> dict[Any, Any]:
+    """Holds both of two replicas; gives the call that each runs, by its handle."""
+    held: dict[Any, Any] = {}
+    for _ in range(2):
+        before = {each.handle: each.calls for each in models.stats()}
+        ref = models.hold.remote(stop.place)
+        await stop.reached()
+        [handle] = [e.handle for e in models.stats() if e.calls > before[e.handle]]
+        held[handle] = ref
+    return held
+
+
+@pytest.mark.parametrize("restarts", [0, -1])
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_their_replica_dies_before_they_begin_then_another_has_them(
+    stop: Stop, restarts: int
+) -> None:
+    async with Replicas(Plain.options(max_restarts=restarts), 2) as models:
+        held = await held_replicas(models, stop)
+        (victim, lost), (other, kept) = held.items()
+        refs = [models.me.remote() for _ in range(4)]
+        own = victim.me.remote()
+
+        await actorlib.kill(victim, no_restart=False)
+        stop.release()
+        stop.release()
+
+        me = await other.me.remote()
+        assert await asyncio.gather(*refs, kept) == [me] * 5
+        for ref in (lost, own):  # one has begun, and one was for this actor alone
+            assert isinstance(await raised(ref), ActorError)
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_moved_then_their_deadlines_and_cancellations_go_along(
+    stop: Stop,
+) -> None:
+    async with Replicas(Plain, 2) as models:
+        held = await held_replicas(models, stop)
+        victim = next(iter(held))
+        late = [models.me.options(timeout=5).remote() for _ in range(2)]
+        given_up, wanted = models.me.remote(), models.me.remote()
+
+        await actorlib.kill(victim)
+        given_up.cancel()
+
+        for ref in late:
+            assert isinstance(await raised(ref), DeadlineExceededError)
+        stop.release()
+        stop.release()
+        assert isinstance(await wanted, str)
+        assert given_up.cancelled()
+        await raised(held[victim])
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_streams_when_their_replica_dies_then_those_without_an_item_move(
+    stop: Stop,
+) -> None:
+    async with Replicas(Plain, 2) as models:
+        begun = [models.items.options(backpressure=1).remote(3) for _ in range(2)]
+        for stream in begun:
+            await (await anext(stream))
+        held = await held_replicas(models, stop)
+        unbegun = [models.items.remote(3) for _ in range(2)]
+
+        victim, other = held
+        await actorlib.kill(victim)
+        stop.release()
+        stop.release()
+
+        me = await other.me.remote()
+        for stream in unbegun:
+            assert [await ref async for ref in stream] == [me] * 3
+        ends = []
+        for stream in begun:
+            *_, last = [ref async for ref in stream]
+            ends.append(await asyncio.wait([last]) and last.exception())
+        assert sum(isinstance(end, ActorDiedError) for end in ends) == 1
+        await raised(held[victim])
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_one_ends_each_replica_that_runs_it_then_no_other_is_lost(
+    stop: Stop,
+) -> None:
+    cls = Plain.options(max_restarts=-1, restart_backoff=0)
+    async with Replicas(cls, 2) as models:
+        held = await held_replicas(models, stop)
+        refs = [models.me.remote() for _ in range(5)]
+        poison = models.die.options(max_task_retries=3).remote()
+        refs += [models.me.remote() for _ in range(5)]
+        stop.release()
+        stop.release()
+
+        assert isinstance(await raised(poison), ActorUnavailableError)
+        await asyncio.gather(*refs, *held.values())
+
+
+@pytest.mark.usefixtures("runtime")
+async def test_calls_when_no_other_replica_is_there_then_they_fare_as_any(
+    stop: Stop,
+) -> None:
+    async with Replicas(Plain, 1) as models:
+        held = models.hold.remote(stop.place)
+        await stop.reached()
+        behind = models.me.remote()
+
+        await actorlib.kill(models.stats()[0].handle)
+
+        for ref in (held, behind):
+            assert isinstance(await raised(ref), ActorDiedError)
 
 
 @pytest.mark.usefixtures("runtime")

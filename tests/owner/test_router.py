@@ -297,6 +297,17 @@ async def test_settle_scalar_when_nobody_waits_then_it_is_dropped(
     assert called.router.is_idle
 
 
+async def test_load_when_a_call_is_given_up_then_it_counts_until_it_ends(
+    called: Called,
+) -> None:
+    called.ref.cancel()
+
+    assert called.router.is_idle
+    assert called.router.load == 2
+    called.router.settle_scalar(called.ref.call, 1)
+    assert called.router.load == 0
+
+
 async def test_settle_scalar_when_calls_are_left_then_it_is_not_idle(
     called: Called,
 ) -> None:
