@@ -7,7 +7,6 @@ and ``TaskPool`` say where a call goes. What is here holds for both.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -115,7 +114,7 @@ class UnansweredCalls(ABC, Generic[W]):
         self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._now = clock.now
-        self._loop = asyncio.get_running_loop()
+        self._loop = clock.loop
         self._thread = threading.get_ident()
         self.watch = objects.watch
         self.name = objects.name
