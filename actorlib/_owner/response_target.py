@@ -181,12 +181,12 @@ class UnansweredCalls(ABC, Generic[W]):
 
     # Streams that the owner's own code reads, on any thread.
 
-    def taken(self, call: int, count: int) -> None:
+    def taken(self, number: int, count: int) -> None:
         """Tells the worker how many items of a stream were taken; see StreamOwner."""
         if threading.get_ident() == self._thread:
-            self.acknowledge(call, count)
+            self.acknowledge(number, count)
         else:
-            self._loop.call_soon_threadsafe(self.acknowledge, call, count)
+            self._loop.call_soon_threadsafe(self.acknowledge, number, count)
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see StreamOwner."""

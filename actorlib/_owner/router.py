@@ -205,7 +205,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         policy: CallPolicy,
     ) -> None:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
-        UnansweredCalls.__init__(self, self._mailbox.calls, policy.clock, objects)
+        super().__init__(self._mailbox.calls, policy.clock, objects)
         WorkerRoute.__init__(self, self._tell_idle, policy.cancel_children)
         self._loans = references
         self._died = died
