@@ -90,7 +90,7 @@ async def test_loans_when_calls_are_over_then_nothing_is_counted_any_more() -> N
         for _ in range(20):
             await give.remote([ref])
         pool = engine.actor_table.pool  # type: ignore[union-attr]
-        assert len(pool._calls) == 0
+        assert len(pool.calls) == 0
         del ref
 
 

@@ -49,7 +49,6 @@ from actorlib._owner.worker_records import WorkerRecords, program_levels
 from actorlib._owner.worker_requests import WorkerRequests
 from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.scheduler import Scheduler
-from actorlib._shm.running_calls import MARK, read_begun
 from actorlib._wire.messages import LINK_CALLS, OBSERVE
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
@@ -494,13 +493,7 @@ class ActorTable:
     def _note_what_ran(self, session: WorkerSession) -> None:
         supervisor = self.by_id[session.actor]
         cells = self.object_store.call_cells(session.prefix)
-        mark = cells[MARK] if cells else 0
-        if supervisor.record.is_actor:
-            router = supervisor.router
-            router.callers.note(mark, supervisor.record.interface.methods)
-            router.note_begun(read_begun(cells) if cells else None)
-        else:
-            self.pool.workers.note_last_call(session.actor, mark)
+        supervisor.route.note_cells(cells or (), supervisor.record)
 
     def _end_made(self, session: WorkerSession) -> None:
         for actor in self._made_by.pop(session.number, ()):

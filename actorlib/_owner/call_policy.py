@@ -104,54 +104,36 @@ class CancelChildren(Protocol):
         ...
 
 
-class CallPolicy:
-    """Says what holds for the calls that one worker gets.
+class CallPolicy(NamedTuple):
+    """Says what holds for the calls of one actor.
 
-    Args:
+    Attributes:
         clock: Says whose time is over.
-        where: Names one of the worker's methods, for messages.
+        where: Names one of the actor's methods, for messages.
         options: The actor's.
         ends_later: Whether a call of a method that is cancelled while it runs ends
             later, and says when, by the method's name.
         cancel_children: Cancels what a call has made, by the number of the worker's
             session and its own.
         have_read: Has the worker read what it was sent, though a method runs there.
-
-    Attributes:
-        clock: See above.
-        where: See above.
-        ends_later: See above.
-        usual: How often a call is sent again that has no headers.
-        cancel_children: See above.
-        have_read: See above.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        where: Callable[[str], str],
-        options: ActorOptions,
-        ends_later: Callable[[str], bool],
-        cancel_children: CancelChildren,
-        have_read: Callable[[], None],
-    ) -> None:
-        self.clock = clock
-        self.ends_later = ends_later
-        self.usual = retries_of(options)
-        self.cancel_children = cancel_children
-        self.have_read = have_read
-        self.where = where
-        self._options = options
+    clock: Clock
+    where: Callable[[str], str]
+    options: ActorOptions
+    ends_later: Callable[[str], bool]
+    cancel_children: CancelChildren
+    have_read: Callable[[], None]
 
     def terms_of(self, headers: Mapping[str, object]) -> CallTerms:
         """What holds for a call that has headers."""
         deadline = cast("Deadline | None", headers.get("deadline"))
         if _FOR_THE_OWNER.isdisjoint(headers):
-            return CallTerms(headers, self.usual, deadline)
-        retries = self.usual
-        if "retries" in headers:
-            times, listed = cast("tuple[int | None, Listed]", headers["retries"])
-            retries = retries_of(self._options, times, listed)
+            return CallTerms(headers, retries_of(self.options), deadline)
+        times, listed = cast(
+            "tuple[int | None, Listed]", headers.get("retries", (None, None))
+        )
+        retries = retries_of(self.options, times, listed)
         rest = {
             name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
         }

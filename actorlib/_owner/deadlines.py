@@ -49,11 +49,12 @@ class Clock:
         loop: Whose timer it is.
 
     Attributes:
+        loop: As given.
         now: The time of the loop, in seconds.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self.loop = loop
         self.now: Callable[[], float] = loop.time
         self._deadlines: Deadlines[tuple[Timekeeper[Any], Hashable]] = Deadlines()
         self._timer: asyncio.TimerHandle | None = None
@@ -80,7 +81,7 @@ class Clock:
             self._timer.cancel()
         after = max(0.0, when - time.monotonic())
         self._set_for = when
-        self._timer = self._loop.call_later(after, self._look)
+        self._timer = self.loop.call_later(after, self._look)
 
     def _look(self) -> None:
         self._timer = None

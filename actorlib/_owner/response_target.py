@@ -7,7 +7,6 @@ and ``TaskPool`` say where a call goes. What is here holds for both.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -115,7 +114,7 @@ class UnansweredCalls(ABC, Generic[W]):
         self._timekeeper: Timekeeper[int] = Timekeeper(clock, self._time_out)
         self._timed = self._timekeeper.calls  # at hand for every answer
         self._now = clock.now
-        self._loop = asyncio.get_running_loop()
+        self._loop = clock.loop
         self._thread = threading.get_ident()
         self.watch = objects.watch
         self.name = objects.name
@@ -182,12 +181,12 @@ class UnansweredCalls(ABC, Generic[W]):
 
     # Streams that the owner's own code reads, on any thread.
 
-    def taken(self, call: int, count: int) -> None:
+    def taken(self, number: int, count: int) -> None:
         """Tells the worker how many items of a stream were taken; see StreamOwner."""
         if threading.get_ident() == self._thread:
-            self.acknowledge(call, count)
+            self.acknowledge(number, count)
         else:
-            self._loop.call_soon_threadsafe(self.acknowledge, call, count)
+            self._loop.call_soon_threadsafe(self.acknowledge, number, count)
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see StreamOwner."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._core.loop_thread import block
 from actorlib._core.object_ref import IMMUTABLE, ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
-from actorlib._owner.call_policy import CallTerms
+from actorlib._owner.call_policy import CallTerms, retries_of
 from actorlib._owner.exit_reason import under_way
 from actorlib._owner.link_callers import LinkCallers
 from actorlib._owner.mailbox import Mailbox
@@ -36,6 +36,7 @@ from actorlib._owner.response_target import (
     is_answer_retried,
 )
 from actorlib._owner.teardown import tear_down
+from actorlib._shm.running_calls import MARK, read_begun
 from actorlib._wire.codec import pack
 from actorlib._wire.errors import fail_to_load, kept_with, load_result
 from actorlib._wire.messages import (
@@ -55,7 +56,7 @@ from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from actorlib._core.ids import ActorId, CountedId
     from actorlib._core.object_ref import KeptValue
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._shm.memory import Payload
-    from actorlib._shm.running_calls import BegunCalls
     from actorlib._wire.async_channel import AsyncChannel
 
 
@@ -154,6 +154,15 @@ class WorkerRoute(ABC):
         self.channel = None
 
     @abstractmethod
+    def note_cells(self, cells: Sequence[int], record: ActorRecord) -> None:
+        """Takes what the worker has noted of its calls, as its process is gone.
+
+        Args:
+            cells: See ``running_calls``; empty if there are none.
+            record: What is known of its actor.
+        """
+
+    @abstractmethod
     def is_over(self) -> bool:
         """Whether no call waits; asks the worker if only it knows that."""
 
@@ -202,7 +211,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         find_router: Callable[[ActorId], CallRouter | None] = lambda _: None,
     ) -> None:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
-        UnansweredCalls.__init__(self, self._mailbox.calls, policy.clock, objects)
+        super().__init__(self._mailbox.calls, policy.clock, objects)
         WorkerRoute.__init__(self, self._tell_idle, policy.cancel_children)
         self._find_router = find_router
         self._loans = references
@@ -211,7 +220,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self._idle = idle
         self.callers = LinkCallers(references, self.unsent, self.tell)
         self._policy = policy
-        self._retries = policy.usual
+        self._retries = retries_of(policy.options)
         # The same while a call goes at once and once only; None while any has to be
         # kept or refused. So one look tells the usual call from all others.
         self._usual_channel: AsyncChannel | None = None
@@ -383,14 +392,11 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             self._is_noting = True
             self.channel.send((NOTE_CALLS, 0))
 
-    def note_begun(self, begun: BegunCalls | None) -> None:
-        """Takes what the worker has noted, as its process is gone.
-
-        Args:
-            begun: Which calls have begun; None if that is not known.
-        """
-        is_known = self._is_noting and self.notes_calls
-        self._mailbox.note_begun(begun if is_known else None)
+    def note_cells(self, cells: Sequence[int], record: ActorRecord) -> None:
+        """Takes what the worker has noted of its calls, as its process is gone."""
+        self.callers.note(cells[MARK] if cells else 0, record.interface.methods)
+        is_known = bool(cells) and self._is_noting and self.notes_calls
+        self._mailbox.note_begun(read_begun(cells) if is_known else None)
 
     def _send_all(self, channel: AsyncChannel, frames: list[Frame]) -> None:
         if frames and self._mailbox.kept:

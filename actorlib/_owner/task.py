@@ -12,6 +12,7 @@ from actorlib._owner.call_policy import Retries
 from actorlib._owner.exit_reason import under_way
 from actorlib._owner.read_signal import UNSENT_DELAY, ask_to_read
 from actorlib._owner.router import WorkerRoute
+from actorlib._shm.running_calls import MARK
 from actorlib._wire.codec import pack
 from actorlib._wire.function_code import ADD_FUNCTION, NO_CALL, PickledFunction
 from actorlib._wire.messages import CALL, CALL_SCALARS, CALL_WITH
@@ -406,6 +407,11 @@ class TaskWorker(WorkerRoute):
         self.channel, self._session = channel, session
         for task in self.tasks:
             self._send(task, channel)
+
+    def note_cells(self, cells: Sequence[int], record: ActorRecord) -> None:
+        """Takes which call it ran last; see WorkerRoute."""
+        del record
+        self.last_call = cells[MARK] if cells else 0
 
     def is_over(self) -> bool:
         """Whether it has nothing to run, or to pass on; see WorkerRoute."""

@@ -330,12 +330,6 @@ class TaskWorkers:
         if len(worker.tasks) > 1 and not self._stuck_calls.is_watching:
             self._stuck_calls.watch()
 
-    def note_last_call(self, actor: ActorId, number: int) -> None:
-        """Takes note which call ran when the process of a worker ended."""
-        worker = self.by_id.get(actor)
-        if worker is not None:
-            worker.last_call = number
-
     def info(self) -> tuple[WorkerGroupInfo, ...]:
         """What is known of each group."""
         return tuple(
