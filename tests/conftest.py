@@ -338,7 +338,8 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     # Ray keeps connections to workers and closes them in its own time.
     is_ours = request.node.get_closest_marker("ray") is None
     after = _open_files() if is_ours else files
-    opened = [f"{n} -> {after[n]}" for n in sorted(after.keys() - files.keys())]
+    new = sorted(after.keys() - files.keys())
+    opened = [f"{n} -> {after[n]}" for n in new if not (LENT and _is_visit(after[n]))]
     assert not opened, f"the test left descriptors: {opened}"
 
 
@@ -399,6 +400,18 @@ def _open_files() -> dict[str, str]:
                 if not (LENT and is_lent):
                     found[number] = target
     return found
+
+
+def _is_visit(target: str) -> bool:
+    """Whether another program looks into a runtime of this process over this socket.
+
+    ``actorlib ps`` looks into all runtimes of the user, as tests of commands do that
+    run beside this one.
+    """
+    with open("/proc/net/unix", encoding="ascii", errors="replace") as table:  # noqa: PTH123  # the same
+        sockets = [line.split() for line in table]
+    doors = {f"socket:[{words[6]}]" for words in sockets if "actorlib-" in words[-1]}
+    return target in doors
 
 
 def _children(parent: str = "self") -> set[str]:

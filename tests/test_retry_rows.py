@@ -66,6 +66,15 @@ class Notes:
             raise error
         return count
 
+    def fail_and_die(self, word: str) -> int:
+        """Raises the first time, and dies the second time."""
+        count = self.note(word)
+        if count == 1:
+            raise KeyError(word)
+        if count == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return count
+
     def stop(self, word: str, place: Any) -> int:
         """Writes a word down and stops."""
         count = self.note(word)
@@ -115,7 +124,7 @@ async def test_a_call_made_while_it_restarts(path: str) -> None:
     assert noted(path) == ["a"]
 
 
-async def test_costs_one_retry_and_is_delivered_afterwards(
+async def test_call_when_made_while_the_actor_restarts_then_it_costs_no_retry(
     path: str,
 ) -> None:
     options: Any = {**RETRIED, "max_task_retries": 1, "restart_backoff": 0.01}
@@ -127,8 +136,8 @@ async def test_costs_one_retry_and_is_delivered_afterwards(
     kept, dies = actor.note.remote("a"), actor.die_until.remote("b", 2)
 
     assert await kept == 1
-    assert isinstance(await raised(dies), ActorUnavailableError)
-    assert noted(path) == ["a", "b"]
+    assert await dies == 2
+    assert noted(path) == ["a", "b", "b"]
 
 
 async def test_a_call_cancelled_while_it_restarts_is_not_made_again(
@@ -227,18 +236,30 @@ async def test_deaths_and_exceptions_use_the_same_retries(path: str) -> None:
     actor = Plain.options(**options).remote(path)
     assert await actor.fail_until.remote("a", 3, KeyError()) == 3
     assert await actor.die_until.remote("b", 3) == 3
+    assert await actor.fail_and_die.remote("c") == 3
 
+    actor = Plain.options(**{**options, "max_task_retries": 1}).remote(path)
+    error = await raised(actor.fail_and_die.remote("d"))
+
+    assert isinstance(error, ActorUnavailableError)
+    assert noted(path).count("d") == 2
+
+
+async def test_call_when_it_waits_to_go_again_then_a_death_costs_it_no_retry(
+    path: str,
+) -> None:
+    options: Any = {**RETRIED, "max_task_retries": 2, "retry_exceptions": True}
+    actor = Plain.options(**options).remote(path)
     with Stop() as stop:
-        failing = actor.fail_until.remote("c", 3, KeyError())
-        blocked = actor.stop.remote("d", stop.place)
+        failing = actor.fail_until.remote("a", 3, KeyError())
+        blocked = actor.stop.remote("b", stop.place)
         await stop.reached()  # the call before it has failed, and will go again
         await actorlib.kill(actor, no_restart=False)
         await stop.reached()
         stop.release()
         stop.release()
         assert await blocked == 2
-    assert isinstance(await raised(failing), KeyError)
-    assert noted(path).count("c") == 2
+    assert await failing == 3
 
 
 def make_with_own_module(folder: str, path: str) -> ActorHandle[Any]:
