@@ -113,11 +113,14 @@ def kill_and_call(other: Any) -> Any:
 
 
 async def test_kill_when_a_callee_calls_it_then_the_actor_is_dead(
-    api: Api, callee: Callee
+    api: Api, callee: Callee, *, is_on_ray: bool
 ) -> None:
     other = Echo.remote()
 
-    assert await api.get(callee.run(kill_and_call, other)) == ["asked"] * 10
+    causes = await api.get(callee.run(kill_and_call, other))
+
+    assert set(causes) == {"asked"}
+    assert len(causes) == 10 or is_on_ray  # there the first ones may be answered
     assert isinstance(await error_of(api, other.echo.remote(3)), ActorDiedError)
 
 
