@@ -125,15 +125,20 @@ class CallPolicy(NamedTuple):
     cancel_children: CancelChildren
     have_read: Callable[[], None]
 
-    def terms_of(self, headers: Mapping[str, object]) -> CallTerms:
-        """What holds for a call that has headers."""
+    def terms_of(self, headers: Mapping[str, object], usual: CallTerms) -> CallTerms:
+        """What holds for a call that has headers.
+
+        Args:
+            headers: What the caller says of this call alone.
+            usual: What holds for a call without.
+        """
         deadline = cast("Deadline | None", headers.get("deadline"))
         if _FOR_THE_OWNER.isdisjoint(headers):
-            return CallTerms(headers, retries_of(self.options), deadline)
-        times, listed = cast(
-            "tuple[int | None, Listed]", headers.get("retries", (None, None))
-        )
-        retries = retries_of(self.options, times, listed)
+            return CallTerms(headers, usual.retries, deadline)
+        retries = usual.retries
+        if "retries" in headers:
+            times, listed = cast("tuple[int | None, Listed]", headers["retries"])
+            retries = retries_of(self.options, times, listed)
         rest = {
             name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
         }

@@ -190,10 +190,7 @@ class UnansweredCalls(ABC, Generic[W]):
 
     def later(self, callback: Callable[[], None]) -> None:
         """Calls back from the loop; see StreamOwner."""
-        if threading.get_ident() == self._thread:
-            self._loop.call_soon(callback)
-        else:
-            self._loop.call_soon_threadsafe(callback)
+        call_soon_on(self._loop, callback)
 
     # Deadlines.
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.loop_thread import block
@@ -197,7 +197,6 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     Attributes:
         notes_calls: Whether the worker notes which calls run, if it was told to.
-        callers: Who calls it over links.
     """
 
     def __init__(
@@ -218,9 +217,9 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self._died = died
         self._unavailable = unavailable
         self._idle = idle
-        self.callers = LinkCallers(references, self.unsent, self.tell)
         self._policy = policy
-        self._retries = retries_of(policy.options)
+        # What holds for a call without headers.
+        self._usual_terms = CallTerms(None, retries_of(policy.options))
         # The same while a call goes at once and once only; None while any has to be
         # kept or refused. So one look tells the usual call from all others.
         self._usual_channel: AsyncChannel | None = None
@@ -228,6 +227,11 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         self._is_noting = False
         self._is_draining = False
         self._is_held = False
+
+    @cached_property
+    def callers(self) -> LinkCallers:
+        """The workers that call it over links; most actors have none."""
+        return LinkCallers(self._loans, self.unsent, self.tell)
 
     @property
     def is_idle(self) -> bool:
@@ -340,9 +344,9 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if self.is_closed:
             self._refuse(target, loans, self._died())
             return 0
-        terms = CallTerms(None, self._retries)
+        terms = self._usual_terms
         if headers:
-            terms = self._policy.terms_of(headers)
+            terms = self._policy.terms_of(headers, terms)
         number = self._post(target, method, loans, payload, terms)
         if not number:
             self._refuse(target, loans, self._unavailable())
@@ -379,7 +383,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     def opened(self, channel: AsyncChannel, session: int) -> None:
         """The actor is ready: what waited is sent."""
         self.channel = channel
-        if self._retries is None and not self.is_closed:
+        if self._usual_terms.retries is None and not self.is_closed:
             self._usual_channel = channel
         self._session = session
         self.notes_calls = True
@@ -418,7 +422,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         channel, frames = self.channel, self._mailbox.let_go()
         if channel is None:
             return
-        if self._retries is None and not self.is_closed:
+        if self._usual_terms.retries is None and not self.is_closed:
             self._usual_channel = channel
         self._send_all(channel, frames)
 

@@ -16,8 +16,7 @@ class FdReserve:
     It is closed for as long as it takes to do something with another one.
     """
 
-    def __init__(self) -> None:
-        self._fd = -1
+    _fd = -1
 
     def reserve(self) -> None:
         """Opens the descriptor in reserve, if there can be one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,16 @@ ACTORS = pytest.mark.parametrize(
 )
 
 request_id = actorlib.propagate(ContextVar[str]("request_id_of_contract"))
+
+
+@contextmanager
+def holding(variable: ContextVar[str], value: str) -> Iterator[None]:
+    """Gives a variable a value for a block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def call_names() -> tuple[str | None, str | None, str | None]:
@@ -284,11 +295,8 @@ async def test_variable_when_propagated_then_calls_and_their_calls_have_it(
     api: Api, callee: Callee
 ) -> None:
     other = Callee("function", is_blocking=False)
-    token = request_id.set("a7")
-    try:
+    with holding(request_id, "a7"):
         refs = [callee.run(value), callee.run(value_of, other)]
-    finally:
-        request_id.reset(token)
     refs.append(callee.run(value))
 
     assert await api.get(refs) == ["a7", "a7", "nothing"]
@@ -303,11 +311,8 @@ def values() -> Iterator[str]:
 async def test_variable_when_propagated_then_streams_have_it(
     api: Api, callee: Callee
 ) -> None:
-    token = request_id.set("a7")
-    try:
+    with holding(request_id, "a7"):
         stream = callee.items(values)
-    finally:
-        request_id.reset(token)
 
     assert await api.get(await api.items(stream)) == ["a7", "a7"]
 
@@ -333,11 +338,8 @@ def unknown_variable(
 async def test_variable_when_arguments_mark_it_then_their_call_has_its_value(
     api: Api, callee: Callee, unknown_variable: ContextVar[str]
 ) -> None:
-    token = unknown_variable.set("a7")
-    try:
+    with holding(unknown_variable, "a7"):
         ref = callee.run(value_in, unknown_variable)
-    finally:
-        unknown_variable.reset(token)
 
     assert await api.get(ref) == "a7"
 
@@ -346,11 +348,8 @@ async def test_variable_when_arguments_mark_it_then_their_call_has_its_value(
 async def test_variable_when_arguments_mark_it_then_their_stream_has_its_value(
     api: Api, callee: Callee, unknown_variable: ContextVar[str]
 ) -> None:
-    token = unknown_variable.set("a7")
-    try:
+    with holding(unknown_variable, "a7"):
         stream = callee.items(values_in, unknown_variable)
-    finally:
-        unknown_variable.reset(token)
 
     assert await api.get(await api.items(stream)) == ["a7"]
 
