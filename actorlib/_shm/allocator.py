@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import bisect
 
-PAGE = 4096
-"""Blocks begin and end at pages, so that no two share one."""
+from actorlib._shm.layout import PAGE
 
 
 class BlockAllocator:

@@ -14,9 +14,13 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
-from actorlib._shm.allocator import PAGE
 from actorlib._shm.fd_reserve import FdReserve
-from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE, aligned_size
+from actorlib._shm.layout import (
+    BLOCK_ID_STRUCT,
+    PAGE,
+    SEGMENT_NAME_SIZE,
+    buffer_starts,
+)
 from actorlib._shm.running_calls import CELLS
 from actorlib._shm.segments import ForeignSegment, MemoryBudget, Segment
 from actorlib._shm.store import SegmentStore
@@ -123,12 +127,12 @@ class SharedPayload:
 
     def buffers(self) -> Sequence[memoryview]:
         """Its buffers, read-only; its block is held while one of them lives."""
-        whole, offset = self._whole or self._memory.view(self), 0
-        views: list[memoryview] = []
-        for size in self.sizes:
-            views.append(whole[offset : offset + size])
-            offset += aligned_size(size)
-        return views
+        whole = self._whole or self._memory.view(self)
+        starts, _ = buffer_starts(self.sizes)
+        return [
+            whole[start : start + size]
+            for start, size in zip(starts, self.sizes, strict=True)
+        ]
 
 
 class SharedMemory:
@@ -211,7 +215,7 @@ class SharedMemory:
             for buffer in payload
         ]
         sizes = tuple(map(len, pieces))
-        nbytes = sum(map(aligned_size, sizes))
+        starts, nbytes = buffer_starts(sizes)
         if nbytes < self.settings.share_above:
             return None
         if os.getpid() != self._process:
@@ -223,10 +227,9 @@ class SharedMemory:
         segment, start = found
         block = BLOCK_ID_STRUCT.pack(segment.name, start)
         shared = SharedPayload(self, block, start, sizes, nbytes, is_fresh=True)
-        target, offset = segment.writable_part(start, nbytes), 0
-        for piece, size in zip(pieces, sizes, strict=True):
+        target = segment.writable_part(start, nbytes)
+        for offset, piece, size in zip(starts, pieces, sizes, strict=True):
             target[offset : offset + size] = piece
-            offset += aligned_size(size)
         shared.is_fresh = not self._is_counted
         if self.sizes is not None:
             self.sizes[block] = nbytes
@@ -314,21 +317,16 @@ class SharedMemory:
         no_item: tuple[Any, Any] = (None, None)
         block, listed = next(iter(location.items()), no_item)
         sizes = cast("tuple[Any, ...]", listed) if type(listed) is tuple else ()
-        nbytes = 0
-        for size in sizes:
-            if type(size) is not int or size < 0:
-                nbytes = -1
-                break
-            nbytes += aligned_size(size)
         if (
-            nbytes < 0
-            or not sizes
+            not sizes
+            or any(type(size) is not int or size < 0 for size in sizes)
             or len(location) != 1
             or type(block) is not bytes
             or len(block) != BLOCK_ID_STRUCT.size
         ):
             raise ProtocolError(f"a payload that cannot be: {location!r}")
         name, start = BLOCK_ID_STRUCT.unpack(block)
+        _, nbytes = buffer_starts(sizes)
         if start % PAGE or start + nbytes > self.segment(name).size:
             raise ProtocolError(
                 f"a payload that is not inside of its segment: {location!r}"
