@@ -211,7 +211,7 @@ def test_full_memory_when_it_is_to_fail_then_an_error(
     make: Callable[..., One],
 ) -> None:
     one = make(MIB, spills=False)
-    with pytest.raises(ObjectStoreFullError, match="no room for 1,200,"):
+    with pytest.raises(ObjectStoreFullError, match="no room for 1,20"):
         one.put(np.zeros(150_000))
 
 
