@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from actorlib._shm.allocator import BlockAllocator, whole_pages
 from actorlib._shm.layout import ALIGNMENT
-from actorlib._shm.mapping import READ, Mapping, free_pages
+from actorlib._shm.mapping import READ, Mapping, free_pages, populate_pages
 from actorlib._shm.running_calls import CELLS
 from actorlib._shm.views import ViewToken, address_of, read_only_view
 from actorlib.exceptions import ProtocolError
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SEGMENT_SIZE = 1 << 30
 """The bytes of a segment, unless one value is larger."""
 _STEP = 1 << 20
-_POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14; mmap does not name it
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW
 _SLOT = 8
 _ROW = CELLS * _SLOT
@@ -103,9 +102,7 @@ class Segment:
         missing = self.missing(start, end)
         try:
             for begin, stop in missing:
-                try:
-                    self._memory.madvise(_POPULATE_WRITE, begin, stop - begin)
-                except (AttributeError, OSError, ValueError):  # older, or no memory
+                if not populate_pages(self.address + begin, stop - begin):
                     _allocate(self.fd, begin, stop - begin)
         except OSError:
             for begin, stop in missing:

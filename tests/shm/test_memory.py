@@ -223,7 +223,7 @@ def test_system_when_it_has_no_memory_left_then_values_go_another_way(
         raise OSError("no space left")
 
     one = make()
-    monkeypatch.setattr("actorlib._shm.segments._POPULATE_WRITE", 999_999)
+    monkeypatch.setattr("actorlib._shm.mapping._POPULATE_WRITE", 999_999)
     monkeypatch.setattr(os, breaks, refuse)
     if breaks == "memfd_create":
         monkeypatch.setattr("tempfile.TemporaryFile", refuse)

@@ -62,7 +62,7 @@ def test_segment_when_it_is_touched_and_trimmed_then_it_costs_what_is_left(
 def test_segment_when_the_system_is_older_then_it_is_touched_all_the_same(
     segment: Segment, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
-    monkeypatch.setattr("actorlib._shm.segments._POPULATE_WRITE", 999_999)
+    monkeypatch.setattr("actorlib._shm.mapping._POPULATE_WRITE", 999_999)
     if lacks == "posix_fallocate":
         monkeypatch.delattr(os, lacks)
     segment.touch(3 * PAGE)
@@ -81,7 +81,7 @@ def test_segment_when_the_system_has_no_memory_left_then_an_error_and_no_cost(
         fallocate(fd, start, nbytes // 2)
         raise OSError("no space left")
 
-    monkeypatch.setattr("actorlib._shm.segments._POPULATE_WRITE", 999_999)
+    monkeypatch.setattr("actorlib._shm.mapping._POPULATE_WRITE", 999_999)
     monkeypatch.setattr(os, "posix_fallocate", half)
     with pytest.raises(OSError, match="no space"):
         segment.touch(9 * PAGE)
