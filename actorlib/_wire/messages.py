@@ -93,10 +93,10 @@ OBSERVE            down  the middlewares that are told of calls, or nothing
 LINK_OPEN          both  up: actor: this worker calls it often; may there be a link to
                          it? down: session of the caller: a link from it is here
 LINK_OPENED        down  actor, the session that the link goes to; 0: not now, -1: never
-LINK_BEGIN         both  session at the other end. What was sent on the link behind a
-                         LINK_PAUSE was sent after what came before this
-LINK_FENCE         both  session at the other end, number: so many messages on the link
-                         were sent before what follows this
+LINK_BEGIN         both  session at the other end: what the link brings next was sent
+                         after what came before this
+LINK_FENCE         both  session at the other end: what the link brings up to a
+                         LINK_PAUSE, or to its end, was sent before what follows this
 LINK_CALL_SENT     up    id, parent, actor, method: a call that went over a link; about
                          to be waited for
 LINK_CANCEL        both  up: session, call there, whether the link had no room to say
@@ -128,7 +128,8 @@ RESULT       to the caller  as above, without loans
 FAILURE      to the caller  likewise
 CANCEL       to the callee  id: nobody wants the answer any more
 LINK_OPENED  to the caller  the callee has its end
-LINK_PAUSE   to the callee  what follows was sent behind a LINK_BEGIN that is on its way
+LINK_PAUSE   to the callee  what follows is sent behind the next LINK_BEGIN; this is the
+                            only frame of its message
 LINK_CALL    to the callee  id, parent, method, headers or None, arguments
 ===========  =============  ============================================================
 """
