@@ -138,6 +138,8 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
+from actorlib._core import ids
+
 # Life of a worker.
 START: Final = 0
 READY: Final = 1
@@ -237,10 +239,7 @@ AT_ONCE: Final = 1
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
 
-LINKED: Final = 1 << 40
-"""The least number of a call that came over a link: the session of its caller times
-this, and the caller's own number of it. So no two calls in one worker have the same.
-Calls that middlewares are told of have numbers of their own, made in the same way."""
+LINKED: Final = ids.LINKED
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""
