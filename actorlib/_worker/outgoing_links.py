@@ -281,8 +281,10 @@ class OutgoingLinks:
         ):
             self._act_on(link, link.policy.route_other())
             return False
-        route = link.policy.route_plain()
-        if link.socket is None or route in _BY_THE_OWNER:
+        route, socket = link.policy.route_plain(), link.socket
+        # No set of routes: the hash of an enum member is Python code.
+        is_over_link = route is Route.LINK or route is Route.START_LINK
+        if socket is None or not is_over_link:
             self._act_on(link, route)
             return False
         frame = (LINK_CALL, self._base + call, parent, method, headers, payload)
@@ -292,7 +294,7 @@ class OutgoingLinks:
             events.sent(self._base + call, parent)
         if route is Route.START_LINK:
             self._post((LINK_BEGIN, link.session))
-        unsent = self._put(link, link.socket, frame)
+        unsent = self._put(link, socket, frame)
         if unsent:
             self._leave_full(link, unsent)
         return True
@@ -367,10 +369,6 @@ class OutgoingLinks:
             self.report_answered()
 
     # Answers, and calls that nobody wants.
-
-    def __contains__(self, call: object) -> bool:
-        """Whether a call went over a link and has no answer."""
-        return call in self._unanswered
 
     def answered(self, frame: Frame) -> Frame:
         """Takes an answer that came over a link, or of a call that went over one.
@@ -506,8 +504,7 @@ class OutgoingLinks:
         """Fails what a worker has not answered: it has ended."""
         found: list[Frame] = []
         with self._engine.sender.lock:
-            calling = [link for link, *_ in [*self._unanswered.values()]]
-            for link in {*self._links.values(), *calling}:
+            for link in self._read_links():
                 if link.session == session:
                     while frames := link.read():
                         found += frames
@@ -519,17 +516,20 @@ class OutgoingLinks:
                 if link.session == session
             ]
 
+    def _read_links(self) -> set[OutgoingLink]:
+        """The links that calls may take, and those left with calls to be answered."""
+        unanswered = [link for link, *_ in [*self._unanswered.values()]]
+        return {*self._links.values(), *unanswered}
+
     def close(self) -> None:
         """Closes all links: this process leaves, and is not ended."""
         with self._engine.sender.lock:
-            calling = [link for link, *_ in self._unanswered.values()]
-            for link in {*self._links.values(), *calling}:
+            for link in self._read_links():
                 self._discard(link)
 
     def close_in_fork(self) -> None:
         """In a fork: closes its copies of the links."""
-        calling = [link for link, *_ in self._unanswered.values()]
-        for link in {*self._links.values(), *calling}:
+        for link in self._read_links():
             if link.socket is not None:
                 link.socket.close()
                 link.socket = None
@@ -577,6 +577,3 @@ class OutgoingLinks:
             self._reader.unwatch(link)
             link.socket.close()
             link.socket = None
-
-
-_BY_THE_OWNER = frozenset({Route.OWNER, Route.ASK_FOR_LINK})
