@@ -297,6 +297,21 @@ async def test_order_when_calls_go_both_ways_then_it_is_that_of_the_caller(
     assert noted == (EXPECTED if log is Log else list(range(500)))
 
 
+async def test_answer_when_it_depends_on_a_later_call_by_the_owner_then_it_comes() -> (
+    None
+):
+    one, gate = Talker.remote(), Gate.remote()
+    await one.meet.remote(gate)
+
+    def wait_then_open(self: Any) -> Any:
+        ref = self._other.wait.remote("here")
+        self._other.open.remote("x" * 70_000)  # by way of the owner, and so the next
+        self._other.open.remote("here")
+        return actorlib.get(ref)
+
+    assert await one.__ray_call__.remote(wait_then_open) == "here"
+
+
 async def test_answer_when_it_has_handles_refs_or_large_values_then_it_arrives() -> (
     None
 ):

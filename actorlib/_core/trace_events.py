@@ -16,6 +16,8 @@ import heapq
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
+from actorlib._core.ids import LINKED
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -137,10 +139,6 @@ class Recorded(NamedTuple):
     waiting: set[tuple[bytes, int]]
     dropped: int
     silent: list[str]
-
-
-LINKED: Final = 1 << 40
-"""As of frames: the session of the caller times this is in a number over a link."""
 
 
 def document(recorded: Recorded) -> dict[str, Any]:

@@ -96,9 +96,8 @@ class LinkBroker:
         if kind == LINK_OPEN:
             self._open(session, frame[1])
         elif kind in (LINK_BEGIN, LINK_FENCE):
-            _, number, *rest = frame
-            if self._has_link(session, number):
-                self._tell(number, (kind, session.number, *rest))
+            if self._has_link(session, frame[1]):
+                self._tell(frame[1], (kind, session.number))
         elif kind == LINK_CANCEL:
             self._cancel(session, *frame[1:])
         elif kind == LINK_CALL_SENT:

@@ -6,7 +6,6 @@ values, and those behind it to the same actor wait with it.
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -64,9 +63,7 @@ class CallSubmitter:
         self._engine = engine
         self._references = references
         self._loop = loop
-        self._places = itertools.count(1)
-        self.order: CallOrder[ActorId, int] = CallOrder()
-        self._deferred: dict[int, Callable[[], None]] = {}
+        self.order: CallOrder[ActorId, Callable[[], None]] = CallOrder()
 
     def arguments(
         self, where: object, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -197,16 +194,15 @@ class CallSubmitter:
         send: Callable[[], None],
     ) -> None:
         """Sends a call when its refs are done and those before it have gone."""
-        lane, place = supervisor.record.id, next(self._places)
+        lane = supervisor.record.id
         ready, passes = all(ref.done() for ref in refs), not callee.keeps_order
-        if self.order.add(lane, place, ready=ready, passes=passes):
+        if self.order.add(lane, send, ready=ready, passes=passes):
             send()
             return
-        self._deferred[place] = send
 
         def settled() -> None:
-            for free in self.order.resolve(lane, place, goes=True):
-                self._deferred.pop(free)()
+            for send_next in self.order.resolve(lane, send):
+                send_next()
 
         call_when_done(refs, settled)
 

@@ -93,10 +93,10 @@ OBSERVE            down  the middlewares that are told of calls, or nothing
 LINK_OPEN          both  up: actor: this worker calls it often; may there be a link to
                          it? down: session of the caller: a link from it is here
 LINK_OPENED        down  actor, the session that the link goes to; 0: not now, -1: never
-LINK_BEGIN         both  session at the other end. What was sent on the link behind a
-                         LINK_PAUSE was sent after what came before this
-LINK_FENCE         both  session at the other end, number: so many messages on the link
-                         were sent before what follows this
+LINK_BEGIN         both  session at the other end: what the link brings next was sent
+                         after what came before this
+LINK_FENCE         both  session at the other end: what the link brings up to a
+                         LINK_PAUSE, or to its end, was sent before what follows this
 LINK_CALL_SENT     up    id, parent, actor, method: a call that went over a link; about
                          to be waited for
 LINK_CANCEL        both  up: session, call there, whether the link had no room to say
@@ -128,7 +128,8 @@ RESULT       to the caller  as above, without loans
 FAILURE      to the caller  likewise
 CANCEL       to the callee  id: nobody wants the answer any more
 LINK_OPENED  to the caller  the callee has its end
-LINK_PAUSE   to the callee  what follows was sent behind a LINK_BEGIN that is on its way
+LINK_PAUSE   to the callee  what follows is sent behind the next LINK_BEGIN; this is the
+                            only frame of its message
 LINK_CALL    to the callee  id, parent, method, headers or None, arguments
 ===========  =============  ============================================================
 """
@@ -136,6 +137,8 @@ LINK_CALL    to the callee  id, parent, method, headers or None, arguments
 from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
+
+from actorlib._core import ids
 
 # Life of a worker.
 START: Final = 0
@@ -236,10 +239,7 @@ AT_ONCE: Final = 1
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
 
-LINKED: Final = 1 << 40
-"""The least number of a call that came over a link: the session of its caller times
-this, and the caller's own number of it. So no two calls in one worker have the same.
-Calls that middlewares are told of have numbers of their own, made in the same way."""
+LINKED: Final = ids.LINKED
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

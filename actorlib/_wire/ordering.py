@@ -4,6 +4,9 @@ Calls of one caller to one actor go in the order in which they were made. A call
 was given a ref as an argument cannot go before the ref has its value, so those behind
 it in its lane wait too; other lanes do not. Where order is not kept, a call may pass
 those before it; what does not pass still waits for all of them.
+
+A call is whatever its user needs to send it: a function, for example. Two calls must
+not be equal.
 """
 
 from __future__ import annotations
@@ -51,13 +54,12 @@ class CallOrder(Generic[K, C]):
             self._passing.add(call)
         return False
 
-    def resolve(self, lane: K, call: C, *, goes: bool) -> list[C]:
-        """Says that the arguments of a call are there, or that it will never go.
+    def resolve(self, lane: K, call: C) -> list[C]:
+        """Says that the arguments of a call are there.
 
         Args:
             lane: Its lane.
             call: The call.
-            goes: False if it is to leave the lane without going.
 
         Returns:
             The calls that may go now, in order.
@@ -70,16 +72,9 @@ class CallOrder(Generic[K, C]):
         if call in self._passing:
             self._passing.discard(call)
             waiting.remove(call)
-            if goes:
-                free.append(call)
-        elif not goes and call in waiting:
-            waiting.remove(call)
+            free.append(call)
         while waiting and waiting[0] not in self._unready:
             free.append(waiting.popleft())
         if not waiting:
             del self._lanes[lane]
         return free
-
-    def waiting(self) -> list[C]:
-        """Every call that is held back, lane by lane."""
-        return [call for lane in self._lanes.values() for call in lane]

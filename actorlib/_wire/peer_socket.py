@@ -57,8 +57,6 @@ class PeerSocket:
         fd: The descriptor of the end; closed by ``close``.
 
     Attributes:
-        sent: How many messages were sent.
-        received: How many messages came.
         is_open: Whether the other side may still be there.
         has_more: Whether nobody has looked for a message behind the last one.
     """
@@ -71,8 +69,6 @@ class PeerSocket:
         "_unlooked",
         "has_more",
         "is_open",
-        "received",
-        "sent",
     )
 
     def __init__(self, fd: int) -> None:
@@ -80,8 +76,6 @@ class PeerSocket:
         self._sock.setblocking(False)  # noqa: FBT003  # the socket API
         self._gathered: list[tuple[Frame, bytes]] = []
         self._size = 0
-        self.sent = 0
-        self.received = 0
         self.is_open = True
         self.has_more = False
         # How many messages came one behind another, and how many are taken by
@@ -92,19 +86,14 @@ class PeerSocket:
         """The descriptor of this end; -1 after ``close``."""
         return self._sock.fileno()
 
-    def send(self, *frames: Frame) -> bool:
-        """Sends frames in one message; False if it has no room, or nobody reads.
+    def send(self, frame: Frame) -> bool:
+        """Sends a frame; False if it has no room, or nobody reads.
 
         Raises:
-            TypeError: A field of a frame is none that msgpack carries.
+            TypeError: A field of the frame is none that msgpack carries.
         """
-        message = b""
-        for frame in frames:
-            data = encode(frame)
-            if type(data) is not bytes:
-                return False
-            message += data
-        return self._send_message(message)
+        data = encode(frame)
+        return type(data) is bytes and self._send_message(data)
 
     def gather(self, frame: Frame) -> list[Frame]:
         """Keeps a frame to leave with the next ``flush``, or now if many wait.
@@ -145,11 +134,11 @@ class PeerSocket:
                 return []
             except ConnectionError:  # it left something unread; raised once
                 continue
-            except OSError as error:  # closed here
-                raise EOFError from error
+            except OSError:  # closed here
+                data = b""
             if not data:
+                self.has_more = False
                 raise EOFError
-            self.received += 1
             self._run += 1
             self.has_more = True
             return decode_message(data)
@@ -172,6 +161,12 @@ class PeerSocket:
         with contextlib.suppress(OSError):  # it is gone
             self._sock.shutdown(socket.SHUT_RD)
 
+    def shut_writing(self) -> None:
+        """Sends nothing more; the other side can receive what was sent, to its end."""
+        self.is_open = False
+        with contextlib.suppress(OSError):  # it is gone
+            self._sock.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """Closes this end."""
         self.is_open = False
@@ -185,5 +180,4 @@ class PeerSocket:
         except OSError as error:
             self.is_open = self.is_open and error.errno in _NO_ROOM
             return False
-        self.sent += 1
         return True

@@ -550,7 +550,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     STREAM_ACK: {"call": _CALL, "count": _number(-1, _MOST)},
     LINK_OPEN: {"actor": _ACTOR},
     LINK_BEGIN: {"session": _SESSION},
-    LINK_FENCE: {"session": _SESSION, "sent": _COUNT},
+    LINK_FENCE: {"session": _SESSION},
     LINK_CANCEL: {"session": _SESSION, "call": _RUNS_IF_ANY, "is_unread": _FLAG},
     LINK_CALL_SENT: {
         "call": _CALL,

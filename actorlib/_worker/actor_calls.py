@@ -10,7 +10,7 @@ from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
-from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, CANCEL, Frame
+from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, Frame
 from actorlib._wire.serialization import encode_plain_call
 from actorlib._worker.invoke import pack_headers
 
@@ -60,9 +60,6 @@ class ActorCalls:
         results: The calls without an answer.
         links: The links to other actors.
         loop: What streams take for their loop.
-
-    Attributes:
-        deferred: The calls that wait here for their arguments.
     """
 
     def __init__(
@@ -72,7 +69,6 @@ class ActorCalls:
         links: OutgoingLinks,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.deferred: set[int] = set()
         self._loop = loop
         self._engine = engine
         self._results = results
@@ -114,7 +110,7 @@ class ActorCalls:
         result = new_result()
         result.callee = callee
         call = Call(result.call, callee, arguments, headers, parent)
-        sender.send(call, self._frame, self._defer)
+        sender.send(call, self._frame)
         return result
 
     def stream(
@@ -143,24 +139,13 @@ class ActorCalls:
             return None
         return pack_headers(headers_of(callee, parent_call, self._engine.where))
 
-    def _defer(self, call: Call) -> Frame:
-        self.deferred.add(call.number)
-        return call.deferred()
-
-    def _frame(self, call: Call) -> Frame | None:
+    def _frame(
+        self, call: Call, payload: Payload, lent: list[CountedId] | None
+    ) -> Frame | None:
         """Sends a call over a link, or gives the frame that the owner is to get."""
         number, parent, headers = call.number, call.parent, call.headers
         actor, name = call.callee.actor, call.callee.name
-        was_deferred = number in self.deferred
-        if was_deferred:
-            self.deferred.discard(number)
-        if number not in self._results:  # cancelled while it waited
-            return None
-        encoded = self._results.payload_of(call)
-        if encoded is None:
-            return (CANCEL, number, False)
-        payload, lent = encoded
-        if lent or was_deferred:
+        if lent or number in self._engine.sender.deferred:
             self._links.fence(actor)
         elif self._links.send(number, parent, actor, name, headers, payload):
             return None

@@ -225,7 +225,7 @@ class OwnerClient(Engine):
         """Sends what is about other actors, in order."""
         from actorlib._worker.pending import OrderedSender  # noqa: PLC0415  # seldom
 
-        return OrderedSender(self, self.post)
+        return OrderedSender(self, self._results, self.post)
 
     @lazy
     def outgoing_links(self) -> OutgoingLinks:
@@ -541,7 +541,7 @@ class OwnerClient(Engine):
 
     def stop(self, call: int, *, recursive: bool) -> bool:
         """Cancels a call of an ``async def`` method; True if its end is awaited."""
-        if call not in self._results or call in self._actor_calls.deferred:
+        if call not in self._results or call in self.sender.deferred:
             self.cancel(call, recursive=recursive)
             return False
         if not self.outgoing_links.stop(call, recursive=recursive):

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 _READS = 64
-_ALWAYS = 1 << 62
 
 
 class IncomingLink:
@@ -42,12 +41,11 @@ class IncomingLink:
     Attributes:
         socket: This actor's end of it.
         session: The number of the caller's session.
-        begins: How many LINK_BEGIN frames have come by way of the owner.
-        pauses: How many LINK_PAUSE frames were read, each of which waits for one.
-        parked: What was read behind a LINK_PAUSE whose LINK_BEGIN is on its way.
+        is_paused: Whether what comes next on it was sent behind a LINK_BEGIN that has
+            not come yet by way of the owner.
     """
 
-    __slots__ = ("_read", "begins", "parked", "pauses", "session", "socket")
+    __slots__ = ("_read", "is_paused", "session", "socket")
 
     def __init__(
         self,
@@ -57,15 +55,8 @@ class IncomingLink:
     ) -> None:
         self.socket = socket
         self.session = session
-        self.begins = 0
-        self.pauses = 0
-        self.parked: list[Frame] = []
+        self.is_paused = True
         self._read = read
-
-    @property
-    def may_be_read(self) -> bool:
-        """Whether everything has come that was sent before what is on the link."""
-        return self.begins >= max(self.pauses, 1)
 
     def fileno(self) -> int:
         """The descriptor of the link."""
@@ -74,7 +65,7 @@ class IncomingLink:
     @property
     def has_more(self) -> bool:
         """Whether ``read_next`` may have left something; see LinkSource."""
-        return self.socket.has_more and self.may_be_read
+        return self.socket.has_more and not self.is_paused
 
     def read(self) -> list[Frame]:
         """The calls and cancellations that have come."""
@@ -126,9 +117,7 @@ class IncomingLinks:
         found: list[Frame] = []
         try:
             for _ in range(_READS):
-                if not link.may_be_read:
-                    break
-                frames = link.socket.receive()
+                frames = [] if link.is_paused else link.socket.receive()
                 if not frames:
                     break
                 self._check_frames(link, frames, found)
@@ -145,7 +134,7 @@ class IncomingLinks:
 
         The caller is another worker, whose nonsense must not end this one.
         """
-        for place, frame in enumerate(frames):
+        for frame in frames:
             kind = frame[0]
             if kind == LINK_CALL and len(frame) == 6:
                 _, number, parent, method, headers, payload = frame
@@ -166,15 +155,12 @@ class IncomingLinks:
             elif kind == CANCEL and len(frame) == 2 and type(frame[1]) is int:
                 if frame[1] in self._unanswered:
                     found.append((CANCEL, frame[1]))
-            elif kind != LINK_PAUSE:
+            elif kind == LINK_PAUSE and len(frames) == 1:
+                link.is_paused = True
+                self._reader.unwatch(link)
+            else:
                 self._close(link)
                 return
-            else:
-                link.pauses += 1
-                if not link.may_be_read:
-                    link.parked = frames[place + 1 :]
-                    self._reader.unwatch(link)
-                    return
 
     # Answers.
 
@@ -240,13 +226,11 @@ class IncomingLinks:
     def take(self, frame: Frame) -> list[Frame]:
         """Does what a frame about links says; gives the frames that follow from it."""
         kind = frame[0]
-        if kind == LINK_OPEN:
-            self._take_link(frame[1])
+        if kind in (LINK_OPEN, LINK_BEGIN):
+            (self._take_link if kind == LINK_OPEN else self._begin)(frame[1])
             return []
-        if kind == LINK_BEGIN:
-            return self._begin(frame[1])
         if kind == LINK_FENCE:
-            return self._read_up_to(self._links.get(frame[1]), frame[2])
+            return self._read_to_pause(self._links.get(frame[1]))
         if kind == LINK_CANCEL:
             return [(CANCEL, frame[1])] if frame[1] in self._unanswered else []
         if kind == CANCEL_CHILDREN:
@@ -256,18 +240,6 @@ class IncomingLinks:
         self._is_closing = True
         if not (self._unanswered or found):
             self._close_answered()
-        return found
-
-    def _begin(self, session: int) -> list[Frame]:
-        link = self._links.get(session)
-        if link is None:
-            return []
-        found: list[Frame] = []
-        link.begins += 1
-        parked, link.parked = link.parked, []
-        self._check_frames(link, parked, found)
-        if link.begins == max(link.pauses, 1):
-            self._reader.watch(link)
         return found
 
     def _take_link(self, session: int) -> None:
@@ -285,11 +257,17 @@ class IncomingLinks:
         )
         link.socket.send((LINK_OPENED, 0))
 
-    def _read_up_to(self, link: IncomingLink | None, messages: int) -> list[Frame]:
-        found: list[Frame] = []
-        before = -1
-        while link is not None and before < link.socket.received < messages:
-            before = link.socket.received
+    def _begin(self, session: int) -> None:
+        link = self._links.get(session)
+        if link is not None:
+            link.is_paused = False
+            self._reader.watch(link)
+
+    def _read_to_pause(self, link: IncomingLink | None) -> list[Frame]:
+        if link is None:  # it is read to its end
+            return []
+        found = self._receive(link)
+        while link.has_more:
             found += self._receive(link)
         return found
 
@@ -309,10 +287,11 @@ class IncomingLinks:
         found: list[Frame] = []
         for link in [*self._links.values()]:
             link.socket.shut_reading()
-            link.begins = _ALWAYS
-            parked, link.parked = link.parked, []
-            self._check_frames(link, parked, found)
-            found += self._read_up_to(link, _ALWAYS)
+            is_read = False
+            while not is_read:
+                link.is_paused = False
+                found += self._read_to_pause(link)
+                is_read = not link.is_paused
         return found
 
     def close_in_fork(self) -> None:

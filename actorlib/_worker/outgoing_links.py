@@ -1,10 +1,15 @@
 """Calls actors over links, and decides for each call whether it goes over one.
 
 A call takes one of two routes: by way of the owner, or over a link. A later call on one
-route could overtake an earlier one on the other, so a caller announces that it changes.
-What follows a LINK_PAUSE on the link is read once the LINK_BEGIN has come by way of the
-owner; before what follows a LINK_FENCE, the link is read up to where it was then.
-Neither waits for an answer, so a call always leaves when it is made.
+route could overtake an earlier one on the other, so a caller announces each change. To
+use the link, it sends a LINK_BEGIN by way of the owner: the callee reads the link only
+from then on. To leave the link, it sends a LINK_PAUSE over the link and a LINK_FENCE by
+way of the owner: the callee reads the link up to the pause before what follows the
+fence, and no further before the next LINK_BEGIN. A link that has no room for the pause
+is closed for sending, and the callee reads it to its end instead.
+
+No change waits for an answer, so a call always leaves when it is made. An answer may
+depend on a call that is made later.
 
 Calls with references, large arguments or most headers go by way of the owner. After one
 the next few go there too: who mixes both would pay for the change each time.
@@ -54,7 +59,7 @@ CALLS = 4
 FALLBACK_CALLS = 8
 """So many plain calls in a row bring a caller back to its link."""
 _MOST = 1024
-"""Of either, where the owner says no or the link is full again and again."""
+"""Of either, where the owner refuses a link again and again."""
 
 
 class Route(Enum):
@@ -65,11 +70,11 @@ class Route(Enum):
     ASK_FOR_LINK = auto()
     """Likewise, and the owner is asked for a link."""
     START_LINK = auto()
-    """It goes over the link, behind a LINK_PAUSE; the owner gets a LINK_BEGIN."""
+    """It goes over the link, and the owner gets a LINK_BEGIN before."""
     LINK = auto()
     """It goes over the link."""
     FENCE = auto()
-    """It goes by way of the owner, behind a LINK_FENCE."""
+    """It goes by way of the owner, behind a LINK_PAUSE and a LINK_FENCE."""
 
 
 class RoutePolicy:
@@ -120,16 +125,6 @@ class RoutePolicy:
         self.uses_link = False
         return Route.FENCE
 
-    def link_full(self, route: Route) -> Route:
-        """Gives the route of a call for which the link had no room.
-
-        Args:
-            route: The one that it was to take: LINK or START_LINK.
-        """
-        self.uses_link = False
-        self._wait_longer()
-        return Route.FENCE if route is Route.LINK else Route.OWNER
-
     def link_opened(self) -> None:
         """There is a link now."""
         self.has_link = True
@@ -138,9 +133,6 @@ class RoutePolicy:
     def link_refused(self, *, forever: bool) -> None:
         """There is no link, now or for ever."""
         self._may_ask = not forever
-        self._wait_longer()
-
-    def _wait_longer(self) -> None:
         self._calls = 0
         self._threshold = min(2 * max(self._threshold, FALLBACK_CALLS), _MOST)
 
@@ -289,8 +281,10 @@ class OutgoingLinks:
         ):
             self._act_on(link, link.policy.route_other())
             return False
-        route = link.policy.route_plain()
-        if link.socket is None or route in _BY_THE_OWNER:
+        route, socket = link.policy.route_plain(), link.socket
+        # No set of routes: the hash of an enum member is Python code.
+        is_over_link = route is Route.LINK or route is Route.START_LINK
+        if socket is None or not is_over_link:
             self._act_on(link, route)
             return False
         frame = (LINK_CALL, self._base + call, parent, method, headers, payload)
@@ -298,15 +292,11 @@ class OutgoingLinks:
         events = self._engine.events
         if events is not None:
             events.sent(self._base + call, parent)
-        if route is Route.LINK:
-            unsent = self._put(link, link.socket, frame)
-        elif link.socket.send((LINK_PAUSE, 0), frame):
+        if route is Route.START_LINK:
             self._post((LINK_BEGIN, link.session))
-            return True
-        else:
-            unsent = [frame]
+        unsent = self._put(link, socket, frame)
         if unsent:
-            self._send_by_owner(link, route, unsent)
+            self._leave_full(link, unsent)
         return True
 
     def _put(self, link: OutgoingLink, socket: PeerSocket, frame: Frame) -> list[Frame]:
@@ -332,7 +322,7 @@ class OutgoingLinks:
     def _flush(self, link: OutgoingLink) -> None:
         unsent = link.socket.flush() if link.socket is not None else []
         if unsent:
-            self._send_by_owner(link, Route.LINK, unsent)
+            self._leave_full(link, unsent)
 
     def fence(self, actor: ActorId) -> None:
         """Keeps what the owner gets next behind the calls over an actor's link."""
@@ -348,19 +338,24 @@ class OutgoingLinks:
             self._put_fence(link)
 
     def _put_fence(self, link: OutgoingLink) -> None:
-        self._flush(link)
-        if link.socket is not None:
-            self._post((LINK_FENCE, link.session, link.socket.sent))
+        socket = link.socket
+        if socket is None:
+            return
+        unsent = socket.flush()
+        if not socket.send((LINK_PAUSE, 0)):
+            # Its answers are still read; the next call begins with a new link.
+            socket.shut_writing()
+            if self._links.get(link.actor) is link:
+                del self._links[link.actor]
+        self._post((LINK_FENCE, link.session))
+        self._send_by_owner(link, unsent)
 
-    def _send_by_owner(
-        self, link: OutgoingLink, route: Route, calls: list[Frame]
-    ) -> None:
-        """Sends by way of the owner what the link does not take."""
-        if link.socket is not None and link.socket.is_open:
-            self._act_on(link, link.policy.link_full(route))
-        else:
-            # Its answers are still read; what comes next begins anew.
-            self._links.pop(link.actor, None)
+    def _leave_full(self, link: OutgoingLink, unsent: list[Frame]) -> None:
+        """Leaves a link that has no room; sends by way of the owner what it lacks."""
+        self._act_on(link, link.policy.route_other())
+        self._send_by_owner(link, unsent)
+
+    def _send_by_owner(self, link: OutgoingLink, calls: list[Frame]) -> None:
         for _, number, parent, method, headers, payload in calls:
             call = number - self._base
             if self._unanswered.pop(call, None) is None:
@@ -374,10 +369,6 @@ class OutgoingLinks:
             self.report_answered()
 
     # Answers, and calls that nobody wants.
-
-    def __contains__(self, call: object) -> bool:
-        """Whether a call went over a link and has no answer."""
-        return call in self._unanswered
 
     def answered(self, frame: Frame) -> Frame:
         """Takes an answer that came over a link, or of a call that went over one.
@@ -416,9 +407,13 @@ class OutgoingLinks:
         number = self._base + call
         with self._engine.sender.lock:
             self._flush(link)
-            went = link.socket is not None and link.socket.send((CANCEL, number))
+            went = (
+                link.policy.uses_link
+                and link.socket is not None
+                and link.socket.send((CANCEL, number))
+            )
             if not went:
-                self._put_fence(link)
+                self._act_on(link, link.policy.route_other())
             if recursive or not went:
                 self._post((LINK_CANCEL, link.session, number, not went))
 
@@ -509,8 +504,7 @@ class OutgoingLinks:
         """Fails what a worker has not answered: it has ended."""
         found: list[Frame] = []
         with self._engine.sender.lock:
-            calling = [link for link, *_ in [*self._unanswered.values()]]
-            for link in {*self._links.values(), *calling}:
+            for link in self._read_links():
                 if link.session == session:
                     while frames := link.read():
                         found += frames
@@ -522,17 +516,20 @@ class OutgoingLinks:
                 if link.session == session
             ]
 
+    def _read_links(self) -> set[OutgoingLink]:
+        """The links that calls may take, and those left with calls to be answered."""
+        unanswered = [link for link, *_ in [*self._unanswered.values()]]
+        return {*self._links.values(), *unanswered}
+
     def close(self) -> None:
         """Closes all links: this process leaves, and is not ended."""
         with self._engine.sender.lock:
-            calling = [link for link, *_ in self._unanswered.values()]
-            for link in {*self._links.values(), *calling}:
+            for link in self._read_links():
                 self._discard(link)
 
     def close_in_fork(self) -> None:
         """In a fork: closes its copies of the links."""
-        calling = [link for link, *_ in self._unanswered.values()]
-        for link in {*self._links.values(), *calling}:
+        for link in self._read_links():
             if link.socket is not None:
                 link.socket.close()
                 link.socket = None
@@ -580,6 +577,3 @@ class OutgoingLinks:
             self._reader.unwatch(link)
             link.socket.close()
             link.socket = None
-
-
-_BY_THE_OWNER = frozenset({Route.OWNER, Route.ASK_FOR_LINK})

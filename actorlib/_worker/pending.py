@@ -11,24 +11,28 @@ import itertools
 import threading
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._core.object_ref import ObjectRef, bind, mark_cancelled, mark_seen
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments, call_when_done
 from actorlib._wire.errors import fill_future, load_result
-from actorlib._wire.messages import CANCELLED, FAILURE, Frame
+from actorlib._wire.messages import CANCEL, CANCELLED, FAILURE, Frame
 from actorlib._wire.ordering import CallOrder
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from actorlib._core.engine import Engine
     from actorlib._core.ids import ActorId, CountedId
     from actorlib._core.object_ref import ResultOwner
     from actorlib._shm.memory import Payload
     from actorlib._wire.call import Call
+
+    FrameMaker: TypeAlias = Callable[
+        [Call, Payload, list[CountedId] | None], Frame | None
+    ]
 
 
 _Entry = ObjectRef[Any] | weakref.ref[ObjectRef[Any]] | StreamReader
@@ -124,17 +128,6 @@ class PendingResults:
                 frame[1], frame[2], frame[4], partial(load_result, loans=frame[3])
             )
 
-    def payload_of(self, call: Call) -> tuple[Payload, list[CountedId] | None] | None:
-        """The arguments of a call with the values of its refs; None if one failed.
-
-        What that raised is the answer then.
-        """
-        try:
-            return call.arguments.payload()
-        except Exception as error:  # noqa: BLE001  # it is the answer
-            self.fail(call.number, error)
-            return None
-
     def fail(self, call: int, error: BaseException) -> None:
         """Fails the ref of a call: it gets no answer."""
         ref = self._take_out(call)
@@ -161,22 +154,24 @@ class OrderedSender:
 
     Args:
         engine: Counts the holders of the references in frames that wait.
+        results: The calls without an answer.
         post: Sends a frame.
 
     Attributes:
         lock: Held while a frame is sent, so that none passes another.
+        deferred: The numbers of the calls that wait for their arguments.
     """
 
-    def __init__(self, engine: Engine, post: Callable[[Frame], None]) -> None:
+    def __init__(
+        self, engine: Engine, results: PendingResults, post: Callable[[Frame], None]
+    ) -> None:
         self._engine = engine
+        self._results = results
         self._post = post
         self.lock = threading.RLock()
-        self._tickets = itertools.count(1)
-        self._order: CallOrder[ActorId, int] = CallOrder()
-        self._deferred: dict[
-            int, tuple[Callable[[], Frame | None], list[CountedId]]
-        ] = {}
-        self._unready: dict[int, tuple[list[ObjectRef[Any]], Callable[[], None]]] = {}
+        self.deferred: set[int] = set()
+        self._order: CallOrder[ActorId, Callable[[], None]] = CallOrder()
+        self._unready: dict[Callable[[], None], Sequence[ObjectRef[Any]]] = {}
         self._when_all_sent: list[Callable[[], None]] = []
 
     @property
@@ -184,25 +179,35 @@ class OrderedSender:
         """Whether a frame waits, so that another may have to wait behind it."""
         return bool(self._order)
 
-    def send(
-        self,
-        call: Call,
-        frame: Callable[[Call], Frame | None],
-        deferred: Callable[[Call], Frame],
-    ) -> None:
-        """Sends the frame of a call; see ``post``."""
-        callee, arguments = call.callee, call.arguments
+    def send(self, call: Call, frame: FrameMaker) -> None:
+        """Sends a call when it has its arguments and those before it have gone.
+
+        Args:
+            call: The call.
+            frame: Makes its frame from its arguments and what they lend; None if it is
+                sent already.
+        """
         with self.lock:
-            if not arguments.refs and not self._order:  # the usual case, at hand
-                self._post_if(frame(call))
+            if not call.arguments.refs and not self._order:  # the usual case, at hand
+                self._post_if(self._frame_of(call, frame))
                 return
             self.post(
-                callee.actor,
-                partial(frame, call),
-                arguments,
-                may_overtake=not callee.keeps_order,
-                deferred=partial(deferred, call),
+                call.callee.actor,
+                partial(self._frame_of, call, frame),
+                call.arguments,
+                may_overtake=not call.callee.keeps_order,
+                call=call,
             )
+
+    def _frame_of(self, call: Call, frame: FrameMaker) -> Frame | None:
+        if call.number not in self._results:  # cancelled while it waited
+            return None
+        try:
+            payload, lent = call.arguments.payload()
+        except Exception as error:  # noqa: BLE001  # it is the answer
+            self._results.fail(call.number, error)
+            return (CANCEL, call.number, False)
+        return frame(call, payload, lent)
 
     def post(
         self,
@@ -211,7 +216,7 @@ class OrderedSender:
         arguments: Arguments | None = None,
         *,
         may_overtake: bool = False,
-        deferred: Callable[[], Frame] | None = None,
+        call: Call | None = None,
     ) -> None:
         """Sends a frame about an actor, behind those that wait for their arguments.
 
@@ -220,55 +225,59 @@ class OrderedSender:
             frame: Makes it when it may go; None if it need not any more.
             arguments: What it waits for.
             may_overtake: Whether it may go before what waits longer.
-            deferred: Makes what is sent at once if it has to wait.
+            call: The call that it makes, which is announced if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
         actors: list[CountedId] = [actor]
         if arguments is not None:
             actors += arguments.loans
+
+        def send_deferred() -> None:
+            self._post_if(frame())
+            if call is not None:
+                self.deferred.discard(call.number)
+            for other in actors:
+                self._engine.release(other)
+
         with self.lock:
             if not refs and not self._order:
                 self._post_if(frame())
                 return
-            ticket = next(self._tickets)
             ready = arguments is None or arguments.are_ready
-            if self._order.add(actor, ticket, ready=ready, passes=may_overtake):
+            if self._order.add(actor, send_deferred, ready=ready, passes=may_overtake):
                 self._post_if(frame())
                 return
-            if deferred is not None:
-                self._post_if(deferred())
+            if call is not None:
+                self.deferred.add(call.number)
+                self._post(call.deferred())
             for other in actors:  # until the frame has gone: nobody else may hold them
                 self._engine.retain(other)
-            self._deferred[ticket] = frame, actors
 
         def settled() -> None:
             with self.lock:
-                self._unready.pop(ticket, None)
-                for free in self._order.resolve(actor, ticket, goes=True):
-                    freed, kept = self._deferred.pop(free)
-                    self._post_if(freed())
-                    for other in kept:
-                        self._engine.release(other)
+                self._unready.pop(settled, None)
+                for send_next in self._order.resolve(actor, send_deferred):
+                    send_next()
 
-            if not self._deferred:
+            if not self._order:
                 waiting, self._when_all_sent = self._when_all_sent, []
                 for callback in waiting:
                     callback()
 
         if refs:
-            self._unready[ticket] = list(refs), settled
+            self._unready[settled] = refs
         call_when_done(refs, settled)
 
     def send_ready(self) -> None:
         """Sends what has its arguments by now, while the loop cannot say so."""
-        for refs, settled in list(self._unready.values()):
+        for settled, refs in list(self._unready.items()):
             if all(ref.done() for ref in refs):
                 settled()
 
     def when_all_sent(self, then: Callable[[], None]) -> None:
         """Calls back when no frame waits for its arguments any more, perhaps now."""
         with self.lock:
-            if self._deferred:
+            if self._order:
                 self._when_all_sent.append(then)
                 return
         then()

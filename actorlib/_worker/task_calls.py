@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._core.current_call import running
-from actorlib._core.object_ref import bind
 from actorlib._core.runtime_env import merged_env, refuse_env
 from actorlib._core.shares import refuse_callback
 from actorlib._core.stream_reader import StreamReader
@@ -16,7 +14,7 @@ from actorlib._wire.arguments import Arguments
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickle_function
-from actorlib._wire.messages import CANCEL, FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
+from actorlib._wire.messages import FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
@@ -24,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.function_options import FunctionSpec
+    from actorlib._core.ids import CountedId
     from actorlib._core.object_ref import ObjectRef
+    from actorlib._shm.memory import Payload
     from actorlib._worker.engine import WorkerEngine
     from actorlib._worker.pending import PendingResults
 
@@ -84,11 +84,10 @@ class TaskCalls:
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
         """Calls a function; see Engine."""
-        registered, arguments, headers = self._prepared(spec, args, kwargs)
-        ref = self._results.new()
-        bind(ref, self, ref.call)
+        send = self._prepare(spec, args, kwargs)
+        ref = self._results.new(self)
         ref.callee = spec.name  # not the function, which may capture handles
-        self._send(Call(ref.call, spec, arguments, headers, _parent()), registered)
+        send(ref.call)
         return ref
 
     def stream(
@@ -98,49 +97,40 @@ class TaskCalls:
         kwargs: Mapping[str, object],
     ) -> StreamReader:
         """Calls a function that yields; see Engine."""
-        registered, arguments, headers = self._prepared(spec, args, kwargs)
+        send = self._prepare(spec, args, kwargs)
         reading = StreamReader.of(spec, self._loop, self._engine)
         reading.allow_force(self.force_cancel)
         self._results.add(reading)
         reading.callee = spec.name
-        self._send(Call(reading.call, spec, arguments, headers, _parent()), registered)
+        send(reading.call)
         return reading
 
-    def _prepared(
+    def _prepare(
         self,
         spec: FunctionSpec,
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
-    ) -> tuple[_Registered, Arguments, dict[str, Any] | None]:
-        """Makes what is sent of a call, as it is when it is made.
+    ) -> Callable[[int], None]:
+        """Takes a call as it is when it is made; gives what sends it under a number.
 
         Raises:
             SerializationError: The function, or an argument, cannot be sent.
         """
         self._check()
+        parent_call = running.get()
+        parent = 0 if parent_call is None else parent_call[0]
         registered = self._registered.get(spec) or self._register(spec)
-        headers = headers_of(spec, running.get(), self._engine.where)
-        return registered, Arguments(self._engine, spec.name, args, kwargs), headers
+        headers = headers_of(spec, parent_call, self._engine.where)
+        arguments = Arguments(self._engine, spec.name, args, kwargs)
 
-    def _send(self, call: Call, registered: _Registered) -> None:
-        self._engine.sender.send(call, partial(self._frame, registered), Call.deferred)
+        def frame(call: Call, payload: Payload, lent: list[CountedId] | None) -> Frame:
+            return (RUN, call.number, parent, *registered, headers, lent, payload)
 
-    def _frame(self, registered: _Registered, call: Call) -> Frame | None:
-        if call.number not in self._results:  # cancelled while it waited
-            return None
-        encoded = self._results.payload_of(call)
-        if encoded is None:
-            return (CANCEL, call.number, False)
-        payload, borrowed = encoded
-        return (
-            RUN,
-            call.number,
-            call.parent,
-            *registered,
-            call.headers,
-            borrowed,
-            payload,
-        )
+        def send(number: int) -> None:
+            call = Call(number, spec, arguments, headers, parent)
+            self._engine.sender.send(call, frame)
+
+        return send
 
     def _register(self, spec: FunctionSpec) -> _Registered:
         """Registers a function with the owner, and describes its calls.
@@ -171,8 +161,3 @@ class TaskCalls:
         description = dump((spec.name, heir, listed, spec.is_stream))
         registered = self._registered[spec] = number, description
         return registered
-
-
-def _parent() -> int:
-    parent_call = running.get()
-    return 0 if parent_call is None else parent_call[0]

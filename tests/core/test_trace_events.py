@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actorlib._core.ids import LINKED
 from actorlib._core.trace_events import (
-    LINKED,
     Actor,
     Made,
     Moved,

@@ -258,7 +258,7 @@ async def test_link_when_there_is_none_then_nobody_is_told_of_it(
     call = street.worker.session * LINKED + 1
     street.worker.send(
         (LINK_BEGIN, session),
-        (LINK_FENCE, session, 9),
+        (LINK_FENCE, session),
         (LINK_CANCEL, session, call, True),
     )
     await street.round()

@@ -25,7 +25,6 @@ class LanesMachine(RuleBasedStateMachine):
         self.model: dict[str, list[list[int | bool]]] = defaultdict(list)
         self.posted: dict[str, list[int]] = defaultdict(list)
         self.went: dict[str, list[int]] = defaultdict(list)
-        self.left: set[int] = set()
         self.count = 0
 
     def unready(self) -> list[tuple[str, int]]:
@@ -56,57 +55,36 @@ class LanesMachine(RuleBasedStateMachine):
             assert expected == []
 
     @precondition(lambda self: self.unready())
-    @rule(data=st.data(), goes=st.booleans())
-    def settle(self, data: st.DataObject, goes: bool) -> None:  # noqa: FBT001  # hypothesis gives it by name
-        lane, call = data.draw(st.sampled_from(self.unready()))
-        if goes:
-            self.model[lane] = [
-                [number, is_ready or number == call]
-                for number, is_ready in self.model[lane]
-            ]
-        else:
-            self.left.add(call)
-            self.model[lane] = [c for c in self.model[lane] if c[0] != call]
-
-        free = self.lanes.resolve(lane, call, goes=goes)
-
-        assert free == self.head_goes(lane)
-        self.went[lane] += free
-
-    @precondition(lambda self: any(self.model.values()))
     @rule(data=st.data())
-    def leave_although_ready(self, data: st.DataObject) -> None:
-        lane = data.draw(st.sampled_from([k for k, v in self.model.items() if v]))
-        call = int(data.draw(st.sampled_from(self.model[lane]))[0])
-        self.left.add(call)
-        self.model[lane] = [c for c in self.model[lane] if c[0] != call]
+    def settle(self, data: st.DataObject) -> None:
+        lane, call = data.draw(st.sampled_from(self.unready()))
+        self.model[lane] = [
+            [number, is_ready or number == call]
+            for number, is_ready in self.model[lane]
+        ]
 
-        free = self.lanes.resolve(lane, call, goes=False)
+        free = self.lanes.resolve(lane, call)
 
         assert free == self.head_goes(lane)
         self.went[lane] += free
 
     @precondition(lambda self: any(self.went.values()))
-    @rule(data=st.data(), goes=st.booleans())
-    def settle_what_has_gone(self, data: st.DataObject, goes: bool) -> None:  # noqa: FBT001  # hypothesis gives it by name
+    @rule(data=st.data())
+    def settle_what_has_gone(self, data: st.DataObject) -> None:
         lane = data.draw(st.sampled_from([k for k, v in self.went.items() if v]))
         call = data.draw(st.sampled_from(self.went[lane]))
 
-        assert self.lanes.resolve(lane, call, goes=goes) == []
+        assert self.lanes.resolve(lane, call) == []
 
     @invariant()
     def each_goes_once_and_in_order(self) -> None:
         for lane, went in self.went.items():
             held = {number for number, _ in self.model[lane]}
-            assert went == [
-                n for n in self.posted[lane] if n not in held and n not in self.left
-            ]
+            assert went == [n for n in self.posted[lane] if n not in held]
 
     @invariant()
-    def what_waits_is_what_the_model_says(self) -> None:
-        waiting = {number for calls in self.model.values() for number, _ in calls}
-        assert set(self.lanes.waiting()) == waiting
-        assert bool(self.lanes) == bool(waiting)
+    def a_lane_is_blocked_while_a_call_waits(self) -> None:
+        assert bool(self.lanes) == any(self.model.values())
 
 
 LanesMachine.TestCase.settings = settings(stateful_step_count=40)
@@ -127,7 +105,7 @@ def test_post_when_nothing_waits_and_ready_then_it_goes(
 
 def test_post_when_not_ready_then_it_waits(lanes: CallOrder[str, int]) -> None:
     assert not lanes.add("a", 1, ready=False)
-    assert lanes.waiting() == [1]
+    assert lanes
 
 
 def test_post_when_one_before_it_waits_then_it_waits_too(
@@ -154,8 +132,8 @@ def test_settled_when_the_first_is_ready_then_those_behind_it_go_too(
     lanes.add("a", 3, ready=False)
     lanes.add("a", 4, ready=True)
 
-    assert lanes.resolve("a", 1, goes=True) == [1, 2]
-    assert lanes.resolve("a", 3, goes=True) == [3, 4]
+    assert lanes.resolve("a", 1) == [1, 2]
+    assert lanes.resolve("a", 3) == [3, 4]
 
 
 def test_settled_when_one_in_the_middle_is_ready_then_nothing_goes(
@@ -164,23 +142,14 @@ def test_settled_when_one_in_the_middle_is_ready_then_nothing_goes(
     lanes.add("a", 1, ready=False)
     lanes.add("a", 2, ready=False)
 
-    assert lanes.resolve("a", 2, goes=True) == []
-    assert lanes.resolve("a", 1, goes=True) == [1, 2]
-
-
-def test_settled_when_the_first_leaves_then_those_behind_it_go(
-    lanes: CallOrder[str, int],
-) -> None:
-    lanes.add("a", 1, ready=False)
-    lanes.add("a", 2, ready=True)
-
-    assert lanes.resolve("a", 1, goes=False) == [2]
+    assert lanes.resolve("a", 2) == []
+    assert lanes.resolve("a", 1) == [1, 2]
 
 
 def test_settled_when_the_lane_is_not_there_then_nothing(
     lanes: CallOrder[str, int],
 ) -> None:
-    assert lanes.resolve("a", 1, goes=True) == []
+    assert lanes.resolve("a", 1) == []
 
 
 def test_call_when_it_passes_and_is_ready_then_it_goes_at_once() -> None:
@@ -195,10 +164,10 @@ def test_call_when_it_passes_then_it_goes_as_soon_as_it_is_settled() -> None:
     for call in (1, 2, 3):
         lanes.add("a", call, ready=False, passes=True)
 
-    assert lanes.resolve("a", 2, goes=True) == [2]
-    assert lanes.resolve("a", 3, goes=False) == []
-    assert lanes.waiting() == [1]
-    assert lanes.resolve("a", 1, goes=True) == [1]
+    assert lanes.resolve("a", 2) == [2]
+    assert lanes.resolve("a", 1) == [1]
+    assert lanes
+    assert lanes.resolve("a", 3) == [3]
     assert not lanes
 
 
@@ -208,8 +177,8 @@ def test_call_when_it_does_not_pass_then_it_waits_for_those_that_do() -> None:
     assert not lanes.add("a", 2, ready=True)
     lanes.add("a", 3, ready=False, passes=True)
 
-    assert lanes.resolve("a", 3, goes=True) == [3]
-    assert lanes.resolve("a", 1, goes=True) == [1, 2]
+    assert lanes.resolve("a", 3) == [3]
+    assert lanes.resolve("a", 1) == [1, 2]
     assert not lanes
 
 
@@ -218,7 +187,7 @@ def test_call_when_it_is_settled_twice_then_it_goes_once() -> None:
     lanes.add("a", 1, ready=False)
     lanes.add("a", 2, ready=False, passes=True)
 
-    assert lanes.resolve("a", 1, goes=True) == [1]
-    assert lanes.resolve("a", 1, goes=True) == []
-    assert lanes.resolve("a", 2, goes=True) == [2]
-    assert lanes.resolve("a", 2, goes=True) == []
+    assert lanes.resolve("a", 1) == [1]
+    assert lanes.resolve("a", 1) == []
+    assert lanes.resolve("a", 2) == [2]
+    assert lanes.resolve("a", 2) == []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actorlib._wire.codec import decode_message
-from actorlib._wire.messages import LINK_CALL, LINK_PAUSE, RESULT
+from actorlib._wire.messages import LINK_CALL, RESULT
 from actorlib._wire.peer_socket import PeerSocket, method_number, socket_pair
 from actorlib.exceptions import ProtocolError
 
@@ -23,13 +23,26 @@ def linked() -> Iterator[tuple[PeerSocket, PeerSocket]]:
         yield ours, theirs
 
 
-def test_message_when_it_has_several_frames_then_all_arrive_together() -> None:
+def test_frame_when_it_is_sent_then_it_arrives_once() -> None:
     with linked() as (ours, theirs):
-        assert ours.send((LINK_PAUSE, 0), (LINK_CALL, 1, 0, "m", None, b"x"))
+        assert ours.send((LINK_CALL, 1, 0, "m", None, b"x"))
 
-        assert theirs.receive() == [(LINK_PAUSE, 0), (LINK_CALL, 1, 0, "m", None, b"x")]
+        assert theirs.receive() == [(LINK_CALL, 1, 0, "m", None, b"x")]
         assert theirs.receive() == []
-        assert (ours.sent, theirs.received) == (1, 1)
+
+
+def test_link_when_it_is_shut_for_writing_then_all_arrives_and_answers_return() -> None:
+    with linked() as (ours, theirs):
+        assert ours.send((RESULT, 1, None, b""))
+        ours.shut_writing()
+
+        assert not ours.send((RESULT, 2, None, b""))
+        assert theirs.receive() == [(RESULT, 1, None, b"")]
+        with pytest.raises(EOFError):
+            theirs.receive()
+        assert not theirs.has_more
+        assert theirs.send((RESULT, 3, None, b""))
+        assert ours.receive() == [(RESULT, 3, None, b"")]
 
 
 @pytest.mark.parametrize("payload", [bytes(100_000), [b"head", b"part"]])
@@ -43,11 +56,12 @@ def test_frame_when_it_is_large_then_it_does_not_go(payload: object) -> None:
 
 def test_link_when_nobody_reads_then_it_is_full_and_nothing_is_cut() -> None:
     with linked() as (ours, theirs):
-        while ours.send((RESULT, ours.sent, None, bytes(1000))):
-            pass
+        sent = 0
+        while ours.send((RESULT, sent, None, bytes(1000))):
+            sent += 1
 
         assert ours.is_open
-        for number in range(ours.sent):
+        for number in range(sent):
             assert theirs.receive() == [(RESULT, number, None, bytes(1000))]
         assert ours.send((RESULT, 0, None, b""))
 

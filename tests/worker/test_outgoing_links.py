@@ -33,6 +33,7 @@ from actorlib._wire.messages import (
     LINK_LOST,
     LINK_OPEN,
     LINK_OPENED,
+    LINK_PAUSE,
     LINKED,
     RESULT,
 )
@@ -146,6 +147,8 @@ class Two:
             self.call(number)
             number += 1
             self.pass_on()
+        self.read_pipe()
+        self.read_answers()
         return number
 
     def pass_on(self, most: int = 1000) -> None:
@@ -166,8 +169,7 @@ class Two:
         self.sharings[0].links[-CALLEE] = ours.detach()
         self.sharings[1].links[CALLER] = theirs.detach()
         self.outgoing.take((LINK_OPENED, ACTOR, CALLEE))
-        self.incoming.take((LINK_OPEN, CALLER))
-        self.read_answers()
+        self._down.append((LINK_OPEN, CALLER))
 
     def read_pipe(self, most: int = 1000) -> None:
         """The callee reads so many frames of its pipe."""
@@ -189,8 +191,9 @@ class Two:
     def settle(self) -> list[int]:
         """Everything arrives; gives the caller's numbers of the calls, in order."""
         self.readers[0].end_turn()
-        self.pass_on()
-        self.read_pipe()
+        while self.engines[0].posted or self._down:
+            self.pass_on()
+            self.read_pipe()
         self.read_links()
         return [frame[1] % LINKED for frame in self.received if frame[0] == CALL]
 
@@ -231,23 +234,6 @@ def test_route_when_something_else_is_sent_then_it_comes_back_later() -> None:
     assert steps == [Route.OWNER] * FALLBACK_CALLS + [Route.START_LINK]
 
 
-def test_route_when_the_link_is_full_again_and_again_then_it_is_left_for_longer() -> (
-    None
-):
-    policy = RoutePolicy()
-    policy.link_opened()
-    away: list[int] = []
-    for _ in range(3):
-        while policy.route_plain() is Route.OWNER:
-            pass
-        assert policy.link_full(Route.LINK) is Route.FENCE
-        away.append(0)
-        while policy.route_plain() is Route.OWNER:
-            away[-1] += 1
-
-    assert away == sorted(set(away))
-
-
 @pytest.mark.parametrize(
     ("forever", "last"), [(True, Route.OWNER), (False, Route.ASK_FOR_LINK)]
 )
@@ -268,7 +254,7 @@ _DEEDS = st.sampled_from(
     [
         *["call"] * 3,
         *["other", "large", "larger"],
-        *["end turn", "pass on", "read pipe", "read links"],
+        *["end turn", "pass on", "read pipe", "read links", "read answers"],
     ]
 )
 _SIZES = {"call": 10, "large": 20_000, "larger": 100_000}
@@ -291,6 +277,8 @@ def test_order_when_calls_go_either_way_then_none_passes_another(
                 two.read_pipe(times)
             elif deed == "read links":
                 two.read_links()
+            elif deed == "read answers":
+                two.read_answers()
             else:
                 for _ in range(times if deed == "call" else 1):
                     if deed == "other":
@@ -309,9 +297,26 @@ def test_order_when_the_link_is_full_then_none_passes_another() -> None:
             two.call(number, b"x" * 1_000)
             if number % 1_000 == 0:
                 two.pass_on()
-                two.read_pipe(100)
+                two.read_pipe(700)
+                two.read_answers()
 
         assert two.settle() == list(range(1, 5_000))
+
+
+def test_order_when_the_link_was_full_then_the_next_calls_get_a_new_link() -> None:
+    with Two() as two:
+        number = two.open_link()
+        while (LINK_FENCE, CALLEE) not in two.engines[0].posted:
+            two.call(number, b"x" * 1_000)
+            number += 1
+        two.settle()
+        two.read_answers()
+        assert two.readers[0].sources == []
+        number = two.open_link(number)
+        two.call(number)
+
+        assert not two.engines[0].posted or two.engines[0].posted[0][0] == LINK_BEGIN
+        assert two.settle() == list(range(1, number + 1))
 
 
 # What becomes of them.
@@ -328,7 +333,7 @@ def test_answer_when_it_is_plain_then_it_goes_over_the_link() -> None:
 
         (answer,) = two.answers
         assert two.outgoing.answered(answer) == (RESULT, number, None, b"7")
-        assert number not in two.outgoing
+        assert number not in {call for call, *_ in two.outgoing.unanswered()}
 
 
 def test_answer_when_it_has_loans_then_it_goes_by_way_of_the_owner() -> None:
@@ -419,6 +424,31 @@ def test_cancelling_when_the_link_is_full_then_it_goes_by_way_of_the_owner() -> 
         )
 
 
+def test_cancelling_when_the_link_is_not_in_use_then_it_goes_by_the_owner() -> None:
+    with Two() as two:
+        number = two.open_link()
+        two.call(number)
+        two.other(number + 1)
+        two.outgoing.cancel(number, recursive=False)
+
+        dropped = (LINK_CANCEL, CALLEE, CALLER * LINKED + number, True)
+        assert two.engines[0].posted[-1] == dropped
+
+
+def test_closing_when_a_pause_is_on_the_link_then_all_behind_it_is_taken() -> None:
+    with Two() as two:
+        number = two.open_link()
+        two.call(number)
+        two.other(number + 1)
+        for later in range(number + 2, number + 20):
+            two.call(later)
+
+        frames = two.incoming.close_links()
+
+        expected = [number, *range(number + 2 + FALLBACK_CALLS, number + 20)]
+        assert [frame[1] % LINKED for frame in frames] == expected
+
+
 def test_cancelling_when_the_caller_is_busy_then_the_callee_knows_what_it_made() -> (
     None
 ):
@@ -492,6 +522,7 @@ def test_link_when_the_callee_never_had_its_end_then_calls_go_by_the_owner() -> 
         pack((LINK_CALL, CALLER * LINKED + 1, 0, "m", None, None)),
         pack((CANCEL, [])),
         pack((RESULT, 1, None, b"")),
+        pack((LINK_PAUSE, 0)) + pack((CANCEL, 1)),
         pack(([],)),
     ],
 )
@@ -563,6 +594,7 @@ def test_link_when_no_handle_is_left_before_it_opens_then_it_is_closed() -> None
             two.call(number)
         two.outgoing.forget(ACTOR)
         two.pass_on()
+        two.read_pipe()
 
         assert two.readers[0].sources == []
         next_number = two.open_link(CALLS + 2)
