@@ -93,7 +93,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
             executor.set_instance(instance)
             client.report_ready(instance)
             if pipe_loop is loop and not start.config.is_inline:
-                client.take_interrupts()
+                client.inbox.take_interrupts()
             with shutting_down(instance, actor_loop.run_to_end):
                 actor_loop.run()
         finally:
@@ -126,7 +126,7 @@ class AsyncExecutor:
         # What plain code sets is there in all that runs later.
         self._main = MethodLoop(loop, copy_context())
         self._client = client
-        self._channel = client.channel = AsyncChannel(
+        self._channel = AsyncChannel(
             pipe_loop,
             pipe.sock,
             self._receive_from_pipe,
@@ -135,8 +135,9 @@ class AsyncExecutor:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
+        client.set_channel(self._channel)
         self.actor_loop = ActorLoop(client, self._main)
-        client.reader.receive = self._receive_from_link
+        client.inbox.receive = self._receive_from_link
         client.on_leave = self._begin_to_leave
         client.is_call_cancelled = self._was_cancelled
         self._streams = OutgoingStreams(self._wake, start.config.max_unread)
@@ -201,7 +202,7 @@ class AsyncExecutor:
         """Reads the pipe from now on, while a loop runs."""
         asyncio.set_event_loop(self._loop)
         if self._is_single:
-            self._client.begin()
+            self._client.inbox.begin()
             return
         hide_from_other_loops()
         began = threading.Event()
@@ -222,7 +223,7 @@ class AsyncExecutor:
         if self._is_single:
             self.actor_loop.run_until_done(self._cancel_and_drain())
             self._channel.close()
-            self._client.finish()
+            self._client.inbox.finish()
             return
         if self._pipe_thread is None:
             return
@@ -238,7 +239,7 @@ class AsyncExecutor:
     def _read_pipe(self, began: threading.Event) -> None:
         asyncio.set_event_loop(self._pipe_loop)
         self._beside = UserLoopPortal(self._pipe_loop)
-        self._client.begin()
+        self._client.inbox.begin()
         began.set()
         try:
             self._pipe_loop.run_forever()
@@ -246,7 +247,7 @@ class AsyncExecutor:
             self.actor_loop.break_actor(error)
             self._pipe_loop.run_forever()
         self._channel.close()
-        self._client.finish()
+        self._client.inbox.finish()
         self._pipe_loop.close()
 
     async def _cancel_and_drain(self) -> None:
@@ -265,8 +266,8 @@ class AsyncExecutor:
         self._group_loops.stop_loops()
 
     def _receive_from_pipe(self, frames: list[Frame]) -> None:
-        if self._client.reader.sources:
-            self._client.reader.read_all()
+        if self._client.inbox.sources:
+            self._client.inbox.read_links()
         self._receive(frames)
 
     def _receive(self, frames: list[Frame]) -> None:
@@ -310,7 +311,7 @@ class AsyncExecutor:
                 if frame[1] not in self._coroutines.cancelled:
                     self._cancel(frame[1])
                 if len(frame) > 2 and self._plain_methods.count:
-                    client.interrupt_soon(frame[1])
+                    client.inbox.interrupt(frame[1])
             elif kind == STOP and not self._client.is_leaving:
                 self._receive(self._client.incoming_links.close_links())
                 self._start_background(self._stop())
@@ -468,10 +469,7 @@ class AsyncExecutor:
 
     def _wake(self, frame: Frame) -> None:
         """A stream has room again: it stands in line for a place."""
-        if threading.get_ident() == self._client.reader.thread:
-            self._wake_here(frame)
-        else:
-            self._client.later(partial(self._wake_here, frame))
+        self._client.inbox.do(partial(self._wake_here, frame))
 
     def _wake_here(self, frame: Frame) -> None:
         # Where the actor ends, a plain one that is paused is closed instead.
@@ -515,7 +513,7 @@ class AsyncExecutor:
         self._plain_methods.count -= 1
         if not self._plain_methods.count:
             self._plain_methods.cancelled.clear()
-            self._client.interrupted.clear()
+            self._client.inbox.interrupted.clear()
         threads = self._threads_of_call.pop(call, None)
         if threads is not None:
             threads[0].became_idle()
@@ -588,7 +586,8 @@ class AsyncExecutor:
             and not self._timing.ran(name, time.perf_counter() - started)
             and self._is_single
         ):
-            self._client.read_now()  # calls that wait may have been cancelled meanwhile
+            # Calls that wait may have been cancelled meanwhile.
+            self._client.inbox.read_available()
 
     def _run_in_group(self, frame: Frame) -> None:
         """Runs one on a thread of its group."""

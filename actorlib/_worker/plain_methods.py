@@ -74,7 +74,9 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         """
         call = frame[1]
         if frame[0] != CALL and is_stream(frame):
-            self._client.interrupted.discard(call)  # it is closed, if it was to be
+            self._client.inbox.interrupted.discard(
+                call
+            )  # it is closed, if it was to be
         self._gates[call] = gate
         self._begin_blocking()
         try:
@@ -98,12 +100,12 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
 
     def _begin_blocking(self) -> None:
         if self._is_on_the_loop:
-            self._client.begin_blocking()
+            self._client.inbox.begin_blocking()
 
     def _end_blocking(self) -> None:
         """Lets the loop go on: from here on it sends what is sent."""
-        if self._is_on_the_loop and self._client.reader.is_blocked:
-            self._client.end_blocking()
+        if self._is_on_the_loop and not self._client.inbox.free_loop:
+            self._client.inbox.end_blocking()
 
     def _answer(self, answer: Frame) -> None:
         self._end_blocking()
@@ -122,4 +124,4 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         return True
 
     def _read_now(self) -> None:
-        self._client.try_read()
+        self._client.inbox.read_available()

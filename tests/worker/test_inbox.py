@@ -13,7 +13,7 @@ from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
 from actorlib._wire.peer_socket import PeerSocket, socket_pair
 from actorlib._worker.engine import LinkSource
-from actorlib._worker.inbox import Inbox
+from actorlib._worker.inbox import PipeInbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, Inbox]]:
+def ends() -> Iterator[tuple[socket.socket, PipeInbox]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox = Inbox(BlockingChannel(theirs))
+        inbox = PipeInbox(BlockingChannel(theirs))
         yield ours, inbox
         if inbox._events is not None:
             inbox._events.close()
@@ -36,7 +36,7 @@ def sent(sock: socket.socket, *frames: Frame) -> None:
 
 
 def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     sock, inbox = ends
     sent(
@@ -60,7 +60,7 @@ def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
 
 
 def test_read_available_when_something_was_kept_then_it_is_read_first(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     sock, inbox = ends
     sent(sock, (RESULT, 1, None, b""), (RESULT, 2, None, b""))
@@ -103,7 +103,7 @@ class Link(LinkSource):
 
 
 def test_links_when_the_pipe_brings_something_then_all_of_theirs_is_before_it(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     sock, inbox = ends
     far, near = (PeerSocket(end.detach()) for end in socket_pair())
@@ -120,7 +120,7 @@ def test_links_when_the_pipe_brings_something_then_all_of_theirs_is_before_it(
 
 
 def test_read_available_when_links_have_several_messages_then_reads_all(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     _, inbox = ends
     far, near = (PeerSocket(end.detach()) for end in socket_pair())
