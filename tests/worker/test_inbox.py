@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -131,3 +133,53 @@ def test_read_available_when_links_have_several_messages_then_reads_all(
         inbox.read_available()
 
         assert [frame[1] for frame in inbox.calls] == [*range(50)]
+
+
+def test_read_when_another_thread_reads_behind_the_first_look_then_it_returns(
+    ends: tuple[socket.socket, PipeInbox],
+) -> None:
+    sock, inbox = ends
+    sent(sock, (CALL, 1, "m", None, b""))
+    looks: list[bool] = []
+
+    def has_calls() -> bool:
+        looks.append(bool(inbox.calls))
+        if len(looks) == 1:
+            other = threading.Thread(target=inbox.read_available)
+            other.start()
+            other.join()
+        return looks[-1]
+
+    assert inbox.read(has_calls, timeout=10)
+
+
+def test_read_when_threads_wait_at_the_end_of_the_pipe_then_each_is_told(
+    ends: tuple[socket.socket, PipeInbox],
+) -> None:
+    sock, inbox = ends
+
+    def wait() -> None:
+        with pytest.raises(EOFError):
+            inbox.read(lambda: False)
+
+    with ThreadPoolExecutor(3) as threads:
+        waits = [threads.submit(wait) for _ in range(3)]
+        sock.shutdown(socket.SHUT_RDWR)
+        for waiting in waits:
+            waiting.result()
+
+
+def test_read_when_the_reader_leaves_then_another_thread_reads_on(
+    ends: tuple[socket.socket, PipeInbox],
+) -> None:
+    sock, inbox = ends
+
+    def wait_for(count: int) -> bool:
+        return inbox.read(lambda: len(inbox.calls) >= count)
+
+    with ThreadPoolExecutor(3) as threads:
+        waits = [threads.submit(wait_for, count) for count in (3, 1, 2)]
+        for number in range(3):
+            sent(sock, (CALL, number, "m", None, b""))
+
+        assert all(waiting.result() for waiting in waits)
