@@ -206,7 +206,8 @@ class LoopInbox(Inbox):
                 self.give_turn()
         else:
             self.later(callback)
-            self._run_left()  # the other thread may have left meanwhile
+            if not self.free_loop:
+                self._hand_over()  # the other thread may have left meanwhile
 
     def later(self, callback: Callable[[], object]) -> None:
         """Calls back from whoever has the turn; see Inbox."""

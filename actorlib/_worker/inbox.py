@@ -8,6 +8,8 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.current_call import running
@@ -71,7 +73,8 @@ class Inbox(ABC):
         self.interrupted: set[int] = set()
         self._turn = threading.RLock()
         self._is_wanted = False
-        self._waiting: dict[threading.Event, Callable[[], bool]] = {}
+        # What wakes each sleeper: half the time of a ``threading.Event``.
+        self._waiting: dict[SimpleQueue[None], Callable[[], bool]] = {}
         # Not reentrant: what a deferred callback sends does not wait for the others.
         self._deferring = threading.Lock()
         self._method_thread = threading.get_ident()
@@ -131,7 +134,7 @@ class Inbox(ABC):
             KeyboardInterrupt: The method that waits is interrupted.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        waiter: threading.Event | None = None
+        waiter: SimpleQueue[None] | None = None
         try:
             while not until():
                 if self.interrupted:
@@ -152,8 +155,7 @@ class Inbox(ABC):
                     waiter = self._add_waiter(until, ref)
                     continue
                 else:
-                    is_in_time = waiter.wait(left)
-                    waiter.clear()
+                    is_in_time = _sleep(waiter, left)
                 if not is_in_time:
                     return until()
             if self.interrupted:
@@ -175,17 +177,17 @@ class Inbox(ABC):
 
     def _add_waiter(
         self, until: Callable[[], bool], ref: ObjectRef[Any] | None
-    ) -> threading.Event:
-        waiter = threading.Event()
+    ) -> SimpleQueue[None]:
+        waiter: SimpleQueue[None] = SimpleQueue()
         self._waiting[waiter] = until
         if ref is not None:
-            self.call_when_done(ref, waiter.set)
+            self.call_when_done(ref, partial(waiter.put, None))
         return waiter
 
     def _wake_done(self) -> None:
         for waiter, holds in [*self._waiting.items()]:
-            if self.interrupted or holds():
-                waiter.set()
+            if (self.interrupted or holds()) and waiter.empty():
+                waiter.put(None)
 
     # The turn.
 
@@ -203,11 +205,17 @@ class Inbox(ABC):
     def _hand_over(self) -> None:
         """Runs what was deferred meanwhile, and wakes a thread that reads from now on.
 
-        A thread that need not read any more wakes the next one as it leaves.
+        A thread that is woken and need not read any more does the same as it leaves.
         """
-        self._run_left()
-        for waiter in [*self._waiting][:1]:
-            waiter.set()
+        while self.deferred and not self._deferring.locked() and self.try_turn():
+            try:
+                self.run_deferred()
+            finally:
+                self._turn.release()
+        if self._waiting and self.try_turn():  # else the thread that has it does this
+            self._turn.release()
+            for waiter in [*self._waiting][:1]:
+                waiter.put(None)
 
     # Callbacks for whoever has the turn.
 
@@ -226,13 +234,6 @@ class Inbox(ABC):
                     self.deferred.popleft()()
             finally:
                 self._deferring.release()
-
-    def _run_left(self) -> None:
-        while self.deferred and not self._deferring.locked() and self.try_turn():
-            try:
-                self.run_deferred()
-            finally:
-                self._turn.release()
 
     # Interrupts.
 
@@ -275,6 +276,15 @@ class Inbox(ABC):
         if call is not None and call[0] in self.interrupted:
             self.interrupted.discard(call[0])
             raise KeyboardInterrupt(INTERRUPTED)
+
+
+def _sleep(waiter: SimpleQueue[None], seconds: float | None) -> bool:
+    """Waits until another thread wakes this one; False if none did in that time."""
+    try:
+        waiter.get(timeout=seconds)
+    except Empty:
+        return False
+    return True
 
 
 class PipeInbox(Inbox):
