@@ -35,7 +35,6 @@ class ActorLoop:
         self._client = client
         self.loop = main.loop
         self._context = main.context
-        self._is_single = client.loop is main.loop
         self._ending: tuple[BaseException | None] | None = None
         # An ``async def`` that begins or ends the actor's life.
         self._awaited_task: asyncio.Task[object] | None = None
@@ -54,8 +53,7 @@ class ActorLoop:
         raised: list[BaseException] = []
 
         def run() -> None:
-            if self._is_single:
-                self._client.inbox.begin_blocking()
+            self._client.inbox.begin_blocking()
             try:
                 value = self._called(work)
             except BaseException as error:  # noqa: BLE001  # it is raised below
@@ -63,8 +61,7 @@ class ActorLoop:
             else:
                 gave.append(value)
             finally:
-                if self._is_single:
-                    self._client.inbox.end_blocking()
+                self._client.inbox.end_blocking()
                 self.loop.stop()
 
         self.loop.call_soon(run, context=self._context)

@@ -117,12 +117,18 @@ class LoopInbox(Inbox):
             self._wakeup.close()
 
     def begin_blocking(self) -> None:
-        """Lets plain code run on the loop's thread until ``end_blocking``."""
-        self.free_loop = 0
-        self.give_turn()
+        """Lets plain code run until ``end_blocking``; for any thread.
+
+        Only on the loop's own thread does that code block the loop.
+        """
+        if threading.get_ident() == self.free_loop:
+            self.free_loop = 0
+            self.give_turn()
 
     def end_blocking(self) -> None:
-        """Lets the loop go on: the plain code has ended."""
+        """Lets the loop go on, if plain code blocks it: that has ended."""
+        if self.free_loop or threading.get_ident() != self.thread:
+            return
         if not self._turn.acquire(blocking=False):
             self._is_wanted = True
             if self._wakeup is not None:
@@ -287,11 +293,17 @@ class AsyncOwnerClient(OwnerClient):
         self.channel = self.inbox.channel = channel
 
     def flush(self) -> None:
-        """Sends what waits for the end of this turn of the loop, which may be long."""
-        if self.incoming_links.gathered:
-            self.incoming_links.flush()
+        """Sends what waits for the end of this turn of the loop, which may be long.
+
+        On other threads nothing waits for that.
+        """
+        if threading.get_ident() == self.inbox.thread:
+            self._flush_links()
+            self.channel.push()
+
+    def _flush_links(self) -> None:
+        self.incoming_links.flush()
         self.outgoing_links.flush()
-        self.channel.push()
 
     # The verbs.
 
@@ -398,8 +410,7 @@ class AsyncOwnerClient(OwnerClient):
     def _send_pending(self) -> None:
         """Sends what waits for a turn of the loop, which does not come."""
         if threading.get_ident() == self.inbox.thread:
-            self.incoming_links.flush()
-            self.outgoing_links.flush()
+            self._flush_links()
         self.sender.send_ready()
 
     def settle(self, frame: Frame) -> None:

@@ -23,7 +23,7 @@ import threading
 import time
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from actorlib._core.actor_options import LOOPED_LIMIT
 from actorlib._core.engine import ActorExit, set_engine
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.executor_threads import GroupThreads
     from actorlib._worker.startup import Start
+
+P = ParamSpec("P")
 
 _PAUSE_ABOVE = 4 * 1024 * 1024
 
@@ -124,7 +126,7 @@ class AsyncExecutor:
         self._pipe_loop = pipe_loop
         self._is_single = pipe_loop is loop
         # What plain code sets is there in all that runs later.
-        self._main = MethodLoop(loop, copy_context())
+        self._main = MethodLoop(loop, copy_context(), is_shared=not self._is_single)
         self._client = client
         self._channel = AsyncChannel(
             pipe_loop,
@@ -153,16 +155,16 @@ class AsyncExecutor:
         self._async_gates: dict[str, Gate] = {}
         self._resumed_early: set[int] = set()
         self._timing = MethodTiming()
+        self._plain_over = self._on_pipe_thread(self._plain_ended)
         self._plain_methods = PlainMethods(
             client,
             self._streams,
-            partial(self._cross, self._plain_ended),
-            partial(self._cross, self._pause),
-            is_on_the_loop=self._is_single,
+            self._plain_over,
+            self._on_pipe_thread(self._pause),
         )
-        leave = partial(self._cross, self._leave)
+        leave = self._on_pipe_thread(self._leave)
         self._async_streams = AsyncStreams(
-            client, self._streams, leave, partial(self._cross, self._return_place)
+            client, self._streams, leave, self._on_pipe_thread(self._return_place)
         )
         self._coroutines = Coroutines(
             client,
@@ -171,7 +173,7 @@ class AsyncExecutor:
             self._streams,
             self._async_streams,
             self._plain_methods,
-            partial(self._cross, self._ended),
+            self._on_pipe_thread(self._ended),
             leave,
         )
         self._begin_scalars = (
@@ -446,20 +448,15 @@ class AsyncExecutor:
             if not self._async_streams.resume(frame[1]):
                 self._resumed_early.add(frame[1])
         elif is_async and gate is not None:
-            methods = self._main if self._is_single else self._group_loops.loop_of(gate)
-            self._coroutines.start(frame, gate, methods)
+            self._coroutines.start(frame, gate, self._group_loops.loop_of(gate))
         else:
             self._start_plain(frame, gate)
 
     def _start_plain(self, frame: Frame, gate: Gate | None) -> None:
         self._plain_methods.count += 1
-        if self._is_single:
-            self._loop.call_soon(
-                self._run_plain, frame, gate, self._main, context=self._main.context
-            )
-        elif gate is None or self._group_loops.has_coroutines(gate):
+        if gate is None or self._group_loops.has_coroutines(gate):
             methods = self._group_loops.loop_of(gate)
-            methods.loop.call_soon_threadsafe(
+            methods.call_soon(
                 self._run_plain, frame, gate, methods, context=methods.context
             )
         else:
@@ -553,12 +550,15 @@ class AsyncExecutor:
         else:
             self._client.incoming_links.answer(answer)
 
-    def _cross(self, callback: Callable[..., None], *args: Any) -> None:
-        """Calls back on the thread that reads the pipe; now, if it is the only one."""
-        if self._is_single:
-            callback(*args)
-        else:
-            self._client.later(partial(callback, *args))
+    def _on_pipe_thread(self, callback: Callable[P, None]) -> Callable[P, None]:
+        """Makes a callback run on the thread that reads the pipe."""
+        if self._is_single:  # it is called there already
+            return callback
+
+        def cross(*args: P.args, **kwargs: P.kwargs) -> None:
+            self._client.later(partial(callback, *args, **kwargs))
+
+        return cross
 
     # Calls of plain methods, where they run.
 
@@ -567,10 +567,10 @@ class AsyncExecutor:
         if self.actor_loop.has_ended:
             return
         if self._client.is_leaving:
-            self._cross(self._plain_ended, frame[1], gate, None)
+            self._plain_over(frame[1], gate, None)
             return
         name = frame[2]
-        if self._is_single and not self._timing.is_quick(name):
+        if not self._timing.is_quick(name):
             self._client.flush()  # what comes next may take long
         started = time.perf_counter()
         try:
@@ -581,11 +581,7 @@ class AsyncExecutor:
             else:
                 self.actor_loop.break_actor(error)
             return
-        if (
-            has_run
-            and not self._timing.ran(name, time.perf_counter() - started)
-            and self._is_single
-        ):
+        if has_run and not self._timing.ran(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
             self._client.inbox.read_available()
 
