@@ -131,8 +131,7 @@ class LoopInbox(Inbox):
             return
         if not self._turn.acquire(blocking=False):
             self._is_wanted = True
-            if self._wakeup is not None:
-                self._wakeup.wake()
+            self._wake_reader()
             self._turn.acquire()
             self._is_wanted = False
         self.free_loop = self.thread
@@ -220,6 +219,9 @@ class LoopInbox(Inbox):
         super().later(callback)
         if not self._is_scheduled:
             self._schedule()
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
         if self._is_pulling and self._wakeup is not None:
             self._wakeup.wake()
 
