@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,3 +157,24 @@ async def test_stream_when_endless_and_unread_then_the_loop_and_the_end_go_on(
                 break
 
     assert path.read_text() == "closed"
+
+
+async def test_function_when_a_thread_and_the_loop_call_it_first_then_both_run() -> (
+    None
+):
+    @actorlib.remote
+    def echo(number: int) -> int:
+        return number
+
+    @actorlib.remote
+    class Both:
+        async def call(self) -> list[int]:
+            refs: list[Any] = []
+            # The loop stands still until the thread has ended.
+            thread = threading.Thread(target=lambda: refs.append(echo.remote(1)))
+            thread.start()
+            thread.join()
+            refs.append(echo.remote(2))
+            return [await ref for ref in refs]
+
+    assert await Both.remote().call.remote() == [1, 2]

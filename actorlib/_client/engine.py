@@ -8,6 +8,7 @@ what this program has made.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from dataclasses import replace
 from functools import partial
@@ -26,7 +27,6 @@ from actorlib._worker.async_client import AsyncOwnerClient
 from actorlib._worker.client import OwnerClient
 from actorlib.exceptions import (
     ActorHandleNotFoundError,
-    GetTimeoutError,
     RuntimeLostError,
     RuntimeUnreachableError,
 )
@@ -98,22 +98,24 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         self._is_closed = False
         super().__init__(start, loop, pipe)
         self._portal = RuntimePortal(loop)
-        self.channel = AsyncChannel(
-            loop,
-            pipe.sock,
-            self._receive,
-            self._pipe_lost,
-            sharing=pipe.sharing,
-            decoder=pipe.decoder,
+        self.set_channel(
+            AsyncChannel(
+                loop,
+                pipe.sock,
+                self._receive,
+                self._pipe_lost,
+                sharing=pipe.sharing,
+                decoder=pipe.decoder,
+            )
         )
-        self.reader.receive = self._take
-        self.begin()
+        self.inbox.receive = self._take
+        self.inbox.begin()
 
     # Frames of the owner.
 
     def _receive(self, frames: list[Frame]) -> None:
-        if self.reader.sources:
-            self.reader.read_all()  # it was sent before what the pipe brings
+        if self.inbox.sources:
+            self.inbox.read_links()  # it was sent before what the pipe brings
         self._take(frames)
 
     def _take(self, frames: list[Frame]) -> None:
@@ -181,7 +183,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        if threading.get_ident() != self.reader.thread:
+        if threading.get_ident() != self.inbox.thread:
             self._portal.hide_refs()
         return super().call(callee, args, kwargs)
 
@@ -210,18 +212,15 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         Raises:
             RuntimeUnreachableError: It does not.
         """
-        try:
-            if threading.get_ident() == self.reader.thread:
-                self._pump(ref, PATIENCE)
-            else:
-                self._wait_beside(ref, PATIENCE)
-        except (GetTimeoutError, EOFError):
-            self.check_parent()
-            raise RuntimeUnreachableError(
-                f"the {self._runtime} has not answered within {PATIENCE:g} s: its "
-                "event loop is blocked, or it is stopped. "
-                + (f"actorlib ps --pid {self._pid} shows where" if self._pid else "")
-            ) from None
+        with contextlib.suppress(EOFError):
+            if self.inbox.read(ref.done, PATIENCE, ref):
+                return
+        self.check_parent()
+        raise RuntimeUnreachableError(
+            f"the {self._runtime} has not answered within {PATIENCE:g} s: its event "
+            "loop is blocked, or it is stopped. "
+            + (f"actorlib ps --pid {self._pid} shows where" if self._pid else "")
+        )
 
     @override
     def share(self, actor: ActorId) -> ActorShare:
@@ -269,7 +268,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
             if "outgoing_links" in vars(self):
                 self.outgoing_links.close()
             self.channel.close()
-            self.finish()
+            self.inbox.finish()
             self.memory.close()
 
     def abandon(self) -> Callable[[], None]:

@@ -28,7 +28,8 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
   inherit it, and decide where that happens.
 * ``method_timing``: knows which methods are quick: the only ones that an answer may
   wait behind.
-* ``inbox``: reads the pipe and the links of a worker without an event loop.
+* ``inbox``: decides which thread reads, and wakes those that wait; reads the pipe and
+  the links where there is no event loop.
 * ``serial_executor``: runs one call at a time on the main thread.
 * ``threaded_executor``: runs several calls at once, on threads.
 * ``async_executor``: serves an actor with ``async def`` methods: its frames, the places
@@ -38,7 +39,7 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``plain_methods``: runs its plain methods.
 * ``actor_loop``: runs the loop of its own thread, and its constructor there.
 * ``group_loops``: runs the loops and the threads of its concurrency groups.
-* ``async_client``: speaks to the owner from a worker with an event loop.
+* ``async_client``: reads on an event loop, and speaks to the owner from there.
 * ``loop_watchdog``: says what blocks the event loop of an actor, once for each method.
 * ``concurrency_groups``: limits how many calls of a group run at once.
 * ``interrupt_signal``: has the pipe read while the user's code runs.

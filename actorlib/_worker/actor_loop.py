@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from actorlib._core.engine import ActorExit
@@ -36,7 +35,6 @@ class ActorLoop:
         self._client = client
         self.loop = main.loop
         self._context = main.context
-        self._is_single = client.loop is main.loop
         self._ending: tuple[BaseException | None] | None = None
         # An ``async def`` that begins or ends the actor's life.
         self._awaited_task: asyncio.Task[object] | None = None
@@ -55,8 +53,7 @@ class ActorLoop:
         raised: list[BaseException] = []
 
         def run() -> None:
-            if self._is_single:
-                self._client.begin_blocking()
+            self._client.inbox.begin_blocking()
             try:
                 value = self._called(work)
             except BaseException as error:  # noqa: BLE001  # it is raised below
@@ -64,8 +61,7 @@ class ActorLoop:
             else:
                 gave.append(value)
             finally:
-                if self._is_single:
-                    self._client.end_blocking()
+                self._client.inbox.end_blocking()
                 self.loop.stop()
 
         self.loop.call_soon(run, context=self._context)
@@ -143,8 +139,5 @@ class ActorLoop:
 
         So the owner notices even if a thread is busy.
         """
-        if threading.get_ident() == self._client.reader.thread:
-            self._client.channel.close()
-        else:
-            self._client.later(self._client.channel.close)
+        self._client.inbox.do(self._client.channel.close)
         self.end(error)

@@ -1,9 +1,9 @@
 """Speaks to the owner from a worker with an event loop, by way of that loop.
 
-Its refs belong to the loop that reads the pipe. Plain code that runs on it blocks it:
-what such code sends leaves at once, and where it waits it reads in the loop's place.
-The threads of such code do likewise, one at a time: whoever has the *turn* (a lock)
-does what the loop would do.
+Its refs belong to the loop that reads the pipe. The channel and the refs are used by
+one thread at a time: the one that has the *turn*, see ``Inbox``. Plain code that runs
+on the loop blocks it: what such code sends leaves at once, and where it waits it reads
+in the place of the loop.
 """
 
 from __future__ import annotations
@@ -14,18 +14,14 @@ import gc
 import logging
 import socket
 import threading
-import time
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._core.current_call import running
 from actorlib._core.forking import detach_loop, drop_callbacks
 from actorlib._wire.messages import CALL_SCALARS
-from actorlib._worker.client import TOO_LATE, WAIT_REPORT_DELAY, OwnerClient
-from actorlib._worker.inbox import INTERRUPTED
+from actorlib._worker.client import OwnerClient
+from actorlib._worker.inbox import Inbox
 from actorlib._worker.os_process import exit_fork
-from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -36,61 +32,7 @@ if TYPE_CHECKING:
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._wire.messages import Frame
     from actorlib._worker.engine import LinkSource
-    from actorlib._worker.interrupt_signal import InterruptSignal
     from actorlib._worker.startup import Start
-
-
-class LoopReader:
-    """Reads the links of a worker with an event loop; see LinkReader.
-
-    Args:
-        loop: The loop.
-
-    Attributes:
-        thread: That of the loop; all but ``at_end_of_turn`` is called from it.
-        is_blocked: Whether plain code runs on the loop, so that no turn of it ends.
-        receive: Gets the frames that have come.
-        sources: What is read, by descriptor.
-    """
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.thread = 0
-        self.is_blocked = False
-        self.receive: Callable[[list[Frame]], None]
-        self.sources: dict[int, LinkSource] = {}
-        self._loop = loop
-
-    def watch(self, source: LinkSource) -> None:
-        """Reads a link from now on; see LinkReader."""
-        fd = source.fileno()
-        self.sources[fd] = source
-        self._loop.add_reader(fd, self.read, source)
-
-    def unwatch(self, source: LinkSource) -> None:
-        """Reads it no more; see LinkReader."""
-        fd = source.fileno()
-        if self.sources.pop(fd, None) is not None:
-            self._loop.remove_reader(fd)
-
-    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; see LinkReader."""
-        if self.is_blocked or threading.get_ident() != self.thread:
-            return False
-        self._loop.call_soon(callback)
-        return True
-
-    def read(self, source: LinkSource) -> None:
-        """Reads what has come next over one."""
-        self.receive(source.read_next())
-
-    def read_all(self) -> None:
-        """Reads what ``read`` may have left: it was sent before what the pipe brings.
-
-        The pipe may bring what somebody sent who was told of it.
-        """
-        for source in [*self.sources.values()]:
-            if source.has_more:
-                self.receive(source.read())
 
 
 class _Wakeup:
@@ -125,6 +67,178 @@ class _Wakeup:
         self._there.close()
 
 
+class LoopInbox(Inbox):
+    """Reads the pipe and the links of a worker on an event loop, or in its place.
+
+    Args:
+        loop: The loop.
+
+    Attributes:
+        thread: The thread of the loop.
+        channel: The pipe on the loop.
+        receive: Takes the frames that have come over a link.
+        before_reading: Sends what the loop would send, before a thread waits.
+        is_settling: Whether the value of an answer is being loaded.
+        sources: What is read beside the pipe, by descriptor.
+    """
+
+    channel: AsyncChannel
+    receive: Callable[[list[Frame]], None]
+    before_reading: Callable[[], None]
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.thread = 0
+        self.is_settling = False
+        self.sources: dict[int, LinkSource] = {}
+        self._loop = loop
+        self._wakeup: _Wakeup | None = None
+        self._is_pulling = False
+        self._is_scheduled = False
+
+    # The loop.
+
+    def begin(self) -> None:
+        """Takes the turn for the loop, which runs on this thread from now on."""
+        self.thread = self.free_loop = threading.get_ident()
+        self._turn.acquire()
+
+    def finish(self) -> None:
+        """Gives up the turn: the loop has ended."""
+        self._turn.release()
+        if self._wakeup is not None:
+            self.sources.clear()
+            self._wakeup.close()
+            self._wakeup = None
+
+    def close_in_fork(self) -> None:
+        """Closes a fork's copy of what wakes the reader."""
+        if self._wakeup is not None:
+            self._wakeup.close()
+
+    def begin_blocking(self) -> None:
+        """Lets plain code run until ``end_blocking``; for any thread.
+
+        Only on the loop's own thread does that code block the loop.
+        """
+        if threading.get_ident() == self.free_loop:
+            self.free_loop = 0
+            self.give_turn()
+
+    def end_blocking(self) -> None:
+        """Lets the loop go on, if plain code blocks it: that has ended."""
+        if self.free_loop or threading.get_ident() != self.thread:
+            return
+        if not self._turn.acquire(blocking=False):
+            self._is_wanted = True
+            self._wake_reader()
+            self._turn.acquire()
+            self._is_wanted = False
+        self.free_loop = self.thread
+
+    # Reading.
+
+    def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
+        """Reads once in the place of the loop; see Inbox."""
+        if self.is_settling:
+            raise RuntimeError(
+                "get() in code that loads a result would wait for itself: await the "
+                "ref in an async method instead"
+            )
+        if self._wakeup is None:
+            self._wakeup = _Wakeup()
+            self.sources[self._wakeup.fileno()] = self._wakeup
+        self._is_pulling = True
+        try:
+            self.before_reading()
+            self.run_deferred()
+            if until() or self._is_wanted:
+                return True
+            return self.channel.pump(seconds, self.sources, self._read_next)
+        finally:
+            self._is_pulling = False
+
+    def _pull_available(self) -> None:
+        """Reads what has come, in the place of the loop; see Inbox."""
+        self.run_deferred()
+        if self.channel.is_open:
+            self.channel.pump(0, self.sources, self._read_next)
+
+    def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back from the loop's thread; see Inbox."""
+        self.do(partial(ref.add_done_callback, lambda _: then()))
+
+    def watch(self, source: LinkSource) -> None:
+        """Reads a link from now on; see Inbox."""
+        fd = source.fileno()
+        self.sources[fd] = source
+        self._loop.add_reader(fd, self._read_next, source)
+
+    def unwatch(self, source: LinkSource) -> None:
+        """Stops reading a link; see Inbox."""
+        fd = source.fileno()
+        if self.sources.pop(fd, None) is not None:
+            self._loop.remove_reader(fd)
+
+    def _read_next(self, source: LinkSource) -> None:
+        self.receive(source.read_next())
+
+    def read_links(self) -> None:
+        """Reads what is left on the links: it was sent before what the pipe brings.
+
+        The pipe may bring what somebody sent who was told of it.
+        """
+        for source in [*self.sources.values()]:
+            if source.has_more:
+                self.receive(source.read())
+
+    # Callbacks.
+
+    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
+        """Calls back at the end of this turn of the loop; see LinkReader."""
+        if threading.get_ident() != self.free_loop:
+            return False
+        self._loop.call_soon(callback)
+        return True
+
+    def do(self, callback: Callable[[], object]) -> None:
+        """Calls back with the turn, behind what was deferred; now, if it is free."""
+        if self.try_turn():
+            try:
+                self.run_deferred()
+                callback()
+            finally:
+                self.give_turn()
+        else:
+            self.later(callback)
+            if not self.free_loop:
+                self._hand_over()  # the other thread may have left meanwhile
+
+    def later(self, callback: Callable[[], object]) -> None:
+        """Calls back from whoever has the turn; see Inbox."""
+        super().later(callback)
+        if not self._is_scheduled:
+            self._schedule()
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        if self._is_pulling and self._wakeup is not None:
+            self._wakeup.wake()
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._run_scheduled)
+
+    def _run_scheduled(self) -> None:
+        self._is_scheduled = False
+        try:
+            self.run_deferred()
+        finally:
+            if self.deferred and not self._is_scheduled:  # one of them has failed
+                self._schedule()
+
+
 class _Collecting:
     """Knows whether Python collects garbage, which may be in the midst of a write.
 
@@ -156,159 +270,70 @@ class AsyncOwnerClient(OwnerClient):
         pipe: The pipe.
 
     Attributes:
-        reader: Reads the links.
+        inbox: Reads the pipe and the links.
         channel: The pipe on the loop.
         is_leaving: Whether the actor ends by its own will.
         on_leave: Called on the loop when it begins to.
-        is_call_cancelled: Says whether a call that runs was cancelled.
-        interrupted: The numbers of the calls whose plain methods are to be interrupted.
     """
 
+    inbox: LoopInbox
     channel: AsyncChannel
     on_leave: Callable[[], None]
-    is_call_cancelled: Callable[[int], bool]
 
     def __init__(
         self, start: Start, loop: asyncio.AbstractEventLoop, pipe: BlockingChannel
     ) -> None:
-        self.reader = LoopReader(loop)
-        super().__init__(start, loop, pipe, self.reader)
+        super().__init__(start, loop, pipe, LoopInbox(loop))
+        self.inbox.before_reading = self._send_pending
         self.is_leaving = False
-        self.interrupted: set[int] = set()
-        self._interrupts: InterruptSignal | None = None
-        self._method_thread = threading.get_ident()
-        self._is_settling = False
         self._has_warned = False
-        # Held by the thread that does the work of the loop: the loop's own, or another
-        # while plain code blocks that.
-        self._turn = threading.RLock()
-        self._is_wanted = False
-        self._is_reading = False
-        self._wakeup: _Wakeup | None = None
-        self._waiting_threads: dict[threading.Event, ObjectRef[Any]] = {}
-        self._deferred: deque[Callable[[], object]] = deque()
-        self._is_scheduled = False
-        self._is_running_deferred = False
         self._offered = 0
         self._collecting: _Collecting | None = None
 
-    def begin(self) -> None:
-        """Says that this thread runs the loop, and takes the turn for it."""
-        self.reader.thread = threading.get_ident()
-        self._turn.acquire()
-
-    def finish(self) -> None:
-        """Gives up the turn: the loop has ended."""
-        self._turn.release()
-        if self._wakeup is not None:
-            self.reader.sources.clear()
-            self._wakeup.close()
-            self._wakeup = None
-
-    # Plain code on the loop.
-
-    def begin_blocking(self) -> None:
-        """Lets plain code run on the loop's thread until ``end_blocking``."""
-        self.reader.is_blocked = True
-        self._give_turn()
-
-    def end_blocking(self) -> None:
-        """Lets the loop go on: the plain code has ended."""
-        self._take_turn()
-        self.reader.is_blocked = False
+    def set_channel(self, channel: AsyncChannel) -> None:
+        """Takes the pipe on the loop."""
+        self.channel = self.inbox.channel = channel
 
     def flush(self) -> None:
-        """Sends what waits for the end of this turn of the loop, which may be long."""
-        if self.incoming_links.gathered:
-            self.incoming_links.flush()
+        """Sends what waits for the end of this turn of the loop, which may be long.
+
+        On other threads nothing waits for that.
+        """
+        if threading.get_ident() == self.inbox.thread:
+            self._flush_links()
+            self.channel.push()
+
+    def _flush_links(self) -> None:
+        self.incoming_links.flush()
         self.outgoing_links.flush()
-        self.channel.push()
-
-    def read_now(self) -> None:
-        """Reads what has come, in the place of the loop."""
-        self._run_deferred()
-        if self.channel.is_open:
-            self.channel.pump(0, self.reader.sources, self.reader.read)
-
-    def try_read(self) -> None:
-        """Reads what has come for plain code, unless another thread reads."""
-        if self._try_turn():
-            try:
-                self.read_now()
-            finally:
-                self._give_turn()
-
-    def _try_turn(self) -> bool:
-        """Takes the turn, if plain code blocks the loop and nobody else has it."""
-        # It is not waited for: whoever has it may want what this thread holds.
-        if threading.get_ident() != self.reader.thread and (
-            self._is_wanted or not self.reader.is_blocked
-        ):
-            return False
-        return self._turn.acquire(blocking=False)
-
-    def _take_turn(self) -> None:
-        """Takes the turn for the loop's own thread, from whoever reads now."""
-        if not self._turn.acquire(blocking=False):
-            self._is_wanted = True
-            if self._wakeup is not None:
-                self._wakeup.wake()
-            self._turn.acquire()
-            self._is_wanted = False
-
-    def _give_turn(self) -> None:
-        self._turn.release()
-        if not self.reader.is_blocked:
-            return
-        while (
-            self._deferred
-            and not self._is_running_deferred
-            and self._turn.acquire(blocking=False)
-        ):
-            try:
-                self._run_deferred()
-            finally:
-                self._turn.release()
-        for waiting in [*self._waiting_threads]:  # one of them reads from now on
-            waiting.set()
 
     # The verbs.
 
     def post(self, frame: Frame) -> None:
         """Sends a frame, from the loop's thread or by way of it."""
-        if not self.reader.is_blocked and threading.get_ident() == self.reader.thread:
+        inbox = self.inbox
+        if threading.get_ident() == inbox.free_loop and not inbox.deferred:
             self.channel.send(frame)
-        elif self._try_turn():
-            try:
-                self._run_deferred()
-                self.channel.send_now(frame)
-            finally:
-                self._give_turn()
         else:
-            self.later(partial(self._send, frame))
+            inbox.do(partial(self._send, frame))
 
     def offer(self, frame: Frame) -> bool:
         """Sends a frame if that does not wait; see WorkerEngine."""
-        channel = self.channel
+        channel, inbox = self.channel, self.inbox
         if self._is_in_fork or not channel.is_open or self.loop.is_closed():
             raise EOFError("the pipe is closed, or that of the parent of this process")
         if channel.unsent > _MOST_UNSENT or self._offered >= _MOST_OFFERED:
             return False
         if self._collecting is None:
             self._collecting = _Collecting()
-        if not self._collecting.is_under_way:
-            is_loops = threading.get_ident() == self.reader.thread
-            if is_loops and not self.reader.is_blocked:
+        if not self._collecting.is_under_way and inbox.try_turn():
+            try:
                 channel.send_now(frame)
-                return True
-            if self._try_turn():
-                try:
-                    channel.send_now(frame)
-                finally:
-                    self._give_turn()
-                return True
+            finally:
+                inbox.give_turn()
+            return True
         self._offered += 1
-        self.later(partial(self._send_offered, frame))
+        inbox.later(partial(self._send_offered, frame))
         return True
 
     def _send_offered(self, frame: Frame) -> None:
@@ -316,10 +341,10 @@ class AsyncOwnerClient(OwnerClient):
         self._send(frame)
 
     def _send(self, frame: Frame) -> None:
-        if self.reader.is_blocked:
-            self.channel.send_now(frame)
-        else:
+        if self.inbox.free_loop:
             self.channel.send(frame)
+        else:
+            self.channel.send_now(frame)
 
     def leave(self) -> NoReturn:
         """Ends this actor, from whatever thread or task; see Engine."""
@@ -335,10 +360,9 @@ class AsyncOwnerClient(OwnerClient):
         A fork of the loop's own thread comes back to the loop when its code waits.
         """
         super().close_in_fork()
-        if self._wakeup is not None:
-            self._wakeup.close()
+        self.inbox.close_in_fork()
         detach_loop(self.loop)
-        if threading.get_ident() == self.reader.thread:
+        if threading.get_ident() == self.inbox.thread:
             drop_callbacks(self.loop)
             self.loop.call_soon(exit_fork, None)
 
@@ -346,13 +370,6 @@ class AsyncOwnerClient(OwnerClient):
         """Does not come back in a fork of the worker, whose code has raised this."""
         if self._is_in_fork:
             exit_fork(error)
-
-    def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks also a coroutine on the loop, which then reads for itself."""
-        if threading.get_ident() == self.reader.thread:
-            self._pump(ref, None)
-        else:
-            self._wait_beside(ref, None)
 
     def release_all(self, actors: Collection[CountedId]) -> None:
         """Counts holders less, behind what their thread has posted; see OwnerClient.
@@ -371,32 +388,6 @@ class AsyncOwnerClient(OwnerClient):
         """Gives references back from the loop's thread; see OwnerClient."""
         self.later(self._return_borrowed)
 
-    def later(self, callback: Callable[[], object]) -> None:
-        """Calls back from the loop's thread, in the order of this; see OwnerClient."""
-        self._deferred.append(callback)
-        if not self._is_scheduled:
-            self._schedule()
-        if self._is_reading and self._wakeup is not None:
-            self._wakeup.wake()
-
-    def _schedule(self) -> None:
-        self._is_scheduled = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(self._run_deferred)
-
-    def _run_deferred(self) -> None:
-        """Runs what was deferred; called by whoever has the turn."""
-        if self._is_running_deferred:  # one of those has posted something
-            return
-        self._is_running_deferred, self._is_scheduled = True, False
-        try:
-            while self._deferred:
-                self._deferred.popleft()()
-        finally:
-            self._is_running_deferred = False
-            if self._deferred and not self._is_scheduled:  # one of them has failed
-                self._schedule()
-
     def discard(self, frame: Frame) -> None:
         """Gives back the handles in a call that will not run."""
         if frame[0] != CALL_SCALARS:  # there are none
@@ -410,174 +401,35 @@ class AsyncOwnerClient(OwnerClient):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until a ref is done; see ResultOwner."""
-        if self.is_over:
-            self.check_parent()
-        me = threading.get_ident()
-        is_loop_thread = me == self.reader.thread
         if not self._has_warned and _is_in_task():
             self._has_warned = True
             _log.warning(
                 "get() in an async method blocks the event loop: every other call that "
                 "this loop runs stands still meanwhile. Await the ref instead"
             )
-        wait = self._wait_on_the_loop if is_loop_thread else self._wait_beside
-        if timeout is not None or me != self._method_thread:
-            wait(ref, timeout)
-            return
-        try:
-            wait(ref, WAIT_REPORT_DELAY)
-        except GetTimeoutError:
-            with self.reporting_wait(ref):
-                wait(ref, None)
+        super().wait(ref, timeout)
 
-    def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs was cancelled; see CallLookup."""
-        if not self.is_call_cancelled(call):
-            self.try_read()
-        return self.is_call_cancelled(call)
-
-    def take_interrupts(self) -> None:
-        """Interrupts plain methods where they are from now on, on the loop's thread.
-
-        It is the main one of its process.
-        """
-        from actorlib._worker.interrupt_signal import InterruptSignal, is_below_method  # noqa: PLC0415  # not inline
-
-        self._interrupts = InterruptSignal(
-            lambda: running.get() is not None,
-            self._read_interrupts,
-            is_below_method,
-            retries_idle=True,
-        )
-
-    def interrupt_soon(self, call: int) -> None:
-        """Takes note that a plain method is to be interrupted, if it runs."""
-        self.interrupted.add(call)
-        # A thread of the user's may be who reads that.
-        if (
-            self._interrupts is not None
-            and threading.get_ident() != self._method_thread
-        ):
-            self._interrupts.send()
-
-    def _read_interrupts(self) -> None:
-        self.try_read()
-        self._stop_if_interrupted()
-
-    def _stop_if_interrupted(self) -> None:
-        """Stops the method that this thread runs, if it is to be interrupted.
-
-        Raises:
-            KeyboardInterrupt: It is; once for each call.
-        """
-        if not self.interrupted:
-            return
-        call = running.get()
-        if call is not None and call[0] in self.interrupted:
-            self.interrupted.discard(call[0])
-            raise KeyboardInterrupt(INTERRUPTED)
-
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once, from the loop's thread; see ResultOwner."""
-        if threading.get_ident() == self.reader.thread:
-            ref.add_done_callback(lambda _: then())
-        else:
-            self.later(partial(ref.add_done_callback, lambda _: then()))
+    def _send_pending(self) -> None:
+        """Sends what waits for a turn of the loop, which does not come."""
+        if threading.get_ident() == self.inbox.thread:
+            self._flush_links()
+        self.sender.send_ready()
 
     def settle(self, frame: Frame) -> None:
         """Fills the ref that a frame answers; see OwnerClient."""
-        self._is_settling = True
+        self.inbox.is_settling = True
         try:
             super().settle(frame)
         finally:
-            self._is_settling = False
+            self.inbox.is_settling = False
 
     def item(self, frame: Frame) -> None:
         """Takes an item of a stream; see OwnerClient."""
-        self._is_settling = True
+        self.inbox.is_settling = True
         try:
             super().item(frame)
         finally:
-            self._is_settling = False
-
-    # Waiting in the place of the loop, or beside it.
-
-    def _wait_on_the_loop(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        self._take_turn()
-        try:
-            self._check_settling()
-            self._pump(ref, timeout)
-        finally:
-            self._give_turn()
-
-    def _check_settling(self) -> None:
-        if self._is_settling:
-            raise RuntimeError(
-                "get() in code that loads a result would wait for itself: await the "
-                "ref in an async method instead"
-            )
-
-    def _pump(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads in the place of the loop, which stands still until a ref is done."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self._take_turn()
-        try:
-            self.incoming_links.flush()
-            self.outgoing_links.flush()
-            while not ref.done():
-                self._read_once(_left(deadline), ref)
-                self._stop_if_interrupted()
-        finally:
-            self._give_turn()
-
-    def _wait_beside(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Waits until the loop has read an answer, or reads where plain code blocks it.
-
-        Such code may wait for this very thread.
-        """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        done = threading.Event()
-        self._waiting_threads[done] = ref
-        try:
-            self.watch(ref, done.set)
-            while not ref.done():
-                self._stop_if_interrupted()
-                if self._try_turn():
-                    try:
-                        self._check_settling()
-                        self._read_once(_left(deadline), ref)
-                    finally:
-                        self._give_turn()
-                elif not done.wait(_left(deadline)):
-                    raise GetTimeoutError(TOO_LATE)
-                done.clear()
-        finally:
-            del self._waiting_threads[done]
-            if self.reader.is_blocked:
-                for waiting in [*self._waiting_threads]:
-                    waiting.set()
-
-    def _read_once(self, timeout: float | None, ref: ObjectRef[Any]) -> None:
-        if self._wakeup is None:
-            self._wakeup = _Wakeup()
-            self.reader.sources[self._wakeup.fileno()] = self._wakeup
-        self._is_reading = True
-        try:
-            self.sender.send_ready()
-            self._run_deferred()
-            if ref.done() or self._is_wanted:
-                return
-            if not self.channel.pump(timeout, self.reader.sources, self.reader.read):
-                raise GetTimeoutError(TOO_LATE)
-        finally:
-            self._is_reading = False
-            for waiting, other in [*self._waiting_threads.items()]:
-                if other.done():
-                    waiting.set()
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())
+            self.inbox.is_settling = False
 
 
 def _is_in_task() -> bool:

@@ -23,7 +23,7 @@ import threading
 import time
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from actorlib._core.actor_options import LOOPED_LIMIT
 from actorlib._core.engine import ActorExit, set_engine
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from actorlib._worker.executor_threads import GroupThreads
     from actorlib._worker.startup import Start
 
+P = ParamSpec("P")
+
 _PAUSE_ABOVE = 4 * 1024 * 1024
 
 
@@ -93,7 +95,7 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
             executor.set_instance(instance)
             client.report_ready(instance)
             if pipe_loop is loop and not start.config.is_inline:
-                client.take_interrupts()
+                client.inbox.take_interrupts()
             with shutting_down(instance, actor_loop.run_to_end):
                 actor_loop.run()
         finally:
@@ -124,9 +126,9 @@ class AsyncExecutor:
         self._pipe_loop = pipe_loop
         self._is_single = pipe_loop is loop
         # What plain code sets is there in all that runs later.
-        self._main = MethodLoop(loop, copy_context())
+        self._main = MethodLoop(loop, copy_context(), is_shared=not self._is_single)
         self._client = client
-        self._channel = client.channel = AsyncChannel(
+        self._channel = AsyncChannel(
             pipe_loop,
             pipe.sock,
             self._receive_from_pipe,
@@ -135,8 +137,9 @@ class AsyncExecutor:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
+        client.set_channel(self._channel)
         self.actor_loop = ActorLoop(client, self._main)
-        client.reader.receive = self._receive_from_link
+        client.inbox.receive = self._receive_from_link
         client.on_leave = self._begin_to_leave
         client.is_call_cancelled = self._was_cancelled
         self._streams = OutgoingStreams(self._wake, start.config.max_unread)
@@ -152,16 +155,16 @@ class AsyncExecutor:
         self._async_gates: dict[str, Gate] = {}
         self._resumed_early: set[int] = set()
         self._timing = MethodTiming()
+        self._plain_over = self._on_pipe_thread(self._plain_ended)
         self._plain_methods = PlainMethods(
             client,
             self._streams,
-            partial(self._cross, self._plain_ended),
-            partial(self._cross, self._pause),
-            is_on_the_loop=self._is_single,
+            self._plain_over,
+            self._on_pipe_thread(self._pause),
         )
-        leave = partial(self._cross, self._leave)
+        leave = self._on_pipe_thread(self._leave)
         self._async_streams = AsyncStreams(
-            client, self._streams, leave, partial(self._cross, self._return_place)
+            client, self._streams, leave, self._on_pipe_thread(self._return_place)
         )
         self._coroutines = Coroutines(
             client,
@@ -170,7 +173,7 @@ class AsyncExecutor:
             self._streams,
             self._async_streams,
             self._plain_methods,
-            partial(self._cross, self._ended),
+            self._on_pipe_thread(self._ended),
             leave,
         )
         self._begin_scalars = (
@@ -201,7 +204,7 @@ class AsyncExecutor:
         """Reads the pipe from now on, while a loop runs."""
         asyncio.set_event_loop(self._loop)
         if self._is_single:
-            self._client.begin()
+            self._client.inbox.begin()
             return
         hide_from_other_loops()
         began = threading.Event()
@@ -222,7 +225,7 @@ class AsyncExecutor:
         if self._is_single:
             self.actor_loop.run_until_done(self._cancel_and_drain())
             self._channel.close()
-            self._client.finish()
+            self._client.inbox.finish()
             return
         if self._pipe_thread is None:
             return
@@ -238,7 +241,7 @@ class AsyncExecutor:
     def _read_pipe(self, began: threading.Event) -> None:
         asyncio.set_event_loop(self._pipe_loop)
         self._beside = UserLoopPortal(self._pipe_loop)
-        self._client.begin()
+        self._client.inbox.begin()
         began.set()
         try:
             self._pipe_loop.run_forever()
@@ -246,7 +249,7 @@ class AsyncExecutor:
             self.actor_loop.break_actor(error)
             self._pipe_loop.run_forever()
         self._channel.close()
-        self._client.finish()
+        self._client.inbox.finish()
         self._pipe_loop.close()
 
     async def _cancel_and_drain(self) -> None:
@@ -265,8 +268,8 @@ class AsyncExecutor:
         self._group_loops.stop_loops()
 
     def _receive_from_pipe(self, frames: list[Frame]) -> None:
-        if self._client.reader.sources:
-            self._client.reader.read_all()
+        if self._client.inbox.sources:
+            self._client.inbox.read_links()
         self._receive(frames)
 
     def _receive(self, frames: list[Frame]) -> None:
@@ -310,7 +313,7 @@ class AsyncExecutor:
                 if frame[1] not in self._coroutines.cancelled:
                     self._cancel(frame[1])
                 if len(frame) > 2 and self._plain_methods.count:
-                    client.interrupt_soon(frame[1])
+                    client.inbox.interrupt(frame[1])
             elif kind == STOP and not self._client.is_leaving:
                 self._receive(self._client.incoming_links.close_links())
                 self._start_background(self._stop())
@@ -445,20 +448,15 @@ class AsyncExecutor:
             if not self._async_streams.resume(frame[1]):
                 self._resumed_early.add(frame[1])
         elif is_async and gate is not None:
-            methods = self._main if self._is_single else self._group_loops.loop_of(gate)
-            self._coroutines.start(frame, gate, methods)
+            self._coroutines.start(frame, gate, self._group_loops.loop_of(gate))
         else:
             self._start_plain(frame, gate)
 
     def _start_plain(self, frame: Frame, gate: Gate | None) -> None:
         self._plain_methods.count += 1
-        if self._is_single:
-            self._loop.call_soon(
-                self._run_plain, frame, gate, self._main, context=self._main.context
-            )
-        elif gate is None or self._group_loops.has_coroutines(gate):
+        if gate is None or self._group_loops.has_coroutines(gate):
             methods = self._group_loops.loop_of(gate)
-            methods.loop.call_soon_threadsafe(
+            methods.call_soon(
                 self._run_plain, frame, gate, methods, context=methods.context
             )
         else:
@@ -468,10 +466,7 @@ class AsyncExecutor:
 
     def _wake(self, frame: Frame) -> None:
         """A stream has room again: it stands in line for a place."""
-        if threading.get_ident() == self._client.reader.thread:
-            self._wake_here(frame)
-        else:
-            self._client.later(partial(self._wake_here, frame))
+        self._client.inbox.do(partial(self._wake_here, frame))
 
     def _wake_here(self, frame: Frame) -> None:
         # Where the actor ends, a plain one that is paused is closed instead.
@@ -515,7 +510,7 @@ class AsyncExecutor:
         self._plain_methods.count -= 1
         if not self._plain_methods.count:
             self._plain_methods.cancelled.clear()
-            self._client.interrupted.clear()
+            self._client.inbox.interrupted.clear()
         threads = self._threads_of_call.pop(call, None)
         if threads is not None:
             threads[0].became_idle()
@@ -555,12 +550,15 @@ class AsyncExecutor:
         else:
             self._client.incoming_links.answer(answer)
 
-    def _cross(self, callback: Callable[..., None], *args: Any) -> None:
-        """Calls back on the thread that reads the pipe; now, if it is the only one."""
-        if self._is_single:
-            callback(*args)
-        else:
-            self._client.later(partial(callback, *args))
+    def _on_pipe_thread(self, callback: Callable[P, None]) -> Callable[P, None]:
+        """Makes a callback run on the thread that reads the pipe."""
+        if self._is_single:  # it is called there already
+            return callback
+
+        def cross(*args: P.args, **kwargs: P.kwargs) -> None:
+            self._client.later(partial(callback, *args, **kwargs))
+
+        return cross
 
     # Calls of plain methods, where they run.
 
@@ -569,10 +567,10 @@ class AsyncExecutor:
         if self.actor_loop.has_ended:
             return
         if self._client.is_leaving:
-            self._cross(self._plain_ended, frame[1], gate, None)
+            self._plain_over(frame[1], gate, None)
             return
         name = frame[2]
-        if self._is_single and not self._timing.is_quick(name):
+        if not self._timing.is_quick(name):
             self._client.flush()  # what comes next may take long
         started = time.perf_counter()
         try:
@@ -583,12 +581,9 @@ class AsyncExecutor:
             else:
                 self.actor_loop.break_actor(error)
             return
-        if (
-            has_run
-            and not self._timing.ran(name, time.perf_counter() - started)
-            and self._is_single
-        ):
-            self._client.read_now()  # calls that wait may have been cancelled meanwhile
+        if has_run and not self._timing.ran(name, time.perf_counter() - started):
+            # Calls that wait may have been cancelled meanwhile.
+            self._client.inbox.read_available()
 
     def _run_in_group(self, frame: Frame) -> None:
         """Runs one on a thread of its group."""

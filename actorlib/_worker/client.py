@@ -60,6 +60,7 @@ from actorlib._wire.messages import (
 from actorlib._wire.serialization import decode_call
 from actorlib._worker.os_process import exit_fork
 from actorlib._worker.refcount import LocalRefCount
+from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     import asyncio
@@ -77,7 +78,7 @@ if TYPE_CHECKING:
     from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._worker.actor_calls import ActorCalls, AsyncResultOwner
     from actorlib._worker.actor_creation import ActorCreation
-    from actorlib._worker.engine import LinkReader
+    from actorlib._worker.inbox import Inbox
     from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.objects import WorkerObjects
     from actorlib._worker.outgoing_links import OutgoingLinks
@@ -129,9 +130,11 @@ class OwnerClient(Engine):
         start: What the START frame said.
         loop: What refs take for their loop; None where no loop runs.
         pipe: The pipe to the owner.
-        reader: Reads what comes over links.
+        inbox: Decides which thread reads.
 
     Attributes:
+        inbox: The same.
+        is_call_cancelled: Says whether a call that runs was cancelled.
         pipe: The pipe to the owner.
         memory: The memory that large values are shared in.
         refcount: Counts the handles that it holds.
@@ -144,6 +147,8 @@ class OwnerClient(Engine):
         running_calls: Notes the calls that run; None before the first that may be made
             again.
     """
+
+    is_call_cancelled: Callable[[int], bool]
 
     refusals: Mapping[str, Refusal] = {
         **Engine.refusals,
@@ -163,12 +168,14 @@ class OwnerClient(Engine):
         start: Start,
         loop: asyncio.AbstractEventLoop | None,
         pipe: BlockingChannel,
-        reader: LinkReader,
+        inbox: Inbox,
     ) -> None:
         self.memory = pipe.memory
         self._config = start.config
         self._new_context = start.context
-        self._reader = reader
+        self.inbox = inbox
+        # The one thread that runs methods, if there is one.
+        self._method_thread: int | None = threading.get_ident()
         self.actor_class: type = object
         self._label = start.label
         self._prefix = start.config.prefix
@@ -232,14 +239,14 @@ class OwnerClient(Engine):
         """The links to actors that it calls."""
         from actorlib._worker.outgoing_links import OutgoingLinks  # noqa: PLC0415  # seldom
 
-        return OutgoingLinks(self, self._reader, *self._link_ends())
+        return OutgoingLinks(self, self.inbox, *self._link_ends())
 
     @lazy
     def incoming_links(self) -> IncomingLinks:
         """The links from actors that call it."""
         from actorlib._worker.incoming_links import IncomingLinks  # noqa: PLC0415  # seldom
 
-        return IncomingLinks(self, self._reader, *self._link_ends())
+        return IncomingLinks(self, self.inbox, *self._link_ends())
 
     def _link_ends(self) -> tuple[int, SegmentSharing | None]:
         """Gives the session's number and, if it may have links, who brings them."""
@@ -311,17 +318,27 @@ class OwnerClient(Engine):
     def offer(self, frame: Frame) -> bool:
         """Sends a frame if that does not wait; see WorkerEngine."""
 
-    @abstractmethod
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until the ref is done."""
+        """Blocks this thread until the ref is done; see ResultOwner."""
+        if self.is_over:
+            self.check_parent()
+        read = self.inbox.read
+        if timeout is not None or threading.get_ident() != self._method_thread:
+            if not read(ref.done, timeout, ref):
+                raise GetTimeoutError(TOO_LATE)
+        elif not read(ref.done, WAIT_REPORT_DELAY, ref):
+            with self.reporting_wait(ref):
+                read(ref.done, None, ref)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
         """Blocks any thread until the owner has answered; for short questions."""
-        self.wait(ref, None)
+        self.inbox.read(ref.done, None, ref)
 
-    @abstractmethod
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs here was cancelled; see CallLookup."""
+        """Returns True if a call that runs here was cancelled; see CallLookup."""
+        if not self.is_call_cancelled(call):
+            self.inbox.read_available()
+        return self.is_call_cancelled(call)
 
     def report_ready(self, instance: object) -> None:
         """Tells the owner that the object is made: calls may come."""
@@ -360,9 +377,9 @@ class OwnerClient(Engine):
                 ):  # the owner may have said why there is none
                     self.outgoing_links.cancel(call, recursive=True)
 
-    @abstractmethod
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when a ref is done; see ResultOwner."""
+        self.inbox.call_when_done(ref, then)
 
     @abstractmethod
     def return_borrowed_soon(self) -> None:
@@ -371,9 +388,9 @@ class OwnerClient(Engine):
     def receive_pending(self) -> None:  # most have nothing to do
         """Reads what has come: others may not need some memory any more."""
 
-    @abstractmethod
     def later(self, callback: Callable[[], object]) -> None:
         """Calls back where no other work of the engine is under way."""
+        self.inbox.later(callback)
 
     def release_frames(self, *, wait: bool = True) -> list[Frame]:
         """Makes the frames that give borrowed references back now.

@@ -152,7 +152,7 @@ class Coroutines:
             BEGINS_AT_ONCE
             and self._is_single
             and not self.is_gathering
-            and not self._client.reader.is_blocked
+            and self._client.inbox.free_loop != 0
             and asyncio.current_task(self._loop) is None
             and self._loop.get_task_factory() is None
         )

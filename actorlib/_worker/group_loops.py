@@ -57,14 +57,23 @@ class SharedGate(Gate):
 class MethodLoop:
     """Holds a loop and the calls that run on it.
 
+    Args:
+        loop: The loop.
+        context: The context of its plain methods.
+        is_shared: Whether another thread than the loop's reads the pipe.
+
     Attributes:
         loop: The loop.
+        call_soon: Schedules a callback from the thread that reads the pipe.
         context: The context of its plain methods. Two threads cannot enter one context.
         tasks: The calls of ``async def`` methods that run on it, by number.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, context: Context) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, context: Context, *, is_shared: bool
+    ) -> None:
         self.loop = loop
+        self.call_soon = loop.call_soon_threadsafe if is_shared else loop.call_soon
         self.context = context
         self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
 
@@ -122,7 +131,7 @@ class GroupLoops:
             return self._main
         methods = self._loops.get(gate)
         if methods is None:
-            methods = MethodLoop(new_loop(), self._main.context.copy())
+            methods = MethodLoop(new_loop(), self._main.context.copy(), is_shared=True)
             self._loops[gate] = methods
             # They are there if a call has moved the first coroutine to this group.
             threads = self._threads.pop(gate, None)

@@ -1,12 +1,16 @@
-"""Reads the pipe and the links of a worker without an event loop, and sorts frames."""
+"""Decides which thread of a worker reads what comes, and which threads are woken."""
 
 from __future__ import annotations
 
+import math
 import select
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
 
 from actorlib._core.current_call import running
 from actorlib._wire.messages import (
@@ -22,102 +26,245 @@ from actorlib._wire.messages import (
     STREAM_EXPIRE,
     Frame,
 )
-from actorlib._worker.client import TOO_LATE
 from actorlib._worker.generators import CUT_OFF, OutgoingStreams
-from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from actorlib._core.object_ref import ObjectRef
     from actorlib._wire.blocking_channel import BlockingChannel
     from actorlib._worker.engine import LinkSource
+    from actorlib._worker.interrupt_signal import InterruptSignal
 
 
 INTERRUPTED = "the call was interrupted: cancel(ref, interrupt=True)"
-"""What a method is told that is interrupted."""
+"""The message of the error that a method gets when it is interrupted."""
 
 _ROUNDS = 8
-"""How often links are looked at that many callers may never leave empty."""
+"""How often links are read that many callers may never leave empty."""
+_SHORT = 0.05
+"""Seconds below which a wait is not timed by the kernel's limit of reads.
+
+That limit counts in ticks of up to 10 ms.
+"""
 
 
-class Inbox:
-    """Holds the frames that came and have not been served; one thread at a time reads.
+class Inbox(ABC):
+    """Lets one thread at a time read what comes to a worker, for all that wait.
 
-    Whoever waits for something reads for everybody: answers go to their refs at once,
-    calls stay here in order.
+    The right to read is the *turn*. A thread that waits takes the turn and reads. While
+    another thread has it, the thread sleeps; the reader wakes it as soon as its
+    condition holds, and wakes one sleeper to read on when it leaves itself. At the end
+    of the pipe each of them gets EOFError that way.
+
+    An event loop has the turn while it runs. It gives the turn away while plain code
+    blocks it, and takes it back afterwards: the reader is woken and gives it up.
 
     Attributes:
-        calls: The calls that have not begun, and the streams to go on with.
-        cancelled: The numbers of calls that were cancelled.
-        interrupted: The numbers of those whose methods are to be interrupted.
-        callbacks: What destructors have put off.
-        streams: The streams that this actor makes; they are woken in order with calls.
-        settle: Takes an answer to something that this worker asked.
-        item: Takes an item of a stream that this worker reads.
-        take_other: Takes a frame about links or events; gives those that follow.
-        on_interrupt: Told, by whoever reads, that a method is to be interrupted.
+        free_loop: The thread of the event loop, while the loop runs and so has the
+            turn; 0 while plain code blocks it, and where there is no loop.
+        deferred: The callbacks that wait for ``run_deferred``.
+        interrupted: The numbers of the calls whose methods are to be interrupted.
     """
 
-    settle: Callable[[Frame], None]
-    item: Callable[[Frame], None]
-    take_other: Callable[[Frame], list[Frame]]
-
-    def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
-        self.calls: deque[Frame] = deque()
-        self.cancelled: set[int] = set()
+    def __init__(self) -> None:
+        self.free_loop = 0
+        self.deferred: deque[Callable[[], object]] = deque()
         self.interrupted: set[int] = set()
-        self.on_interrupt: Callable[[], None] | None = None
-        self.callbacks: deque[Callable[[], object]] = deque()
-        self.streams = OutgoingStreams(self.calls.append, unread)
-        self._pipe = pipe
-        self._poller = select.poll()
-        self._poller.register(pipe.sock, select.POLLIN)
-        self._turn = threading.Condition()
-        self._reader = 0
-        self._frames: deque[Frame] = deque()
-        self._sources: dict[int, LinkSource] = {}
-        self._events: select.epoll | None = None
+        self._turn = threading.RLock()
+        self._is_wanted = False
+        # What wakes each sleeper: half the time of a ``threading.Event``.
+        self._waiting: dict[SimpleQueue[None], Callable[[], bool]] = {}
+        # Not reentrant: what a deferred callback sends does not wait for the others.
+        self._deferring = threading.Lock()
+        self._method_thread = threading.get_ident()
+        self._interrupts: InterruptSignal | None = None
+
+    # How it reads.
+
+    @abstractmethod
+    def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
+        """Reads once, with the turn; False if nothing came in that time.
+
+        Raises:
+            EOFError: The owner is gone.
+        """
+
+    @abstractmethod
+    def _pull_available(self) -> None:
+        """Reads what has come, with the turn; does not wait."""
+
+    @abstractmethod
+    def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done, from whichever thread."""
+
+    @abstractmethod
+    def watch(self, source: LinkSource) -> None:
+        """Reads a link from now on; called with the turn."""
+
+    @abstractmethod
+    def unwatch(self, source: LinkSource) -> None:
+        """Stops reading a link."""
+
+    @abstractmethod
+    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
+        """Calls back at the end of this turn of the loop; see LinkReader."""
+
+    # Waiting.
 
     def read(
         self,
         until: Callable[[], bool],
         timeout: float | None = None,
-    ) -> None:
-        """Reads frames, or waits while another thread does, until a condition holds.
+        ref: ObjectRef[Any] | None = None,
+    ) -> bool:
+        """Reads, or sleeps while another thread does, until a condition holds.
+
+        Args:
+            until: The condition.
+            timeout: Seconds after which it returns as soon as nothing is to be read;
+                None for as long as it takes.
+            ref: The ref that is waited for, which something else may fill, too.
+
+        Returns:
+            Whether the condition holds.
 
         Raises:
             EOFError: The owner is gone.
-            GetTimeoutError: The condition did not hold in time.
             KeyboardInterrupt: The method that waits is interrupted.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        while not until():
-            self._read_once(until, deadline)
+        waiter: SimpleQueue[None] | None = None
+        try:
+            while not until():
+                if self.interrupted:
+                    self.stop_if_interrupted()
+                left = (
+                    None if deadline is None else max(0.0, deadline - time.monotonic())
+                )
+                if self.try_turn():
+                    try:
+                        # Another thread may have read it since the last look.
+                        is_in_time = until() or self._pull(until, left)
+                    finally:
+                        self._turn.release()
+                    if self._waiting:
+                        self._wake_done()
+                elif waiter is None:
+                    # Before the turn is tried again, so that no wake-up is lost.
+                    waiter = self._add_waiter(until, ref)
+                    continue
+                else:
+                    is_in_time = _sleep(waiter, left)
+                if not is_in_time:
+                    return until()
             if self.interrupted:
                 self.stop_if_interrupted()
+            return True
+        finally:
+            if waiter is not None:
+                del self._waiting[waiter]
+            if (self._waiting or self.deferred) and not self.free_loop:
+                self._hand_over()
 
-    def wait(
-        self,
-        until: Callable[[], bool],
-        seconds: float,
-    ) -> bool:
-        """Reads for so many seconds and no longer; True if the condition holds.
+    def read_available(self) -> None:
+        """Reads what has come without waiting, unless another thread reads."""
+        if self.try_turn():
+            try:
+                self._pull_available()
+            finally:
+                self.give_turn()
 
-        The kernel keeps the time, so a short wait costs no more than any.
+    def _add_waiter(
+        self, until: Callable[[], bool], ref: ObjectRef[Any] | None
+    ) -> SimpleQueue[None]:
+        waiter: SimpleQueue[None] = SimpleQueue()
+        self._waiting[waiter] = until
+        if ref is not None:
+            self.call_when_done(ref, partial(waiter.put, None))
+        return waiter
 
-        Raises:
-            EOFError: The owner is gone.
-            KeyboardInterrupt: The method that waits is interrupted.
+    def _wake_done(self) -> None:
+        for waiter, holds in [*self._waiting.items()]:
+            if (self.interrupted or holds()) and waiter.empty():
+                waiter.put(None)
+
+    # The turn.
+
+    def try_turn(self) -> bool:
+        """Takes the turn, unless another thread has it or the loop wants it."""
+        # It is not waited for: whoever has it may want what this thread holds.
+        return not self._is_wanted and self._turn.acquire(blocking=False)
+
+    def give_turn(self) -> None:
+        """Gives up the turn, as often as it was taken."""
+        self._turn.release()
+        if not self.free_loop:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Runs what was deferred meanwhile, and wakes a thread that reads from now on.
+
+        A thread that is woken and need not read any more does the same as it leaves.
         """
-        self._pipe.set_read_timeout(seconds)
-        end = time.monotonic() + seconds
-        while not until():
-            has_read = self._read_once(until, None)
-            if self.interrupted:
-                self.stop_if_interrupted()
-            if not has_read or time.monotonic() > end:
-                return until()
-        return True
+        while self.deferred and not self._deferring.locked() and self.try_turn():
+            try:
+                self.run_deferred()
+            finally:
+                self._turn.release()
+        if self._waiting and self.try_turn():  # else the thread that has it does this
+            self._turn.release()
+            for waiter in [*self._waiting][:1]:
+                waiter.put(None)
+
+    # Callbacks for whoever has the turn.
+
+    def later(self, callback: Callable[[], object]) -> None:
+        """Has a callback run by whoever has the turn, in the order of this.
+
+        For destructors, which may run anywhere.
+        """
+        self.deferred.append(callback)
+
+    def run_deferred(self) -> None:
+        """Runs what was deferred; returns at once inside one of those callbacks."""
+        while self.deferred and self._deferring.acquire(blocking=False):
+            try:
+                while self.deferred:
+                    self.deferred.popleft()()
+            finally:
+                self._deferring.release()
+
+    # Interrupts.
+
+    def take_interrupts(self) -> None:
+        """Interrupts methods where they are from now on, on this thread.
+
+        It is the main one of its process, and runs all of them.
+        """
+        from actorlib._worker.interrupt_signal import InterruptSignal, is_below_method  # noqa: PLC0415  # not inline
+
+        self._interrupts = InterruptSignal(
+            lambda: running.get() is not None,
+            self._read_interrupts,
+            is_below_method,
+            retries_idle=True,
+        )
+
+    def interrupt(self, call: int) -> None:
+        """Interrupts the method of a call, if it runs; called by whoever reads."""
+        self.interrupted.add(call)
+        # A thread of the user's may be who reads that.
+        if (
+            self._interrupts is not None
+            and threading.get_ident() != self._method_thread
+        ):
+            self._interrupts.send()
+
+    def _read_interrupts(self) -> None:
+        self.read_available()
+        if self.interrupted:
+            self.stop_if_interrupted()
 
     def stop_if_interrupted(self) -> None:
         """Stops the method that this thread runs, if it is to be interrupted.
@@ -130,68 +277,73 @@ class Inbox:
             self.interrupted.discard(call[0])
             raise KeyboardInterrupt(INTERRUPTED)
 
-    def _read_once(
-        self,
-        until: Callable[[], bool],
-        deadline: float | None,
-    ) -> bool:
-        """Reads what comes next; False if nothing did for as long as the pipe waits."""
-        self.run_callbacks()
-        me = threading.get_ident()
-        with self._turn:
-            reader = self._reader
-            if reader and reader != me:
-                # Looked at again: what the other thread has read by now, it will
-                # not tell of a second time.
-                if not until() and not self._turn.wait(_left(deadline)):
-                    raise GetTimeoutError(TOO_LATE)
-                return True
-            self._reader = me
+
+def _sleep(waiter: SimpleQueue[None], seconds: float | None) -> bool:
+    """Waits until another thread wakes this one; False if none did in that time."""
+    try:
+        waiter.get(timeout=seconds)
+    except Empty:
+        return False
+    return True
+
+
+class PipeInbox(Inbox):
+    """Reads the pipe and the links of a worker without an event loop; sorts frames.
+
+    Answers go to their refs at once, calls stay here in order.
+
+    Attributes:
+        calls: The calls that have not begun, and the streams to go on with.
+        cancelled: The numbers of calls that were cancelled.
+        streams: The streams that this actor makes; they are woken in order with calls.
+        settle: Takes an answer to something that this worker asked.
+        item: Takes an item of a stream that this worker reads.
+        take_other: Takes a frame about links or events; gives those that follow.
+    """
+
+    settle: Callable[[Frame], None]
+    item: Callable[[Frame], None]
+    take_other: Callable[[Frame], list[Frame]]
+
+    def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
+        super().__init__()
+        self.calls: deque[Frame] = deque()
+        self.cancelled: set[int] = set()
+        self.streams = OutgoingStreams(self.calls.append, unread)
+        self._pipe = pipe
+        self._poller = select.poll()
+        self._poller.register(pipe.sock, select.POLLIN)
+        self._frames: deque[Frame] = deque()
+        self._sources: dict[int, LinkSource] = {}
+        self._events: select.epoll | None = None
+
+    def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
+        """Reads once; see Inbox."""
+        del until
+        if self.deferred:
+            self.run_deferred()
+        if self._frames:
+            # This very thread is loading a value, and the user's code that does so
+            # waits for another one; or what was loaded interrupted whoever read.
+            self._sort_each(())
+            return True
+        if self._events is not None:
+            return self._receive(seconds)
+        if seconds is None:
+            self._pipe.set_read_timeout(0)
+        elif seconds >= _SHORT:
+            # Rounded, as a limit that is set already costs nothing.
+            self._pipe.set_read_timeout(math.ceil(seconds * 100) / 100)
+        elif not self._has_more(seconds):
+            return False
         try:
-            if self._frames and self._read_on(until):
-                return True
-            if self._events is not None:
-                return self._read_from_all(deadline)
-            if deadline is not None:
-                self._poll(deadline)
             self._sort_each(self._pipe.receive_some())
         except BlockingIOError:
-            self._pipe.set_read_timeout(0)
             return False
-        finally:
-            if not reader:
-                self._let_others_read()
         return True
 
-    def _read_on(self, until: Callable[[], bool]) -> bool:
-        """Goes on with what was read, before more is.
-
-        This very thread is loading a value, and the user's code that does so waits for
-        another one; or what was loaded interrupted whoever read.
-        """
-        self._sort_each(())
-        return until()
-
-    def _let_others_read(self) -> None:
-        with self._turn:
-            self._reader = 0
-            self._turn.notify_all()
-
-    def run_callbacks(self) -> None:
-        """Runs what destructors have put off."""
-        while self.callbacks:
-            try:
-                callback = self.callbacks.popleft()
-            except IndexError:  # another thread was quicker
-                return
-            callback()
-
-    def read_available(self) -> None:
-        """Reads the frames that have come, without waiting for more."""
-        with self._turn:
-            if self._reader:
-                return
-            self._reader = threading.get_ident()
+    def _pull_available(self) -> None:
+        """Reads what has come; see Inbox."""
         try:
             self._sort_each(())
             for _ in range(_ROUNDS):
@@ -202,15 +354,13 @@ class Inbox:
         except EOFError:  # told to whoever reads next: nobody wants the rest
             self.calls.clear()
             self.streams.end_all()
-        finally:
-            self._let_others_read()
+
+    def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back from whichever thread fills the ref; see Inbox."""
+        ref.add_done_callback(lambda _: then())
 
     def _has_more(self, seconds: float) -> bool:
-        return bool(self._poller.poll(seconds * 1000))
-
-    def _poll(self, deadline: float) -> None:
-        if not self._has_more(max(0.0, deadline - time.monotonic())):
-            raise GetTimeoutError(TOO_LATE)
+        return bool(self._poller.poll(math.ceil(seconds * 1000)))
 
     def _sort_each(self, frames: Iterable[Frame]) -> None:
         # Kept where ``_read_on`` finds those that are left.
@@ -243,14 +393,12 @@ class Inbox:
         if not self.streams.cancel(frame[1]):
             self.cancelled.add(frame[1])
         if len(frame) > 2:
-            self.interrupted.add(frame[1])
-            if self.on_interrupt is not None:
-                self.on_interrupt()
+            self.interrupt(frame[1])
 
     # Links.
 
     def watch(self, source: LinkSource) -> None:
-        """Reads a link from now on; called by whoever reads."""
+        """Reads a link from now on; see Inbox."""
         if self._events is None:
             self._events = select.epoll()
             self._events.register(self._pipe.sock, select.EPOLLIN)
@@ -258,12 +406,12 @@ class Inbox:
         self._events.register(source.fileno(), select.EPOLLIN)
 
     def unwatch(self, source: LinkSource) -> None:
-        """Reads it no more."""
+        """Stops reading a link; see Inbox."""
         if self._sources.pop(source.fileno(), None) is not None and self._events:
             self._events.unregister(source.fileno())
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """False: there is no loop, so what is sent leaves at once; see LinkReader."""
+        """Returns False: there is no loop, so what is sent leaves at once."""
         del callback
         return False
 
@@ -271,17 +419,6 @@ class Inbox:
         """Takes frames that were read elsewhere."""
         for frame in frames:
             self._sort(frame)
-
-    def _read_from_all(self, deadline: float | None) -> bool:
-        """Reads what comes next over the pipe or a link; see _read_once."""
-        limit = self._pipe.read_timeout or None
-        seconds = limit if deadline is None else _left(deadline)
-        if self._receive(seconds):
-            return True
-        if deadline is not None:
-            raise GetTimeoutError(TOO_LATE)
-        self._pipe.set_read_timeout(0)
-        return False
 
     def _receive(self, seconds: float | None, *, is_next: bool = True) -> bool:
         """Reads once from everything that has something; False if nothing has.
@@ -304,7 +441,3 @@ class Inbox:
         if has_pipe:
             self._sort_each(self._pipe.receive_some())
         return bool(ready)
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - time.monotonic())

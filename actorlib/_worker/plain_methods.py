@@ -30,7 +30,6 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         streams: What the actor makes for readers.
         over: Takes the answer of a call, or None if it has ended the actor.
         pause: Takes a stream that waits for its reader.
-        is_on_the_loop: Whether all of it runs on the loop that reads the pipe.
 
     Attributes:
         cancelled: The calls that were cancelled before they ended.
@@ -43,15 +42,13 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         streams: OutgoingStreams,
         over: Callable[[int, Gate | None, Frame | None], None],
         pause: Callable[[int, Gate | None], None],
-        *,
-        is_on_the_loop: bool,
     ) -> None:
         self.cancelled: set[int] = set()
         self.count = 0
         super().__init__(client, streams, self.cancelled)
         self._over = over
         self._on_pause = pause
-        self._is_on_the_loop = is_on_the_loop
+        self._inbox = client.inbox
         self._gates: dict[int, Gate | None] = {}
 
     def set_instance(self, instance: object) -> None:
@@ -74,44 +71,35 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         """
         call = frame[1]
         if frame[0] != CALL and is_stream(frame):
-            self._client.interrupted.discard(call)  # it is closed, if it was to be
+            self._inbox.interrupted.discard(call)  # it is closed, if it was to be
         self._gates[call] = gate
-        self._begin_blocking()
+        self._inbox.begin_blocking()
         try:
             return self.execute(frame)
         except ActorExit:
-            self._end_blocking()
+            self._inbox.end_blocking()
             self._over(call, self._gates.pop(call), None)
             if self._client.running_calls is not None:
                 self._client.running_calls.end(call)
             return True
         finally:
-            self._end_blocking()
+            self._inbox.end_blocking()
 
     def close(self) -> None:
         """The actor ends: generators that are paused run their ``finally``."""
-        self._begin_blocking()
+        self._inbox.begin_blocking()
         try:
             self.close_streams()
         finally:
-            self._end_blocking()
-
-    def _begin_blocking(self) -> None:
-        if self._is_on_the_loop:
-            self._client.begin_blocking()
-
-    def _end_blocking(self) -> None:
-        """Lets the loop go on: from here on it sends what is sent."""
-        if self._is_on_the_loop and self._client.reader.is_blocked:
-            self._client.end_blocking()
+            self._inbox.end_blocking()
 
     def _answer(self, answer: Frame) -> None:
-        self._end_blocking()
+        self._inbox.end_blocking()
         gate = self._gates.pop(answer[1])
         self._over(answer[1], gate, with_own_buffers(answer))
 
     def _pause(self, call: int) -> None:
-        self._end_blocking()
+        self._inbox.end_blocking()
         self._on_pause(call, self._gates.pop(call))
 
     def _send_item(self, item: Frame) -> None:
@@ -122,4 +110,4 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         return True
 
     def _read_now(self) -> None:
-        self._client.try_read()
+        self._inbox.read_available()

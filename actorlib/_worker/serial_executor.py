@@ -24,9 +24,9 @@ from actorlib._wire.messages import (
     STREAM_ACK,
     Frame,
 )
-from actorlib._worker.client import WAIT_REPORT_DELAY, OwnerClient
+from actorlib._worker.client import OwnerClient
 from actorlib._worker.generators import is_stream
-from actorlib._worker.inbox import Inbox
+from actorlib._worker.inbox import PipeInbox
 from actorlib._worker.invoke import CallExecutor
 from actorlib._worker.method_timing import MethodTiming
 from actorlib._worker.startup import construct, shutting_down
@@ -48,11 +48,13 @@ class SerialOwnerClient(OwnerClient):
         inbox: What has come, and was not served.
     """
 
-    def __init__(self, start: Start, pipe: BlockingChannel, inbox: Inbox) -> None:
+    inbox: PipeInbox
+
+    def __init__(self, start: Start, pipe: BlockingChannel, inbox: PipeInbox) -> None:
         super().__init__(start, None, pipe, inbox)
-        self.inbox = inbox
-        # The one thread that runs methods, if there is one.
-        self._method_thread = None if start.config.limits else threading.get_ident()
+        if start.config.limits:
+            self._method_thread = None
+        self.is_call_cancelled = inbox.cancelled.__contains__
         inbox.settle = self.settle
         inbox.item = self.item
         inbox.take_other = self.take_other
@@ -95,14 +97,6 @@ class SerialOwnerClient(OwnerClient):
         """Reads what has come; see OwnerClient."""
         self.inbox.read_available()
 
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once, from whichever thread reads the answer; see ResultOwner."""
-        ref.add_done_callback(lambda _: then())
-
-    def later(self, callback: Callable[[], object]) -> None:
-        """Calls back when the worker reads next; see OwnerClient."""
-        self.inbox.callbacks.append(callback)
-
     def check_over(self, call: int, error: BaseException | None = None) -> None:
         """Returns only if a call is to be answered; see WorkerEngine.
 
@@ -113,49 +107,9 @@ class SerialOwnerClient(OwnerClient):
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done; see ResultOwner."""
-        if self.is_over:
-            self.check_parent()
         if self.refcount.released:  # it may not be quick this time
             self._return_borrowed_now()
-        read = self.inbox.read
-        if timeout is not None or threading.get_ident() != self._method_thread:
-            read(ref.done, timeout)
-            return
-        if not self.inbox.wait(ref.done, WAIT_REPORT_DELAY):
-            with self.reporting_wait(ref):
-                read(ref.done)
-
-    def was_canceled(self, call: int) -> bool:
-        """Whether a running call was cancelled; reads what has come; see CallLookup."""
-        if call not in self.inbox.cancelled:
-            self.inbox.read_available()
-        return call in self.inbox.cancelled
-
-    def take_interrupts(self) -> None:
-        """Interrupts methods where they are from now on, on this thread.
-
-        It is the main one of its process, and runs all of them.
-        """
-        from actorlib._worker.interrupt_signal import InterruptSignal, is_below_method  # noqa: PLC0415  # not inline
-
-        interrupts = InterruptSignal(
-            lambda: running.get() is not None,
-            self._read_interrupts,
-            is_below_method,
-            retries_idle=True,
-        )
-
-        def pass_on() -> None:
-            # A thread of the user's may be who reads that.
-            if threading.get_ident() != self._method_thread:
-                interrupts.send()
-
-        self.inbox.on_interrupt = pass_on
-
-    def _read_interrupts(self) -> None:
-        self.inbox.read_available()
-        if self.inbox.interrupted:
-            self.inbox.stop_if_interrupted()
+        super().wait(ref, timeout)
 
     def drain_links(self) -> bool:
         """Closes the links to this actor; True if calls were left on them."""
@@ -189,7 +143,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
     client, instance = make_actor(start, pipe)
     executor = SerialExecutor(client, instance)
     if not start.config.is_inline:
-        client.take_interrupts()
+        client.inbox.take_interrupts()
     with shutting_down(instance):
         try:
             executor.run()
@@ -204,7 +158,7 @@ def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, 
     Raises:
         SystemExit: The constructor raised, and the owner was told what.
     """
-    inbox = Inbox(pipe, start.config.max_unread)
+    inbox = PipeInbox(pipe, start.config.max_unread)
     client = SerialOwnerClient(start, pipe, inbox)
     set_engine(client)
     instance = construct(start, client)

@@ -42,9 +42,9 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker import invoke
-from actorlib._worker.client import WAIT_REPORT_DELAY
+from actorlib._worker.client import TOO_LATE, WAIT_REPORT_DELAY
 from actorlib._worker.generators import is_stream
-from actorlib._worker.inbox import Inbox
+from actorlib._worker.inbox import PipeInbox
 from actorlib._worker.interrupt_signal import InterruptSignal, NoInterrupts, is_below
 from actorlib._worker.invoke import CallExecutor
 from actorlib._worker.method_timing import FunctionTiming, MethodTiming
@@ -113,7 +113,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
         raise
 
 
-class TaskInbox(Inbox):
+class TaskInbox(PipeInbox):
     """Keeps the frames that came; returns calls while the one that runs waits.
 
     Attributes:
@@ -152,16 +152,15 @@ class TaskOwnerClient(SerialOwnerClient):
     """The engine of a worker of functions: it may lend its CPUs while a call waits."""
 
     _executor: TaskExecutor
-    _task_inbox: TaskInbox
 
-    def __init__(self, start: Start, pipe: BlockingChannel, inbox: Inbox) -> None:
+    def __init__(self, start: Start, pipe: BlockingChannel, inbox: TaskInbox) -> None:
         super().__init__(start, pipe, inbox)
+        self._task_inbox = inbox
         self._waits = itertools.count(1)
 
-    def attach(self, executor: TaskExecutor, inbox: TaskInbox) -> None:
-        """Takes what runs the calls here, and what keeps them."""
+    def attach(self, executor: TaskExecutor) -> None:
+        """Takes what runs the calls here."""
         self._executor = executor
-        self._task_inbox = inbox
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done, and yields the CPU; see ResultOwner."""
@@ -182,7 +181,10 @@ class TaskOwnerClient(SerialOwnerClient):
         while not is_over():
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             with self.lending_cpus(*awaited) as number:
-                inbox.read(lambda: is_over() or inbox.resumed_wait == number, left)
+                if not inbox.read(
+                    lambda: is_over() or inbox.resumed_wait == number, left
+                ):
+                    raise GetTimeoutError(TOO_LATE)
             # More than those calls, or some that the owner does not know: from here on
             # the CPUs are lent in any case, and this worker says when the wait is over.
             awaited = (), 0
@@ -237,10 +239,6 @@ class TaskOwnerClient(SerialOwnerClient):
         """A function, with its module; see CallLookup."""
         return self._executor.function_name(method)
 
-    def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks any thread until the owner has answered; see OwnerClient."""
-        super().wait(ref, None)
-
     leave = Engine.leave  # refuses: this is not an actor
 
 
@@ -288,7 +286,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self._find = self._function_of
         inbox.return_unstarted = self.return_unstarted
         inbox.on_cancel = self._on_cancel
-        client.attach(self, inbox)
+        client.attach(self)
         self._interrupts: InterruptSignal | NoInterrupts = NoInterrupts()
         self._outermost = {
             self._run_code.__code__,
@@ -366,7 +364,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         def may_go() -> bool:
             return inbox.streams.may_go(stream)
 
-        if not inbox.wait(may_go, WAIT_REPORT_DELAY):
+        if not inbox.read(may_go, WAIT_REPORT_DELAY):
             with self._client.lending_cpus():
                 inbox.read(may_go)
 

@@ -174,7 +174,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
         if self._client.refcount.released:  # seldom, so it is looked at here
             for returned in self._client.release_frames():
                 self._pipe.send(returned)
-        self._inbox.run_callbacks()
+        self._inbox.run_deferred()
 
     def _break(self, error: BaseException) -> None:
         """Closes the pipe: the owner sees its end now, and so does the main thread."""

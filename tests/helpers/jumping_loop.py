@@ -248,6 +248,7 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
     ("_inline/worker.py", "_serve", _always),
     ("helpers/memory_launcher.py", "_serve", _always),
     ("_worker/inbox.py", "_receive", lambda frame: frame.f_locals["seconds"] is None),
+    ("_worker/inbox.py", "_sleep", lambda frame: frame.f_locals["seconds"] is None),
     ("_worker/executor_threads.py", "_work", _always),
     ("concurrent/futures/thread.py", "_worker", _always),
     ("helpers/actors.py", "stop_here", _always),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
 from actorlib._wire.peer_socket import PeerSocket, socket_pair
 from actorlib._worker.engine import LinkSource
-from actorlib._worker.inbox import Inbox
+from actorlib._worker.inbox import PipeInbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[socket.socket, Inbox]]:
+def ends() -> Iterator[tuple[socket.socket, PipeInbox]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox = Inbox(BlockingChannel(theirs))
+        inbox = PipeInbox(BlockingChannel(theirs))
         yield ours, inbox
         if inbox._events is not None:
             inbox._events.close()
@@ -36,7 +38,7 @@ def sent(sock: socket.socket, *frames: Frame) -> None:
 
 
 def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     sock, inbox = ends
     sent(
@@ -60,7 +62,7 @@ def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
 
 
 def test_read_available_when_something_was_kept_then_it_is_read_first(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     sock, inbox = ends
     sent(sock, (RESULT, 1, None, b""), (RESULT, 2, None, b""))
@@ -103,7 +105,7 @@ class Link(LinkSource):
 
 
 def test_links_when_the_pipe_brings_something_then_all_of_theirs_is_before_it(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     sock, inbox = ends
     far, near = (PeerSocket(end.detach()) for end in socket_pair())
@@ -120,7 +122,7 @@ def test_links_when_the_pipe_brings_something_then_all_of_theirs_is_before_it(
 
 
 def test_read_available_when_links_have_several_messages_then_reads_all(
-    ends: tuple[socket.socket, Inbox],
+    ends: tuple[socket.socket, PipeInbox],
 ) -> None:
     _, inbox = ends
     far, near = (PeerSocket(end.detach()) for end in socket_pair())
@@ -131,3 +133,53 @@ def test_read_available_when_links_have_several_messages_then_reads_all(
         inbox.read_available()
 
         assert [frame[1] for frame in inbox.calls] == [*range(50)]
+
+
+def test_read_when_another_thread_reads_behind_the_first_look_then_it_returns(
+    ends: tuple[socket.socket, PipeInbox],
+) -> None:
+    sock, inbox = ends
+    sent(sock, (CALL, 1, "m", None, b""))
+    looks: list[bool] = []
+
+    def has_calls() -> bool:
+        looks.append(bool(inbox.calls))
+        if len(looks) == 1:
+            other = threading.Thread(target=inbox.read_available)
+            other.start()
+            other.join()
+        return looks[-1]
+
+    assert inbox.read(has_calls, timeout=10)
+
+
+def test_read_when_threads_wait_at_the_end_of_the_pipe_then_each_is_told(
+    ends: tuple[socket.socket, PipeInbox],
+) -> None:
+    sock, inbox = ends
+
+    def wait() -> None:
+        with pytest.raises(EOFError):
+            inbox.read(lambda: False)
+
+    with ThreadPoolExecutor(3) as threads:
+        waits = [threads.submit(wait) for _ in range(3)]
+        sock.shutdown(socket.SHUT_RDWR)
+        for waiting in waits:
+            waiting.result()
+
+
+def test_read_when_the_reader_leaves_then_another_thread_reads_on(
+    ends: tuple[socket.socket, PipeInbox],
+) -> None:
+    sock, inbox = ends
+
+    def wait_for(count: int) -> bool:
+        return inbox.read(lambda: len(inbox.calls) >= count)
+
+    with ThreadPoolExecutor(3) as threads:
+        waits = [threads.submit(wait_for, count) for count in (3, 1, 2)]
+        for number in range(3):
+            sent(sock, (CALL, number, "m", None, b""))
+
+        assert all(waiting.result() for waiting in waits)
