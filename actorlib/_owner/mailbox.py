@@ -5,10 +5,9 @@ of them; but while new ones are held back, those wait beside what was sent. What
 of a call when the actor dies follows from that, from whether it ran, and from how often
 it may be sent again: only a call that may is kept after it was sent.
 
-Only a call that ran when the process ended pays with a retry. One that has not begun
-goes again at no cost, and so does one that is over and whose answer was lost. That may
-not go on for ever: after ``MOST_IN_VAIN`` restarts in a row in which no call was
-finished, calls fail. Those that may go again always wait on.
+Only a call that ran when the process ended pays with a retry; see ``Retries``. That
+others go again at no cost may not go on for ever: after ``MOST_IN_VAIN`` restarts in a
+row in which no call was finished, calls fail. Those that may go again always wait on.
 """
 
 from __future__ import annotations
@@ -194,19 +193,23 @@ class Mailbox(Generic[R]):
         """The number that a call has now, from the one that it was posted with."""
         return self._renumbered.get(number, number)
 
-    def again(self, number: int) -> Frame | None:
+    def again(self, number: int, left: Retries) -> Frame | None:
         """A call has failed: the frame that goes once more, or None if none may.
 
         It has a new number, behind all that were sent meanwhile.
+
+        Args:
+            number: Its number so far.
+            left: What it has left of its retries.
         """
         kept = self.kept.get(number)
-        if kept is None or not kept.retries.times or number not in self.answerable:
+        if kept is None or number not in self.answerable:
             return None
         self.release(number)
         again = self.calls.renumber(number)
         frame = (kept.frame[0], again, *kept.frame[2:])
         self._renumbered[kept.first] = again
-        self.kept[again] = kept._replace(frame=frame, retries=kept.retries.one_less)
+        self.kept[again] = kept._replace(frame=frame, retries=left)
         return frame
 
     def release(self, number: int) -> Frame | None:
@@ -267,14 +270,11 @@ class Mailbox(Generic[R]):
 
     def _retries_left(self, number: int) -> Retries | None:
         """What a kept call has left behind the end of its process; None if lost."""
-        kept = self.kept[number]
-        retries = kept.retries
-        if self._ran(number):
-            return retries.one_less if retries.times else None
+        kept, ran = self.kept[number], self._ran(number)
         if kept.runs_once and self._may_have_begun(number):
             return None
-        is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and retries.times >= 0
-        return None if is_in_vain else retries
+        is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and kept.retries.times >= 0
+        return None if is_in_vain and not ran else kept.retries.after_end(ran=ran)
 
     def interrupted(self) -> tuple[list[R], list[Frame]]:
         """The actor died and is restarted: calls that were sent go again if they may.

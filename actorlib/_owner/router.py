@@ -33,7 +33,7 @@ from actorlib._owner.response_target import (
     awaited,
     give_answer,
     give_error,
-    is_answer_retried,
+    retries_after,
 )
 from actorlib._owner.teardown import tear_down
 from actorlib._shm.running_calls import MARK, read_begun
@@ -593,10 +593,11 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if kept is None:
             return False
         mailbox.note_finished()
-        if not self._is_draining and is_answer_retried(
-            kept.retries, answer, self._loans
-        ):
-            frame = mailbox.again(number)
+        left = None
+        if not self._is_draining:
+            left = retries_after(kept.retries, answer, self._loans)
+        if left is not None:
+            frame = mailbox.again(number, left)
             if frame is not None and self.channel is not None:
                 self._timekeeper.rename(number, frame[1])
                 self.channel.send(frame)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actorlib._core.stream_reader import StreamReader
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task import FunctionEntry
+    from actorlib._owner.task_worker import CalledFunction
     from actorlib._shm.memory import Payload
 
 
@@ -107,7 +107,7 @@ class CrossingEngine(LocalEngine):
     def _post(
         self,
         ref: ObjectRef[Any],
-        entry: FunctionEntry,
+        entry: CalledFunction,
         payload: Payload,
         headers: dict[str, object] | None,
     ) -> None:
