@@ -64,6 +64,7 @@ class Mailbox(Generic[R]):
         kept: The calls that may be sent again, by the number that they have now.
         abandoned: The calls that were sent and are wanted no more, until the worker has
             said that they are over: a plain method runs on.
+        begun: Which calls have begun in the process that is gone; None if unknown.
         has_dropped: Whether any was forgotten that was sent: it may run all the same.
     """
 
@@ -81,7 +82,7 @@ class Mailbox(Generic[R]):
         self._is_away = False
         self._is_held = False
         self._renumbered: dict[int, int] = {}
-        self._begun: BegunCalls | None = None
+        self.begun: BegunCalls | None = None
         self._deaths_in_vain = 0
 
     def __repr__(self) -> str:
@@ -126,7 +127,7 @@ class Mailbox(Generic[R]):
         """The actor is ready: the frames that go now, in order."""
         self._is_open = True
         self._is_away = False
-        self._begun = None
+        self.begun = None
         self.answerable = self.calls.posted
         return self._taken()
 
@@ -230,7 +231,7 @@ class Mailbox(Generic[R]):
 
     def note_begun(self, begun: BegunCalls | None) -> None:
         """The process is gone, and has told which calls have begun; None if unknown."""
-        self._begun = begun
+        self.begun = begun
         self._deaths_in_vain += 1
         if None in map(self._retries_left, filter(self._ran, self.kept)):
             self._deaths_in_vain = 0  # a call has used up its retries: that is an end
@@ -243,11 +244,11 @@ class Mailbox(Generic[R]):
         """Whether a call ran when the process ended, as far as that is known."""
         if number not in self.answerable or number in self.waiting:
             return False
-        return self._begun is None or self._begun.runs(number)
+        return self.begun is None or self.begun.runs(number)
 
     def _may_have_begun(self, number: int) -> bool:
         was_sent = number in self.answerable and number not in self.waiting
-        return was_sent and (self._begun is None or self._begun.may_have_begun(number))
+        return was_sent and (self.begun is None or self.begun.may_have_begun(number))
 
     def movable(self) -> list[int]:
         """The calls that another actor may have, now that the process is gone."""

@@ -52,6 +52,9 @@ class FunctionTable:
         machine: Where they run.
         scheduler: Grants what they ask for.
         may_wait: Whether what can never be given waits for ever.
+
+    Attributes:
+        entries: Those of this process that were called before; read by any thread.
     """
 
     def __init__(
@@ -70,42 +73,30 @@ class FunctionTable:
         self._machine = machine
         self._may_wait = may_wait
         self._numbers = itertools.count(1)
-        self._entries: weakref.WeakKeyDictionary[FunctionSpec, CalledFunction] = (
+        self.entries: weakref.WeakKeyDictionary[FunctionSpec, CalledFunction] = (
             weakref.WeakKeyDictionary()
         )
         self._codes: weakref.WeakKeyDictionary[object, FunctionCode] = (
             weakref.WeakKeyDictionary()
         )
         self._registered: dict[tuple[int, int], FunctionCode] = {}
-        self._queues: weakref.WeakValueDictionary[tuple[object, ...], FunctionQueue] = (
-            weakref.WeakValueDictionary()
-        )
 
-    def known_entry(self, spec: FunctionSpec) -> CalledFunction | None:
-        """The entry of a function that was called before; asked by any thread."""
-        return self._entries.get(spec)
-
-    def entry_of(self, engine: SendingEngine, spec: FunctionSpec) -> CalledFunction:
-        """The entry of a function of this process.
+    def make_entry(self, engine: SendingEngine, spec: FunctionSpec) -> CalledFunction:
+        """Makes the entry of a function of this process that has none yet.
 
         Raises:
             SerializationError: It cannot be sent.
             UnsupportedOptionError: It asks for variables or a directory, and there
                 are no processes.
         """
-        entry = self._entries.get(spec)
-        if entry is None:
-            if self._machine.is_shared:
-                refuse_env(spec.options.runtime_env)
-            code = self._codes.get(spec.source)
-            if code is None:
-                source, borrowed = pickle_function(engine, spec.name, spec.source)
-                code = self._codes[spec.source] = self._code(
-                    spec.name, source, borrowed
-                )
-            entry = self._entries[spec] = self._entry(
-                code, spec.name, spec.options, is_stream=spec.is_stream
-            )
+        if self._machine.is_shared:
+            refuse_env(spec.options.runtime_env)
+        code = self._codes.get(spec.source)
+        if code is None:
+            source, borrowed = pickle_function(engine, spec.name, spec.source)
+            code = self._codes[spec.source] = self._code(spec.name, source, borrowed)
+        entry = self._entry(code, spec.name, spec.options, is_stream=spec.is_stream)
+        self.entries[spec] = entry
         return entry
 
     def register(
@@ -135,7 +126,7 @@ class FunctionTable:
         code = self._registered.get((session, number))
         if code is None:
             raise ProtocolError(f"function {number} is called and was never registered")
-        entry = code.entries.get(description)
+        entry: CalledFunction | None = code.entries.get(description)
         if entry is None:
             label, options, listed, is_stream = opened_as(
                 description, str, FunctionOptions, bytes, bool
@@ -201,7 +192,7 @@ class FunctionTable:
 
     def start_error(self, options: FunctionOptions) -> str:
         """Says why no further worker can be started; empty if that is not known."""
-        queue = self._queues.get(options.worker_key)
+        queue = self._workers.queues.get(options.worker_key)
         return "" if queue is None else queue.start_error
 
     def _queue(self, label: str, options: FunctionOptions) -> FunctionQueue:
@@ -210,7 +201,7 @@ class FunctionTable:
         Raises:
             ActorUnschedulableError: The machine can never give what it asks for.
         """
-        queue = self._queues.get(options.worker_key)
+        queue = self._workers.queues.get(options.worker_key)
         if queue is not None:
             return queue
         scheduler, key = self._scheduler, options.worker_key
@@ -243,6 +234,5 @@ class FunctionTable:
             worker if is_on_device else options.slotless_worker,
             is_on_device=is_on_device,
         )
-        self._queues[key] = made
-        self._workers.enter(made)
+        self._workers.queues[key] = made
         return made

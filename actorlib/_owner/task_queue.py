@@ -249,17 +249,29 @@ class WorkerLoad:
         if task.entry.max_calls:
             self.call_counts[task.entry.code.number] -= 1
 
-    def lose_tasks(self, last_call: int) -> tuple[Task[Any] | None, list[Task[Any]]]:
-        """Its process has ended; gives the call that ran, and the others.
+    def label(self, idle: str) -> str:
+        """What it runs, in the words of messages.
+
+        Args:
+            idle: What is said if it has no call.
+        """
+        return next((task.entry.label for task in self.tasks), idle)
+
+    def task_that_ran(self, last_call: int) -> Task[Any] | None:
+        """The call that ran when its process ended.
 
         Args:
             last_call: The number of the call that it has begun last; 0 if unknown. The
                 oldest call ran if it has none by that number: its arguments are loaded
                 before it is noted as begun.
         """
-        tasks, self.tasks = list(self.tasks), {}
-        ran = next((task for task in tasks if task.number == last_call), None)
-        ran = ran or next(iter(tasks), None)
+        begun = (task for task in self.tasks if task.number == last_call)
+        return next(begun, None) or next(iter(self.tasks), None)
+
+    def lose_tasks(self, last_call: int) -> tuple[Task[Any] | None, list[Task[Any]]]:
+        """Its process has ended; gives the call that ran, and the others."""
+        ran = self.task_that_ran(last_call)
+        tasks, self.tasks = self.tasks, {}
         for task in tasks:
             task.worker = None
         return ran, [task for task in tasks if task is not ran]

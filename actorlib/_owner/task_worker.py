@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from actorlib._owner.exit_reason import under_way
 from actorlib._owner.read_signal import UNSENT_DELAY, ask_to_read
 from actorlib._owner.router import WorkerRoute
 from actorlib._owner.task_queue import FunctionEntry, Task, TaskQueue, WorkerLoad
@@ -123,7 +122,7 @@ class TaskWorker(WorkerLoad, WorkerRoute):
     @property
     def title(self) -> str:
         """What it is called in messages: by the call that it runs."""
-        label = next((task.entry.label for task in self.tasks), "a worker of functions")
+        label = self.label("a worker of functions")
         return f"{label} (pid {self.supervisor.pid})" if self.supervisor.pid else label
 
     def write(self, task: FunctionCall, channel: AsyncChannel) -> None:
@@ -187,10 +186,13 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         return next(labels, None)
 
     def under_way(self, record: ActorRecord) -> tuple[str, ...]:
-        """The function that may have run when its process ended."""
+        """The function that ran when its process ended."""
+        del record
         refused = self.channel.refused if self.channel is not None else 0
-        labels = [task.entry.code.label for task in self.tasks]
-        return under_way(record, labels[: max(0, len(labels) - refused)])
+        ran = self.task_that_ran(self.last_call)
+        if ran is None or len(self.tasks) <= refused:
+            return ()
+        return (ran.entry.code.label,)
 
     def interrupt(self) -> None:
         """Has the worker read what was sent, though a function runs there."""

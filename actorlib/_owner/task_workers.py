@@ -63,6 +63,7 @@ class TaskWorkers:
         calls: The calls of functions.
 
     Attributes:
+        queues: The queues, by what their calls ask for.
         by_id: The workers.
         idle: Those of them that have nothing to do.
     """
@@ -84,14 +85,12 @@ class TaskWorkers:
         self._parallel = machine.parallel
         self._references = references
         self.idle = IdleWorkers(scheduler.loop, machine, self._dismiss)
-        self._queues: weakref.WeakSet[FunctionQueue] = weakref.WeakSet()
+        self.queues: weakref.WeakValueDictionary[tuple[object, ...], FunctionQueue] = (
+            weakref.WeakValueDictionary()
+        )
         self._starting = 0
         self._start_retries: dict[FunctionQueue, asyncio.TimerHandle] = {}
         self._stuck_calls = StuckCallMonitor(scheduler.loop, self.by_id.values())
-
-    def enter(self, queue: FunctionQueue) -> None:
-        """Takes a queue in."""
-        self._queues.add(queue)
 
     # Calls.
 
@@ -158,7 +157,7 @@ class TaskWorkers:
             self._stuck_calls.watch()
 
     def _feed_all(self) -> None:
-        for queue in list(self._queues):
+        for queue in list(self.queues.values()):
             if queue.waiting_count:
                 self.feed(queue)
 
@@ -365,7 +364,10 @@ class TaskWorkers:
         if ready.cancelled() or ready.exception() or record.process is None:
             return
         self._machine.watch_memory(
-            record.process, lambda: _at_work(worker), asked, record.options
+            record.process,
+            partial(worker.label, "an idle worker of functions"),
+            asked,
+            record.options,
         )
 
     def _started(self, worker: TaskWorker, ready: asyncio.Future[None]) -> None:
@@ -378,8 +380,7 @@ class TaskWorkers:
             if not queue.is_start_paused:  # else it may have begun before one failed
                 queue.start_error = ""
         elif how is not None and how.cause == "failed to start":
-            label = next((task.entry.label for task in worker.tasks), "a function")
-            self._start_failed(queue, label, how.reason)
+            self._start_failed(queue, worker.label("a function"), how.reason)
         self._feed_all()
 
     def _start_failed(self, queue: FunctionQueue, label: str, reason: str) -> None:
@@ -491,8 +492,9 @@ class TaskWorkers:
             return
         queue, pending = worker.queue, None
         if not _has_cpus(worker) and queue.slots.error() is None:
-            label = next((task.entry.label for task in worker.tasks), "function")
-            pending = queue.slots.reacquire(label, queue.cpus, _lease_of(worker))
+            pending = queue.slots.reacquire(
+                worker.label("function"), queue.cpus, _lease_of(worker)
+            )
         if pending is None:
             self._resume(worker, None)
         elif pending.done():
@@ -545,7 +547,7 @@ class TaskWorkers:
                     for worker in queue.workers
                 ),
             )
-            for queue in self._queues
+            for queue in list(self.queues.values())
             if queue.workers or queue.waiting_count
         )
 
@@ -553,7 +555,11 @@ class TaskWorkers:
         """Looks after nobody any more; gives the calls that wait."""
         self.idle.close()
         self._stuck_calls.close()
-        return [task for queue in list(self._queues) for task in self._give_up(queue)]
+        return [
+            task
+            for queue in list(self.queues.values())
+            for task in self._give_up(queue)
+        ]
 
 
 def _lease_of(worker: TaskWorker) -> Lease | None:
@@ -579,9 +585,3 @@ def _has_cpus(worker: TaskWorker) -> bool:
 def _others_wait(queue: FunctionQueue) -> bool:
     """Whether others than this queue wait for what its slots are made of."""
     return queue.slots.others_wait(queue.count_in_line())
-
-
-def _at_work(worker: TaskWorker) -> str:
-    """Says what a worker runs, in the words of messages."""
-    running = next((task.entry.label for task in worker.tasks), None)
-    return running or "an idle worker of functions"

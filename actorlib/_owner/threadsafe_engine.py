@@ -90,9 +90,8 @@ class CrossingEngine(LocalEngine):
     ) -> ObjectRef[Any]:
         if self._heritage:
             spec = self._heritage.of(spec)
-        entry = (
-            None if self._refuses else self.actor_table.pool.functions.known_entry(spec)
-        )
+        entries = self.actor_table.pool.functions.entries
+        entry = None if self._refuses else entries.get(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or entry is None:
             return self.portal.call(partial(self.call, spec, args, kwargs))
