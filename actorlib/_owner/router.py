@@ -286,11 +286,14 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             ran = [call.method for call in calls if mailbox.begun.runs(call.number)]
         else:
             refused = self.channel.refused if self.channel is not None else 0
-            came = islice(calls, max(0, mailbox.under_way - refused))
-            states = with_states(
-                came, record.interface, record.options, is_busy=over_link is not None
-            )
-            ran = [call.method for call in states if call.state == "running"]
+            came = [*islice(calls, max(0, mailbox.under_way - refused))]
+            if len(came) > 1 or over_link is not None:  # one alone runs
+                is_busy = over_link is not None
+                states = with_states(
+                    came, record.interface, record.options, is_busy=is_busy
+                )
+                came = [call for call in states if call.state == "running"]
+            ran = [call.method for call in came]
         if over_link is not None:
             ran.insert(0, over_link)
         if not ran and mailbox.has_dropped:

@@ -291,6 +291,7 @@ async def test_settle_scalar_when_nobody_waits_then_it_is_dropped(
     called: Called,
 ) -> None:
     number = called.ref.call
+    called.ref.cancel()
 
     called.router.settle_scalar(number, 1)
     called.router.settle_scalar(number, 1)
@@ -303,6 +304,7 @@ async def test_settle_scalar_when_nobody_waits_then_it_is_dropped(
 async def test_load_when_a_call_is_given_up_then_it_counts_until_it_ends(
     called: Called,
 ) -> None:
+    called.ref.cancel()
 
     assert called.router.is_idle
     assert called.router.load == 2
