@@ -15,7 +15,7 @@ from helpers.calls import raised
 from helpers.functions import add, halt, mark, pid
 
 import actorlib
-from actorlib._owner.task import MAX_DEPTH
+from actorlib._owner.task_queue import MAX_DEPTH
 from actorlib.exceptions import TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from helpers.actors import (
 from helpers.functions import add, fail, group_of, halt
 
 import actorlib
-from actorlib._owner.task import MAX_DEPTH
+from actorlib._owner.task_queue import MAX_DEPTH
 from actorlib.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:

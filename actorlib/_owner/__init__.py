@@ -66,14 +66,15 @@ In reading order:
 * ``placement_groups``: the verbs of placement groups, for the owner's own code and for
   workers.
 * ``task_pool``: takes every call of a function, and tells whoever waits for it.
-* ``task``: describes functions, their calls and the workers that run them.
-* ``task_group``: shares out calls that ask for the same among the workers that run
-  them.
+* ``task_queue``: decides which worker runs which call of a function, and which calls go
+  again.
 * ``read_signal``: has a worker read while the user's code runs there.
-* ``task_workers``: starts the workers of functions, sends them functions and calls, and
+* ``task_worker``: sends calls of functions to one worker, and takes care of workers
+  without any.
+* ``task_workers``: starts the workers of functions, gives them slots and calls, and
   ends them.
-* ``task_functions``: knows the functions that are called in a runtime, and which group
-  runs each.
+* ``task_functions``: knows the functions that are called in a runtime, and the queue of
+  each.
 * ``task_slots``: gives workers of functions their slots: from the machine, or a
   placement group.
 """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
-from actorlib._wire.serialization import decode
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -35,9 +33,31 @@ class Retries(NamedTuple):
         """Whether the exception itself has to be looked at."""
         return bool(self.times) and not isinstance(self.exceptions, bool)
 
-    @property
-    def one_less(self) -> Retries:
-        """Gives what is left after one more time; -1 stays what it is."""
+    def after_error(self, error: BaseException | None) -> Retries | None:
+        """What is left after the method has raised; None if the call is over.
+
+        Args:
+            error: What it raised; needed if ``depends_on_error``.
+        """
+        exceptions = self.exceptions
+        if not isinstance(exceptions, bool):
+            exceptions = isinstance(error, exceptions)
+        return self._one_less() if exceptions else None
+
+    def after_end(self, *, ran: bool) -> Retries | None:
+        """What is left after the worker has ended; None if the call is lost.
+
+        Only a call that ran pays. One that has not begun goes again at no cost, and so
+        does one that is over and whose answer was lost.
+
+        Args:
+            ran: Whether it ran when the worker ended.
+        """
+        return self._one_less() if ran else self
+
+    def _one_less(self) -> Retries | None:
+        if not self.times:
+            return None
         return self._replace(times=self.times - 1) if self.times > 0 else self
 
 
@@ -61,20 +81,6 @@ def retries_of(
     if not times or not (options.max_restarts or exceptions):
         return None
     return Retries(times, exceptions)
-
-
-def is_retried(retries: Retries, error: BaseException | None) -> bool:
-    """Whether a call is sent again after what its method raised.
-
-    Args:
-        retries: What is left of its retries.
-        error: What it raised; needed if ``depends_on_error``.
-    """
-    if not retries.times:
-        return False
-    if isinstance(retries.exceptions, bool):
-        return retries.exceptions
-    return isinstance(error, retries.exceptions)
 
 
 class CallTerms(NamedTuple):
@@ -143,15 +149,3 @@ class CallPolicy(NamedTuple):
             name: value for name, value in headers.items() if name not in _FOR_THE_OWNER
         }
         return CallTerms(rest, retries, deadline, cast("Any", headers.get("mover")))
-
-
-def load_retries(headers: dict[str, Any]) -> dict[str, Any]:
-    """The headers of a worker's call, with the classes of exceptions loaded.
-
-    Raises:
-        Exception: Whatever loading them raised.
-    """
-    times, listed = headers.get("retries", (None, None))
-    if not isinstance(listed, bytes):
-        return headers
-    return {**headers, "retries": (times, decode(listed))}

@@ -279,7 +279,8 @@ class LocalEngine(RuntimeEngine):
         if self._heritage:
             spec = self._heritage.of(spec)
         pool = self._pool
-        entry = pool.functions.entry_of(self, spec)
+        functions = pool.functions
+        entry = functions.entries.get(spec) or functions.make_entry(self, spec)
         headers = spec.headers
         if headers is not None or PROPAGATED:
             headers = headers_of(spec)

@@ -174,29 +174,6 @@ def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailabl
     )
 
 
-def under_way(record: ActorRecord, sent: Sequence[str]) -> tuple[str, ...]:
-    """Lists the calls that may have run: not more than may at once.
-
-    Args:
-        record: What is known of the actor.
-        sent: The methods of those that had come to it, oldest first.
-    """
-    face = record.interface
-    limits = record.options.limits(is_async=face.is_async)
-    if limits:
-        return tuple(sent[: sum(limits.values())])
-    if not face.is_async:
-        return tuple(sent[:1])
-    # Coroutines run side by side, and one plain method beside them.
-    methods = [face.methods.get(name) for name in sent]
-    is_plain = [method is None or not method.is_async for method in methods]
-    return tuple(
-        name
-        for place, name in enumerate(sent)
-        if not is_plain[place] or not any(is_plain[:place])
-    )
-
-
 def is_out_of_memory(summary: str) -> bool:
     """Whether the last line of a traceback says so, as CUDA's and PyTorch's do."""
     return "out of memory" in summary.lower()

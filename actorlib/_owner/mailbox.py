@@ -5,10 +5,9 @@ of them; but while new ones are held back, those wait beside what was sent. What
 of a call when the actor dies follows from that, from whether it ran, and from how often
 it may be sent again: only a call that may is kept after it was sent.
 
-Only a call that ran when the process ended pays with a retry. One that has not begun
-goes again at no cost, and so does one that is over and whose answer was lost. That may
-not go on for ever: after ``MOST_IN_VAIN`` restarts in a row in which no call was
-finished, calls fail. Those that may go again always wait on.
+Only a call that ran when the process ended pays with a retry; see ``Retries``. That
+others go again at no cost may not go on for ever: after ``MOST_IN_VAIN`` restarts in a
+row in which no call was finished, calls fail. Those that may go again always wait on.
 """
 
 from __future__ import annotations
@@ -65,6 +64,7 @@ class Mailbox(Generic[R]):
         kept: The calls that may be sent again, by the number that they have now.
         abandoned: The calls that were sent and are wanted no more, until the worker has
             said that they are over: a plain method runs on.
+        begun: Which calls have begun in the process that is gone; None if unknown.
         has_dropped: Whether any was forgotten that was sent: it may run all the same.
     """
 
@@ -82,7 +82,7 @@ class Mailbox(Generic[R]):
         self._is_away = False
         self._is_held = False
         self._renumbered: dict[int, int] = {}
-        self._begun: BegunCalls | None = None
+        self.begun: BegunCalls | None = None
         self._deaths_in_vain = 0
 
     def __repr__(self) -> str:
@@ -127,7 +127,7 @@ class Mailbox(Generic[R]):
         """The actor is ready: the frames that go now, in order."""
         self._is_open = True
         self._is_away = False
-        self._begun = None
+        self.begun = None
         self.answerable = self.calls.posted
         return self._taken()
 
@@ -194,19 +194,23 @@ class Mailbox(Generic[R]):
         """The number that a call has now, from the one that it was posted with."""
         return self._renumbered.get(number, number)
 
-    def again(self, number: int) -> Frame | None:
+    def again(self, number: int, left: Retries) -> Frame | None:
         """A call has failed: the frame that goes once more, or None if none may.
 
         It has a new number, behind all that were sent meanwhile.
+
+        Args:
+            number: Its number so far.
+            left: What it has left of its retries.
         """
         kept = self.kept.get(number)
-        if kept is None or not kept.retries.times or number not in self.answerable:
+        if kept is None or number not in self.answerable:
             return None
         self.release(number)
         again = self.calls.renumber(number)
         frame = (kept.frame[0], again, *kept.frame[2:])
         self._renumbered[kept.first] = again
-        self.kept[again] = kept._replace(frame=frame, retries=kept.retries.one_less)
+        self.kept[again] = kept._replace(frame=frame, retries=left)
         return frame
 
     def release(self, number: int) -> Frame | None:
@@ -227,7 +231,7 @@ class Mailbox(Generic[R]):
 
     def note_begun(self, begun: BegunCalls | None) -> None:
         """The process is gone, and has told which calls have begun; None if unknown."""
-        self._begun = begun
+        self.begun = begun
         self._deaths_in_vain += 1
         if None in map(self._retries_left, filter(self._ran, self.kept)):
             self._deaths_in_vain = 0  # a call has used up its retries: that is an end
@@ -240,11 +244,11 @@ class Mailbox(Generic[R]):
         """Whether a call ran when the process ended, as far as that is known."""
         if number not in self.answerable or number in self.waiting:
             return False
-        return self._begun is None or self._begun.runs(number)
+        return self.begun is None or self.begun.runs(number)
 
     def _may_have_begun(self, number: int) -> bool:
         was_sent = number in self.answerable and number not in self.waiting
-        return was_sent and (self._begun is None or self._begun.may_have_begun(number))
+        return was_sent and (self.begun is None or self.begun.may_have_begun(number))
 
     def movable(self) -> list[int]:
         """The calls that another actor may have, now that the process is gone."""
@@ -267,14 +271,11 @@ class Mailbox(Generic[R]):
 
     def _retries_left(self, number: int) -> Retries | None:
         """What a kept call has left behind the end of its process; None if lost."""
-        kept = self.kept[number]
-        retries = kept.retries
-        if self._ran(number):
-            return retries.one_less if retries.times else None
+        kept, ran = self.kept[number], self._ran(number)
         if kept.runs_once and self._may_have_begun(number):
             return None
-        is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and retries.times >= 0
-        return None if is_in_vain else retries
+        is_in_vain = self._deaths_in_vain > MOST_IN_VAIN and kept.retries.times >= 0
+        return None if is_in_vain and not ran else kept.retries.after_end(ran=ran)
 
     def interrupted(self) -> tuple[list[R], list[Frame]]:
         """The actor died and is restarted: calls that were sent go again if they may.

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, ca
 from actorlib._core.loop_thread import call_soon_on
 from actorlib._core.object_ref import ObjectRef, mark_cancelled
 from actorlib._core.stream_reader import StreamReader
-from actorlib._owner.call_policy import Retries, is_retried
 from actorlib._owner.deadlines import Timekeeper
 from actorlib._owner.refcount import OWNER, passing
 from actorlib._wire.call_headers import late_error
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.current_call import Deadline
+    from actorlib._owner.call_policy import Retries
     from actorlib._owner.call_table import CallTable
     from actorlib._owner.deadlines import Clock, Timed
     from actorlib._owner.objects import ObjectTable
@@ -287,21 +287,21 @@ def _was_asked_for(error: BaseException) -> bool:
     return error.exit.cause in ("asked", "restarted")
 
 
-def is_answer_retried(
+def retries_after(
     retries: Retries, answer: Frame, counted: BorrowedReferences
-) -> bool:
-    """Whether a call is sent again after an answer.
+) -> Retries | None:
+    """What a call has left that is sent again after an answer; None if it is not.
 
     Args:
-        retries: What is left of its retries.
+        retries: What it had left.
         answer: The answer.
         counted: Where the handles in it are counted, as it may have to be loaded.
     """
     if answer[0] != FAILURE or answer[2] != RAISED or not retries.exceptions:
-        return False
+        return None
     if not retries.depends_on_error:
-        return is_retried(retries, None)
+        return retries.after_error(None)
     _, _, kind, summary, text, where, loans, payload = answer
     with passing(counted, loans, OWNER):
         error = exception_of(kind, summary, text, where, payload)
-    return is_retried(retries, error)
+    return retries.after_error(error)

@@ -15,13 +15,14 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from functools import cached_property, partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.loop_thread import block
 from actorlib._core.object_ref import IMMUTABLE, ObjectRef, bind
 from actorlib._core.stream_reader import StreamReader
 from actorlib._owner.call_policy import CallTerms, retries_of
-from actorlib._owner.exit_reason import under_way
+from actorlib._owner.calls_under_way import with_states
 from actorlib._owner.link_callers import LinkCallers
 from actorlib._owner.mailbox import Mailbox
 from actorlib._owner.objects import UnsentResults
@@ -33,7 +34,7 @@ from actorlib._owner.response_target import (
     awaited,
     give_answer,
     give_error,
-    is_answer_retried,
+    retries_after,
 )
 from actorlib._owner.teardown import tear_down
 from actorlib._shm.running_calls import MARK, read_begun
@@ -70,6 +71,8 @@ if TYPE_CHECKING:
 
 
 _LEAST_PATIENCE = 0.05
+_MOST_ASKED = 1000
+"""Of how many calls is asked whether they ran when a process ended: the oldest."""
 
 
 class WorkerRoute(ABC):
@@ -277,19 +280,25 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
 
     def under_way(self, record: ActorRecord) -> tuple[str, ...] | None:
         """The methods that may have run when its process ended; None if unknown."""
-        mailbox = self._mailbox
-        sent = [
-            call[1]
-            for number, call in mailbox.answerable.items()
-            if number not in mailbox.waiting
-        ]
-        refused = self.channel.refused if self.channel is not None else 0
-        came = sent[: max(0, len(sent) - refused)]
-        if self.callers.ran is not None:
-            came.insert(0, self.callers.ran)
-        if not came and self._mailbox.has_dropped:
+        mailbox, over_link = self._mailbox, self.callers.ran
+        calls = (call for call in self.unanswered(_MOST_ASKED) if call.state == "sent")
+        if mailbox.begun is not None:
+            ran = [call.method for call in calls if mailbox.begun.runs(call.number)]
+        else:
+            refused = self.channel.refused if self.channel is not None else 0
+            came = [*islice(calls, max(0, mailbox.under_way - refused))]
+            if len(came) > 1 or over_link is not None:  # one alone runs
+                is_busy = over_link is not None
+                states = with_states(
+                    came, record.interface, record.options, is_busy=is_busy
+                )
+                came = [call for call in states if call.state == "running"]
+            ran = [call.method for call in came]
+        if over_link is not None:
+            ran.insert(0, over_link)
+        if not ran and mailbox.has_dropped:
             return None  # a plain method runs on when its call is cancelled
-        return under_way(record, came)
+        return tuple(ran)
 
     def call(
         self,
@@ -593,10 +602,11 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         if kept is None:
             return False
         mailbox.note_finished()
-        if not self._is_draining and is_answer_retried(
-            kept.retries, answer, self._loans
-        ):
-            frame = mailbox.again(number)
+        left = None
+        if not self._is_draining:
+            left = retries_after(kept.retries, answer, self._loans)
+        if left is not None:
+            frame = mailbox.again(number, left)
             if frame is not None and self.channel is not None:
                 self._timekeeper.rename(number, frame[1])
                 self.channel.send(frame)

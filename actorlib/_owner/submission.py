@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task import FunctionEntry
     from actorlib._owner.task_pool import TaskPool
+    from actorlib._owner.task_worker import CalledFunction
     from actorlib._wire.arguments import SendingEngine
 
     Result: TypeAlias = ObjectRef[Any] | StreamReader
@@ -218,7 +218,7 @@ class CallSubmitter:
         supervisor.idle()
 
     def post(
-        self, pool: TaskPool, entry: FunctionEntry, ref: Result, call: Call
+        self, pool: TaskPool, entry: CalledFunction, ref: Result, call: Call
     ) -> None:
         """Posts a call of a function when its arguments are there.
 
@@ -234,7 +234,7 @@ class CallSubmitter:
             call.arguments.refs, partial(self._post_deferred, pool, entry, call)
         )
 
-    def _post_deferred(self, pool: TaskPool, entry: FunctionEntry, call: Call) -> None:
+    def _post_deferred(self, pool: TaskPool, entry: CalledFunction, call: Call) -> None:
         waiting = pool.take_deferred(call.number)
         encoded = self._encoded_for(waiting, call.arguments)
         if waiting is not None and encoded is not None:

@@ -1,4 +1,4 @@
-"""Knows the functions that are called in a runtime, and which group runs each."""
+"""Knows the functions that are called in a runtime, and the queue of each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from actorlib._core.runtime_env import refuse_env
 from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.placement import fitted
 from actorlib._owner.refcount import OWNER
-from actorlib._owner.task import FunctionCode, FunctionEntry
-from actorlib._owner.task_group import WorkerGroup
+from actorlib._owner.task_queue import FunctionCode, FunctionEntry, TaskQueue
 from actorlib._owner.task_slots import GroupSlots, MachineSlots
 from actorlib._owner.teardown import Phase
 from actorlib._owner.untrusted import opened_as
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.task_slots import Slots
+    from actorlib._owner.task_worker import CalledFunction, FunctionQueue
     from actorlib._owner.task_workers import TaskWorkers
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.scheduler import Scheduler
@@ -52,6 +52,9 @@ class FunctionTable:
         machine: Where they run.
         scheduler: Grants what they ask for.
         may_wait: Whether what can never be given waits for ever.
+
+    Attributes:
+        entries: Those of this process that were called before; read by any thread.
     """
 
     def __init__(
@@ -70,42 +73,30 @@ class FunctionTable:
         self._machine = machine
         self._may_wait = may_wait
         self._numbers = itertools.count(1)
-        self._entries: weakref.WeakKeyDictionary[FunctionSpec, FunctionEntry] = (
+        self.entries: weakref.WeakKeyDictionary[FunctionSpec, CalledFunction] = (
             weakref.WeakKeyDictionary()
         )
         self._codes: weakref.WeakKeyDictionary[object, FunctionCode] = (
             weakref.WeakKeyDictionary()
         )
         self._registered: dict[tuple[int, int], FunctionCode] = {}
-        self._worker_groups: weakref.WeakValueDictionary[
-            tuple[object, ...], WorkerGroup
-        ] = weakref.WeakValueDictionary()
 
-    def known_entry(self, spec: FunctionSpec) -> FunctionEntry | None:
-        """The entry of a function that was called before; asked by any thread."""
-        return self._entries.get(spec)
-
-    def entry_of(self, engine: SendingEngine, spec: FunctionSpec) -> FunctionEntry:
-        """The entry of a function of this process.
+    def make_entry(self, engine: SendingEngine, spec: FunctionSpec) -> CalledFunction:
+        """Makes the entry of a function of this process that has none yet.
 
         Raises:
             SerializationError: It cannot be sent.
             UnsupportedOptionError: It asks for variables or a directory, and there
                 are no processes.
         """
-        entry = self._entries.get(spec)
-        if entry is None:
-            if self._machine.is_shared:
-                refuse_env(spec.options.runtime_env)
-            code = self._codes.get(spec.source)
-            if code is None:
-                source, borrowed = pickle_function(engine, spec.name, spec.source)
-                code = self._codes[spec.source] = self._code(
-                    spec.name, source, borrowed
-                )
-            entry = self._entries[spec] = self._entry(
-                code, spec.name, spec.options, is_stream=spec.is_stream
-            )
+        if self._machine.is_shared:
+            refuse_env(spec.options.runtime_env)
+        code = self._codes.get(spec.source)
+        if code is None:
+            source, borrowed = pickle_function(engine, spec.name, spec.source)
+            code = self._codes[spec.source] = self._code(spec.name, source, borrowed)
+        entry = self._entry(code, spec.name, spec.options, is_stream=spec.is_stream)
+        self.entries[spec] = entry
         return entry
 
     def register(
@@ -124,7 +115,7 @@ class FunctionTable:
 
     def entry_for_worker(
         self, session: int, number: int, description: bytes
-    ) -> FunctionEntry:
+    ) -> CalledFunction:
         """The entry of a function that a worker calls.
 
         Args:
@@ -135,7 +126,7 @@ class FunctionTable:
         code = self._registered.get((session, number))
         if code is None:
             raise ProtocolError(f"function {number} is called and was never registered")
-        entry = code.entries.get(description)
+        entry: CalledFunction | None = code.entries.get(description)
         if entry is None:
             label, options, listed, is_stream = opened_as(
                 description, str, FunctionOptions, bytes, bool
@@ -176,14 +167,14 @@ class FunctionTable:
         options: FunctionOptions,
         *,
         is_stream: bool,
-    ) -> FunctionEntry:
+    ) -> CalledFunction:
         try:
-            group = self._worker_group(label, options)
+            queue = self._queue(label, options)
         except ActorUnschedulableError as error:
             return FunctionEntry(
                 code, label, options, None, TaskUnschedulableError(str(error))
             )
-        return FunctionEntry(code, label, options, group, is_stream=is_stream)
+        return FunctionEntry(code, label, options, queue, is_stream=is_stream)
 
     def settled(self, options: FunctionOptions) -> FunctionOptions:
         """The options of a function on this machine.
@@ -201,18 +192,18 @@ class FunctionTable:
 
     def start_error(self, options: FunctionOptions) -> str:
         """Says why no further worker can be started; empty if that is not known."""
-        group = self._worker_groups.get(options.worker_key)
-        return "" if group is None else group.start_error
+        queue = self._workers.queues.get(options.worker_key)
+        return "" if queue is None else queue.start_error
 
-    def _worker_group(self, label: str, options: FunctionOptions) -> WorkerGroup:
-        """Gives the group that runs functions with such options.
+    def _queue(self, label: str, options: FunctionOptions) -> FunctionQueue:
+        """Gives the queue of functions with such options.
 
         Raises:
             ActorUnschedulableError: The machine can never give what it asks for.
         """
-        group = self._worker_groups.get(options.worker_key)
-        if group is not None:
-            return group
+        queue = self._workers.queues.get(options.worker_key)
+        if queue is not None:
+            return queue
         scheduler, key = self._scheduler, options.worker_key
         options = self.settled(options)
         enforcement, worker = self._machine.enforcement, options.worker
@@ -237,11 +228,11 @@ class FunctionTable:
             )
         pools = scheduler.ledger.pools
         is_on_device = any(name in pools for name in demand.resources.amounts)
-        group = self._worker_groups[key] = WorkerGroup(
-            self._workers,
+        made: FunctionQueue = TaskQueue(
             slots,
             demand,
             worker if is_on_device else options.slotless_worker,
             is_on_device=is_on_device,
         )
-        return group
+        self._workers.queues[key] = made
+        return made

@@ -1,8 +1,8 @@
 """Takes every call of a function in a runtime, and tells whoever waits for it.
 
-A call is in exactly one place: in line in its worker group, or with one worker. What
-happens to a worker happens to the oldest call that it has, which is the one that runs;
-those behind it go to another one as if they had never been sent.
+A call is in exactly one place: in line in its queue, or with one worker. What happens
+to a worker happens to the call that it runs; those behind that go to another one as if
+they had never been sent.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from actorlib._owner.response_target import (
     UnansweredCalls,
     give_answer,
     give_error,
-    is_answer_retried,
+    retries_after,
 )
 from actorlib._owner.router import give_item
-from actorlib._owner.task import FunctionEntry, Task, TaskWorker, prefetch_depth
 from actorlib._owner.task_functions import FunctionTable
+from actorlib._owner.task_queue import Task, retries_after_end
 from actorlib._owner.task_workers import TaskWorkers
 from actorlib._wire.errors import load_result
 from actorlib._wire.messages import (
     CANCEL,
     FAILURE,
-    RAISED,
     RESULT,
     STREAM_ACK,
     UNSTARTED,
@@ -47,13 +46,14 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.response_target import ResponseTarget
     from actorlib._owner.supervisor import ActorSupervisor
+    from actorlib._owner.task_worker import CalledFunction, FunctionCall, TaskWorker
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
 
 _NO_CALL: Final = None, None, None
 
 
-class TaskPool(UnansweredCalls[Task]):
+class TaskPool(UnansweredCalls["FunctionCall"]):
     """Runs the functions of a runtime; the owner of the results of their calls.
 
     Args:
@@ -106,7 +106,7 @@ class TaskPool(UnansweredCalls[Task]):
     def post(
         self,
         target: ResponseTarget,
-        entry: FunctionEntry,
+        entry: CalledFunction,
         borrowed: Collection[CountedId] | None,
         payload: Payload | tuple[object, ...],
         headers: Mapping[str, object] | None,
@@ -123,18 +123,20 @@ class TaskPool(UnansweredCalls[Task]):
             headers: What the caller says of this call alone.
             is_nested: Whether a worker makes it.
         """
-        group = entry.group
-        if group is None or self._closed_for:
+        queue = entry.queue
+        if queue is None or self._closed_for:
             if borrowed:
                 self.references.returned(borrowed, OWNER)
             self._fail(target, entry.error or self._cancelled_error(entry))
             return 0
-        task = Task(entry, borrowed, payload, headers, is_nested=is_nested)
+        task: FunctionCall = Task(
+            entry, borrowed, payload, headers, is_nested=is_nested
+        )
         task.number = number = self.calls.begin(target, task, headers)
         self.calls.mark(self._now())
         if headers is not None:
             self.set_deadline(number, entry.label, headers)
-        group.post(task)
+        self.workers.post(task, queue)
         return number
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
@@ -147,7 +149,7 @@ class TaskPool(UnansweredCalls[Task]):
             if task.borrowed:
                 yield task.entry.label, task.borrowed
 
-    def task(self, number: int) -> Task | None:
+    def task(self, number: int) -> FunctionCall | None:
         """A call that was posted and is not over; None if there is none."""
         call = self.calls.posted.get(number)
         return None if call is None else call[1]
@@ -189,40 +191,39 @@ class TaskPool(UnansweredCalls[Task]):
                 target.set_result(value)
             self._finish(task, worker)
 
-    def _finish(self, task: Task, worker: TaskWorker) -> None:
+    def _finish(self, task: FunctionCall, worker: TaskWorker) -> None:
         """A call is answered, and over."""
-        worker.answered(task)
+        worker.end(task)
         self._posted.pop(task.number, None)
         if self._timed:
             self._timekeeper.discard(task.number)
         if task.borrowed:
             self.references.returned(task.borrowed, OWNER)
-        worker.group.worker_answered(worker)
+        self.workers.worker_answered(worker)
 
-    def _goes_again(self, task: Task, worker: TaskWorker, failure: Frame) -> bool:
+    def _goes_again(
+        self, task: FunctionCall, worker: TaskWorker, failure: Frame
+    ) -> bool:
         """Whether a call is sent once more after a failure that its worker reports."""
         if failure[2] == UNSTARTED:
-            worker.answered(task)
+            worker.return_unstarted(task)
             if self._closed_for:
                 self.refuse(task, self._cancelled_error(task.entry))
                 return True
-            if task.entry.max_calls:
-                worker.call_counts[task.entry.code.number] -= 1
-        elif (
-            failure[2] == RAISED
-            and not self._closed_for
-            and is_answer_retried(task.retries, failure, self.references)
-        ):
-            give_answer(None, failure, self.references)
-            worker.answered(task)
-            task.retries = task.retries.one_less
         else:
-            return False
-        worker.group.post_again([task])
-        worker.group.worker_answered(worker)
+            left = None
+            if not self._closed_for:
+                left = retries_after(task.retries, failure, self.references)
+            if left is None:
+                return False
+            give_answer(None, failure, self.references)
+            worker.end(task)
+            task.retries = left
+        worker.queue.put_back([task])
+        self.workers.worker_answered(worker)
         return True
 
-    def refuse(self, task: Task, error: BaseException) -> None:
+    def refuse(self, task: FunctionCall, error: BaseException) -> None:
         """A call gets no value."""
         target = self.calls.drop(task.number)
         self._timekeeper.discard(task.number)
@@ -234,7 +235,7 @@ class TaskPool(UnansweredCalls[Task]):
         # Whoever ended the runtime knows: no report of a ref that nobody awaits.
         give_error(target, error, is_known=bool(self._closed_for))
 
-    def _cancelled_error(self, entry: FunctionEntry) -> WorkerCrashedError:
+    def _cancelled_error(self, entry: CalledFunction) -> WorkerCrashedError:
         how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
         return WorkerCrashedError(f"{entry.label} has no result: {how}", exit=how)
 
@@ -265,17 +266,16 @@ class TaskPool(UnansweredCalls[Task]):
         if task is None:
             self.calls.drop(call)  # it waits for its arguments, or is over
             return
-        worker, group = task.worker, task.entry.group
+        worker, queue = task.worker, task.entry.queue
         if worker is None:
-            assert group is not None
+            assert queue is not None
             self.calls.drop(call)
-            task.is_cancelled = True
             self.references.returned(task.borrowed or (), OWNER)
-            group.task_cancelled()
+            self.workers.cancel(task, queue)
             return
         self.calls.abandon(call)
         if worker.channel is None:
-            self._withdraw(task, worker)
+            self._finish(task, worker)  # it has not gone there yet
             return
         if by_force and next(iter(worker.tasks)) is task:
             worker.is_leaving = True
@@ -287,16 +287,6 @@ class TaskPool(UnansweredCalls[Task]):
         if recursive:
             worker.cancel_children(call)
         worker.interrupt()
-
-    def _withdraw(self, task: Task, worker: TaskWorker) -> None:
-        """A call is over whose worker is being started: it has not gone there yet."""
-        task.worker = None
-        worker.tasks.pop(task)
-        worker.is_stuck = False
-        self.calls.drop(task.number)
-        if task.borrowed:
-            self.references.returned(task.borrowed, OWNER)
-        worker.group.worker_answered(worker)
 
     def label_of(self, call: int) -> str:
         """What a call without an answer is called in messages; see ResultOwner."""
@@ -316,59 +306,35 @@ class TaskPool(UnansweredCalls[Task]):
 
     def worker_lost(self, worker: TaskWorker) -> None:
         """The process of a worker is gone: what it had goes to others, or fails."""
-        tasks = list(worker.tasks)
-        worker.tasks.clear()
-        ran = next((task for task in tasks if task.number == worker.last_call), None)
-        ran = ran or next(iter(tasks), None)
-        again: list[Task] = []
-        for task in tasks:
-            task.worker = None
-            if task is ran:
-                # Nobody can be given the answers of what it has called.
-                worker.cancel_children(task.number)
-                if self._is_retried_after_crash(task, worker):
-                    again.append(task)
-            elif self.calls.target(task.number) is None or self._closed_for:
-                self.refuse(task, self._cancelled_error(task.entry))
+        queue, how = worker.queue, worker.supervisor.record.exit or Exit(cause="lost")
+        ran, again = worker.lose_tasks(worker.last_call)
+        if ran is not None:
+            # Nobody can be given the answers of what it has called.
+            worker.cancel_children(ran.number)
+            left = None
+            if not worker.supervisor.record.was_evicted:
+                left = retries_after_end(
+                    ran, how.cause, can_start_workers=queue.can_run_calls()
+                )
+            if left is None and self._is_wanted(ran):
+                self.refuse(ran, _lost_error(ran, worker, how))
             else:
-                again.append(task)
-        worker.group.post_again(again)
+                ran.retries = left or ran.retries
+                again.insert(0, ran)
+        for task in again:
+            if not self._is_wanted(task):
+                self.refuse(task, self._cancelled_error(task.entry))
+        queue.put_back([task for task in again if self._is_wanted(task)])
 
-    def _is_retried_after_crash(self, task: Task, worker: TaskWorker) -> bool:
-        """Whether a call is made again whose process died; else it is over."""
-        how = worker.supervisor.record.exit or Exit(cause="lost")
-        if self.calls.target(task.number) is None or self._closed_for:
-            self.refuse(task, self._cancelled_error(task.entry))
-            return False
-        if worker.supervisor.record.was_evicted:
-            message = f"{task.entry.label} has no result: {how}"
-            self.refuse(task, TaskPlacementGroupRemoved(message, exit=how))
-            return False
-        if task.retries.times and how.cause not in ("failed to start", "lost"):
-            task.retries = task.retries.one_less
-            return True
-        if how.cause == "failed to start" and worker.group.can_run_calls():
-            return True
-        label, most = task.entry.label, task.entry.retries.times
-        if how.cause == "failed to start":
-            message = f"no process could be started that runs {label}: {how}"
-        else:
-            times = most - task.retries.times + 1
-            tried = f" {times} times (max_retries={most})" if times > 1 else ""
-            message = f"the process that ran {label} ended{tried}: {how}"
-        self.refuse(task, WorkerCrashedError(message, exit=how))
-        return False
+    def _is_wanted(self, task: FunctionCall) -> bool:
+        """Whether a call goes to another worker if it can: somebody waits for it."""
+        return self.calls.target(task.number) is not None and not self._closed_for
 
     def note_duration(self, worker: TaskWorker, method: str, seconds: float) -> None:
         """Takes note how long a function takes of late."""
         if not self._may_prefetch:
             return
-        number = int(method.partition(":")[0])
-        for task in worker.tasks:
-            if task.entry.code.number == number:
-                task.entry.code.depth = prefetch_depth(seconds)
-                worker.depth = min(task.entry.code.depth for task in worker.tasks)
-                return
+        worker.note_duration(int(method.partition(":")[0]), seconds)
 
     # The end.
 
@@ -380,7 +346,23 @@ class TaskPool(UnansweredCalls[Task]):
             self.refuse(task, self._cancelled_error(task.entry))
 
 
-def _described(_: int, task: Task) -> tuple[str, CallState]:
+def _lost_error(
+    task: FunctionCall, worker: TaskWorker, how: Exit
+) -> WorkerCrashedError:
+    """Says why a call has no result that ran when its worker ended."""
+    label, most = task.entry.label, task.entry.retries.times
+    if worker.supervisor.record.was_evicted:
+        return TaskPlacementGroupRemoved(f"{label} has no result: {how}", exit=how)
+    if how.cause == "failed to start":
+        message = f"no process could be started that runs {label}: {how}"
+    else:
+        times = most - task.retries.times + 1
+        tried = f" {times} times (max_retries={most})" if times > 1 else ""
+        message = f"the process that ran {label} ended{tried}: {how}"
+    return WorkerCrashedError(message, exit=how)
+
+
+def _described(_: int, task: FunctionCall) -> tuple[str, CallState]:
     """Says what a call is called, and where it is; see ``CallTable``."""
     label = task.entry.label
     if task.worker is None:

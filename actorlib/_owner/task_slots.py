@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, Protocol, TypeAlias, final
 
 from actorlib._core.ids import ActorId
 from actorlib._core.resources import CPU, Resources
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
+PendingLease: TypeAlias = "asyncio.Future[Lease]"
+"""A place in line: the lease, now or later."""
+
 
 class Slots(Protocol):
-    """Gives one worker group its slots."""
+    """Gives the workers of one queue their slots."""
 
     def error(self) -> Exception | None:
         """Gives why there never will be one, or never again; None if there may be."""
         ...
 
-    def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+    def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
         """Asks for a slot: done at once, or when its turn has come.
 
         Args:
@@ -40,7 +43,7 @@ class Slots(Protocol):
         """
         ...
 
-    def explain(self, label: str, pending: asyncio.Future[Lease]) -> str:
+    def explain(self, label: str, pending: PendingLease) -> str:
         """Says why there is no slot yet.
 
         Args:
@@ -53,7 +56,7 @@ class Slots(Protocol):
         """Marks a lease as one that comes back soon: a call runs with it now."""
         ...
 
-    def leave(self, pending: asyncio.Future[Lease]) -> None:
+    def leave(self, pending: PendingLease) -> None:
         """Gives up a request, or a slot that was not taken."""
         ...
 
@@ -67,7 +70,7 @@ class Slots(Protocol):
 
     def reacquire(
         self, label: str, cpus: int, lease: Lease | None
-    ) -> asyncio.Future[Lease] | None:
+    ) -> PendingLease | None:
         """Asks for the CPUs of a call that goes on; None if they may never come.
 
         Args:
@@ -103,12 +106,12 @@ class MachineSlots:
     def error(self) -> None:
         """Gives None: what can never be given is refused before; see Slots."""
 
-    def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+    def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
         """Asks for a slot; see Slots."""
         priority = Priority.NESTED if is_nested else Priority.USUAL
         return self._admission.acquire(label, *self._demand, priority)
 
-    def explain(self, label: str, pending: asyncio.Future[Lease]) -> str:
+    def explain(self, label: str, pending: PendingLease) -> str:
         """Says why there is no slot yet; see Slots."""
         return self._admission.explain(label, *self._demand, pending)
 
@@ -116,7 +119,7 @@ class MachineSlots:
         """Marks a lease as one that comes back soon; see Slots."""
         self._ledger.mark_transient(lease)
 
-    def leave(self, pending: asyncio.Future[Lease]) -> None:
+    def leave(self, pending: PendingLease) -> None:
         """Gives up a request; see Slots."""
         self._admission.leave(pending)
         if not pending.done():
@@ -132,7 +135,7 @@ class MachineSlots:
 
     def reacquire(
         self, label: str, cpus: int, lease: Lease | None
-    ) -> asyncio.Future[Lease] | None:
+    ) -> PendingLease | None:
         """Asks for the CPUs; see Slots."""
         del lease
         request = Resources.of({CPU: cpus})
@@ -176,7 +179,7 @@ class GroupSlots:
         self._demand = demand
         self._index = index
         self._usual = self._request(label)
-        self._members: dict[asyncio.Future[Lease], ActorId] = {}
+        self._members: dict[PendingLease, ActorId] = {}
         self._numbers = itertools.count(1)
 
     def error(self) -> Exception | None:
@@ -189,14 +192,14 @@ class GroupSlots:
         never = group.infeasible or group.refusal_of(self._usual)
         return TaskUnschedulableError(never) if never else None
 
-    def acquire(self, label: str, *, is_nested: bool) -> asyncio.Future[Lease]:
+    def acquire(self, label: str, *, is_nested: bool) -> PendingLease:
         """Asks for a slot; see Slots."""
         request = self._request(label)
         return self._enter(
             request._replace(priority=Priority.NESTED) if is_nested else request
         )
 
-    def _enter(self, request: LeaseRequest) -> asyncio.Future[Lease]:
+    def _enter(self, request: LeaseRequest) -> PendingLease:
         group = self._groups.alive(self._spec)
         assert group is not None  # else there is an error
         pending = group.acquire(request)
@@ -208,14 +211,14 @@ class GroupSlots:
         pending.add_done_callback(self._settled)
         return pending
 
-    def _settled(self, pending: asyncio.Future[Lease]) -> None:
+    def _settled(self, pending: PendingLease) -> None:
         """Ends a membership: the request is granted, or never will be."""
         member = self._members.pop(pending, None)
         group = self._groups.find(self._spec.id)
         if member is not None and group is not None:
             group.remove_member(member)
 
-    def leave(self, pending: asyncio.Future[Lease]) -> None:
+    def leave(self, pending: PendingLease) -> None:
         """Gives up a request; see Slots."""
         if not pending.done():
             pending.cancel()
@@ -226,7 +229,7 @@ class GroupSlots:
         """Takes a slot back; see Slots."""
         self._groups.release(lease)
 
-    def explain(self, label: str, pending: asyncio.Future[Lease]) -> str:
+    def explain(self, label: str, pending: PendingLease) -> str:
         """Says why there is no slot yet; see Slots."""
         del pending
         group = self._groups.alive(self._spec)
@@ -244,7 +247,7 @@ class GroupSlots:
 
     def reacquire(
         self, label: str, cpus: int, lease: Lease | None
-    ) -> asyncio.Future[Lease] | None:
+    ) -> PendingLease | None:
         """Asks for the CPUs, in the same bundle; see Slots."""
         request = LeaseRequest(
             label=label,
@@ -272,6 +275,6 @@ class GroupSlots:
         )
 
 
-def _removed(pending: asyncio.Future[Lease], _: str) -> None:
+def _removed(pending: PendingLease, _: str) -> None:
     """Cancels a request, as the group is no more; see ``error``."""
     pending.cancel()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from actorlib._core.stream_reader import StreamReader
     from actorlib._owner.machine import LocalNode
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task import FunctionEntry
+    from actorlib._owner.task_worker import CalledFunction
     from actorlib._shm.memory import Payload
 
 
@@ -90,9 +90,8 @@ class CrossingEngine(LocalEngine):
     ) -> ObjectRef[Any]:
         if self._heritage:
             spec = self._heritage.of(spec)
-        entry = (
-            None if self._refuses else self.actor_table.pool.functions.known_entry(spec)
-        )
+        entries = self.actor_table.pool.functions.entries
+        entry = None if self._refuses else entries.get(spec)
         payload = None if kwargs else encode_plain_call(args)
         if payload is None or entry is None:
             return self.portal.call(partial(self.call, spec, args, kwargs))
@@ -107,7 +106,7 @@ class CrossingEngine(LocalEngine):
     def _post(
         self,
         ref: ObjectRef[Any],
-        entry: FunctionEntry,
+        entry: CalledFunction,
         payload: Payload,
         headers: dict[str, object] | None,
     ) -> None:

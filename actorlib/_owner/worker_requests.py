@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.log import warn
-from actorlib._owner.call_policy import load_retries
 from actorlib._owner.deadlocks import Deadlocks
 from actorlib._owner.peer_links import OF_LINKS, LinkBroker
 from actorlib._owner.pending_creations import PendingCreations
@@ -64,7 +63,7 @@ from actorlib._wire.messages import (
     Frame,
     name_of,
 )
-from actorlib._wire.serialization import dump
+from actorlib._wire.serialization import decode, dump
 from actorlib.exceptions import (
     ActorDiedError,
     ActorNotFoundError,
@@ -86,7 +85,6 @@ if TYPE_CHECKING:
     from actorlib._owner.objects import ObjectTable
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task import TaskWorker
     from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_records import WorkerRecords
     from actorlib._owner.worker_session import WorkerSession
@@ -257,7 +255,7 @@ class WorkerRequests:
             self._calls.deferred.discard((session.number, call))
         if headers and "retries" in headers:
             try:
-                headers = load_retries(headers)
+                headers = _load_retries(headers)
             except Exception as error:  # noqa: BLE001  # the user's classes: nobody calls
                 made.fail(_unreadable(method, error))
                 return
@@ -334,11 +332,13 @@ class WorkerRequests:
             if calls and left <= 0:  # the answers are on their way there
                 session.channel.send((RESUME, number))
                 return
-            session.when_answered = _until_answered(worker, pending, left)
-            worker.group.worker_blocked(worker, number)
+            session.when_answered = _until_answered(
+                partial(pool.workers.worker_resumed, worker), pending, left
+            )
+            pool.workers.worker_blocked(worker, number)
         else:
             session.when_answered = None
-            worker.group.worker_resumed(worker)
+            pool.workers.worker_resumed(worker)
 
     def _force(self, session: WorkerSession, call: int, recursive: bool) -> None:  # noqa: FBT001  # a field of the frame
         made = self._calls.pop(session.number, call)
@@ -501,7 +501,7 @@ class WorkerRequests:
 
 
 def _until_answered(
-    worker: TaskWorker, calls: set[int], count: int
+    resume: Callable[[], None], calls: set[int], count: int
 ) -> Callable[[int], None] | None:
     """Lets a function go on when so many of some calls are answered.
 
@@ -518,7 +518,7 @@ def _until_answered(
             calls.discard(call)
             left -= 1
             if not left:
-                worker.group.worker_resumed(worker)
+                resume()
 
     return answered
 
@@ -539,3 +539,15 @@ def _unknown(actor: ActorId) -> ActorDiedError:
         exit=how,
         actor_id=actor.hex(),
     )
+
+
+def _load_retries(headers: dict[str, Any]) -> dict[str, Any]:
+    """The headers of a worker's call, with the classes of exceptions loaded.
+
+    Raises:
+        Exception: Whatever loading them raised.
+    """
+    times, listed = headers.get("retries", (None, None))
+    if not isinstance(listed, bytes):
+        return headers
+    return {**headers, "retries": (times, decode(listed))}

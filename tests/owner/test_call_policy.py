@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actorlib._core.actor_options import ActorOptions
-from actorlib._owner.call_policy import Retries, is_retried, retries_of
+from actorlib._owner.call_policy import Retries, retries_of
 from actorlib._owner.refcount import BorrowedReferences, RefCount
-from actorlib._owner.response_target import is_answer_retried
+from actorlib._owner.response_target import retries_after
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT, UNSTARTED
 
 if TYPE_CHECKING:
@@ -54,9 +54,14 @@ def test_retries_of_when_written_twice_then_options_go_before_the_decorator() ->
     assert retries_of(updated) == Retries(5, exceptions=True)
 
 
-@pytest.mark.parametrize(("times", "left"), [(3, 2), (1, 0), (0, 0), (-1, -1)])
-def test_one_less_when_it_is_without_end_then_it_stays(times: int, left: int) -> None:
-    assert Retries(times, exceptions=True).one_less == Retries(left, exceptions=True)
+@pytest.mark.parametrize(("times", "left"), [(3, 2), (1, 0), (0, None), (-1, -1)])
+def test_retries_when_the_worker_ended_then_only_a_call_that_ran_pays(
+    times: int, left: int | None
+) -> None:
+    retries = Retries(times)
+
+    assert retries.after_end(ran=True) == (None if left is None else Retries(left))
+    assert retries.after_end(ran=False) == retries
 
 
 @pytest.mark.parametrize(
@@ -76,7 +81,9 @@ def test_one_less_when_it_is_without_end_then_it_stays(times: int, left: int) ->
 def test_all_exceptions_or_instances_of_those_listed(
     retries: Retries, error: BaseException | None, *, answer: bool
 ) -> None:
-    assert is_retried(retries, error) is answer
+    left = retries.after_error(error)
+    assert (left is not None) is answer
+    assert left is None or left.times == max(retries.times - 1, -1)
     assert retries.depends_on_error or error is None or not retries.times
 
 
@@ -125,6 +132,7 @@ def test_answer_when_it_is_what_the_method_raised_then_it_is_retried(
     counted = BorrowedReferences(RefCount(), changed.append, changed.append)
     retries = Retries(1, exceptions)
 
-    assert is_answer_retried(retries, answer, counted) == (is_again and exceptions)
-    assert not is_answer_retried(Retries(0, exceptions), answer, counted)
+    left = Retries(0, exceptions) if is_again and exceptions else None
+    assert retries_after(retries, answer, counted) == left
+    assert retries_after(Retries(0, exceptions), answer, counted) is None
     assert changed == []

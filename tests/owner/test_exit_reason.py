@@ -13,7 +13,6 @@ from actorlib._owner.exit_reason import (
     died,
     exit_of,
     unavailable,
-    under_way,
 )
 from actorlib._processes.launcher import ProcessExit
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError, Exit
@@ -199,41 +198,6 @@ def test_unavailable_when_told_then_which_attempt_and_the_way_out() -> None:
 
 
 # What ran.
-
-
-class Plain:
-    def ping(self) -> None: ...
-
-    def crash(self) -> None: ...
-
-
-class Mixed:
-    def ping(self) -> None: ...
-
-    def crash(self) -> None: ...
-
-    async def sleep(self) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("cls", "options", "sent", "ran"),
-    [
-        (Plain, {}, [], ()),
-        (Plain, {}, ["ping", "crash"], ("ping",)),
-        (Plain, {"max_concurrency": 3}, ["ping"] * 5, ("ping",) * 3),
-        (Mixed, {}, ["sleep", "ping", "crash", "sleep"], ("sleep", "ping", "sleep")),
-        (Mixed, {"max_concurrency": 2}, ["ping", "crash", "sleep"], ("ping", "crash")),
-    ],
-)
-def test_under_way_when_calls_had_come_then_those_that_may_run_at_once(
-    cls: type, options: dict[str, int], sent: list[str], ran: tuple[str, ...]
-) -> None:
-    record = ActorRecord(
-        id=ActorId(b"\xab"),
-        interface=interface_of(cls),
-        options=ActorOptions(**options),
-    )
-    assert under_way(record, sent) == ran
 
 
 @pytest.mark.parametrize(

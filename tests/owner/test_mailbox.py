@@ -525,7 +525,7 @@ def test_again_when_it_may_then_the_same_call_with_a_new_number(
     first = post_kept(mailbox, "me", times=2, payload=b"x")
     other = post(mailbox, "you")
 
-    frame = mailbox.again(first)
+    frame = mailbox.again(first, Retries(0))
 
     assert frame is not None
     assert frame[1] > other
@@ -537,24 +537,13 @@ def test_again_when_it_may_then_the_same_call_with_a_new_number(
     mailbox.release(frame[1])
 
 
-def test_again_when_retries_are_used_up_then_none(mailbox: Mailbox[str]) -> None:
-    mailbox.opened()
-    first = post_kept(mailbox, "me", times=1)
-    second = mailbox.again(first)
-
-    assert second is not None
-    assert mailbox.again(second[1]) is None
-    assert mailbox.settle(second[1]) == "me"
-    mailbox.release(second[1])
-
-
 def test_again_when_it_was_never_kept_or_is_over_then_none(
     mailbox: Mailbox[str],
 ) -> None:
     mailbox.opened()
 
-    assert mailbox.again(post(mailbox, "me")) is None
-    assert mailbox.again(99) is None
+    assert mailbox.again(post(mailbox, "me"), Retries(1)) is None
+    assert mailbox.again(99, Retries(1)) is None
 
 
 @pytest.mark.parametrize("how", ["drop", "interrupted", "closed", "release"])
@@ -563,7 +552,7 @@ def test_again_when_the_call_is_over_then_its_first_number_is_forgotten(
 ) -> None:
     mailbox.opened()
     first = post_kept(mailbox, "me", times=1)
-    frame = mailbox.again(first)
+    frame = mailbox.again(first, Retries(0))
     assert frame is not None
 
     if how == "drop":
@@ -705,13 +694,14 @@ class MailboxMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def again(self, data: st.DataObject) -> None:
         number = data.draw(st.sampled_from(self.sent))
-        frame = self.mailbox.again(self.now[number])
-        assert (frame is not None) == bool(self.left.get(number))
+        left = Retries(self.left.get(number, 0)).after_end(ran=True) or Retries(0)
+        frame = self.mailbox.again(self.now[number], left)
+        assert (frame is not None) == (number in self.left)
         if frame is not None:
             self.is_mixed |= self.is_held
             assert frame[1] > max(self.now.values())
             self.now[number] = frame[1]
-            self.left[number] -= self.left[number] > 0
+            self.left[number] = left.times
             self.sent.remove(number)
             self.sent.append(number)
 

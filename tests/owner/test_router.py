@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actorlib._core.actor_options import ActorOptions
+from actorlib._core.ids import ActorId
+from actorlib._core.interface import interface_of
 from actorlib._core.object_ref import ObjectRef
+from actorlib._owner.actor_record import ActorRecord
 from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.deadlines import Clock
 from actorlib._owner.objects import ObjectTable
 from actorlib._owner.router import CallRouter
+from actorlib._shm.running_calls import ALONE, CELLS, HIGHEST
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.messages import (
     CALL,
@@ -320,3 +324,76 @@ async def test_settle_scalar_when_calls_are_left_then_it_is_not_idle(
 
     assert called.idle == [True]
     assert (await called.ref, await ref) == (2, 1)
+
+
+# What ran when the process ended.
+
+
+class Plain:
+    def ping(self) -> None: ...
+
+    def crash(self) -> None: ...
+
+
+class Mixed(Plain):
+    async def sleep(self) -> None: ...
+
+
+def record_of(cls: type, **options: Any) -> ActorRecord:
+    return ActorRecord(
+        id=ActorId(b"a"), interface=interface_of(cls), options=ActorOptions(**options)
+    )
+
+
+def send(called: Called, methods: list[str]) -> list[int]:
+    called.router.settle((RESULT, called.ref.call, None, encode(None)))
+    loop = asyncio.get_running_loop()
+    refs: list[ObjectRef[Any]] = [ObjectRef(loop=loop) for _ in methods]
+    for ref, method in zip(refs, methods, strict=True):
+        called.router.call(ref, method, encode(()), None)  # type: ignore[arg-type]  # it is small
+    return [ref.call for ref in refs]
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "sent", "ran"),
+    [
+        (Plain, {}, [], ()),
+        (Plain, {}, ["ping", "crash"], ("ping",)),
+        (Plain, {"max_concurrency": 3}, ["ping"] * 5, ("ping",) * 3),
+        (Mixed, {}, ["sleep", "ping", "crash", "sleep"], ("sleep", "ping", "sleep")),
+    ],
+)
+async def test_under_way_when_nothing_is_noted_then_those_that_may_run_at_once(
+    called: Called,
+    cls: type,
+    options: dict[str, int],
+    sent: list[str],
+    ran: tuple[str, ...],
+) -> None:
+    send(called, sent)
+
+    assert called.router.under_way(record_of(cls, **options)) == ran
+
+
+async def test_under_way_when_calls_were_refused_then_they_have_not_run(
+    called: Called,
+) -> None:
+    send(called, ["sleep", "sleep", "sleep"])
+    called.channel.refused = 2
+
+    assert called.router.under_way(record_of(Mixed)) == ("sleep",)
+
+
+@pytest.mark.parametrize(("place", "ran"), [(0, ("ping",)), (1, ("crash",))])
+async def test_under_way_when_the_process_has_noted_it_then_what_ran(
+    place: int, ran: tuple[str, ...]
+) -> None:
+    called = Called(max_restarts=1, max_task_retries=1)
+    numbers = send(called, ["ping", "crash"])
+    record = record_of(Plain)
+    cells = [0] * CELLS
+    cells[ALONE] = cells[HIGHEST] = numbers[place]
+
+    called.router.note_cells(cells, record)
+
+    assert called.router.under_way(record) == ran
