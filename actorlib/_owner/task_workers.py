@@ -264,7 +264,7 @@ class TaskWorkers:
         record = worker.supervisor.record
         if ready.cancelled() or ready.exception() or record.process is None:
             return
-        self._machine.watch_memory(
+        self._machine.enforcement.watch_memory(
             record.process, lambda: _at_work(worker), asked, record.options
         )
 
@@ -340,7 +340,9 @@ class TaskWorkers:
                 blocked=sum(worker.is_blocked for worker in group.workers),
                 pids=tuple(worker.supervisor.pid for worker in group.workers),
                 host_memory=tuple(
-                    self._machine.memory_used(worker.supervisor.record.process)
+                    self._machine.enforcement.memory_used(
+                        worker.supervisor.record.process
+                    )
                     for worker in group.workers
                 ),
             )
