@@ -131,7 +131,9 @@ def test_tier_when_added_as_the_page_says_then_it_holds_or_is_refused() -> None:
     object.__setattr__(options, "enforcement", "foo")  # no word of ours
     lease = Lease(amounts={"GPU": UNITS // 2}, shares=(Share(foo, UNITS // 2),))
 
-    assert enforcement.settings(1, lease, options, {}, {}) == ({"FOO_LIMIT": "40"}, {})
+    grant = enforcement.grant(lease, options)
+    [tier] = grant.tiers
+    assert tier.settings(1, grant, {}, {}).variables == {"FOO_LIMIT": "40"}
     [share] = enforcement.shown(lease, options, {}).devices
     assert share.enforced_by == "foo"
     assert enforcement.unfit(options, options.request) == (

@@ -32,15 +32,14 @@ from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.process_stat import HasPid
     from actorlib._core.resources import Resources
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._enforcement.gpu_watch import GpuWatch
-    from actorlib._enforcement.tiers import Supervised, WorkerRecord
+    from actorlib._enforcement.tiers import Supervised
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Device, Lease, Share
     from actorlib.accelerators.host import Host
@@ -58,7 +57,7 @@ class Enforcement:
     Attributes:
         default: What actors have that ask for nothing else, a word of ENFORCEMENTS.
         is_named: Whether that is a tier.
-        are_made: Whether there are tiers yet.
+        made: All tiers, once they are made; else empty.
         gpus: Sees to those on devices that NVML knows; None where there are none.
         find_worker: Finds a living worker by its process; set by whoever has them.
     """
@@ -71,7 +70,7 @@ class Enforcement:
     ) -> None:
         self.default: str = site.options.enforcement
         self.is_named = self.default not in NEVER_REFUSED
-        self.are_made = False
+        self.made: tuple[Tier, ...] = ()
         self.gpus: GpuWatch | None = None
         self.find_worker: Callable[[object], Supervised | None] = _find_nobody
         self._make_tiers = make_tiers
@@ -122,13 +121,8 @@ class Enforcement:
     @cached_property
     def tiers(self) -> tuple[Tier, ...]:
         """All tiers, the weakest first."""
-        self.are_made = True
-        return tuple(self._make_tiers(self._site))
-
-    @property
-    def _made(self) -> tuple[Tier, ...]:
-        """Those that were made by now."""
-        return self.tiers if self.are_made else ()
+        self.made = tuple(self._make_tiers(self._site))
+        return self.made
 
     def _named(self, word: str) -> Tier:
         return next(tier for tier in self.tiers if tier.word == word)
@@ -147,10 +141,7 @@ class Enforcement:
 
         self.gpus = GpuWatch(loop, partial(NvmlSession, site.host, loop), self._lower)
         for tier in self.tiers:
-            tier.attach(self.gpus, self._find)
-
-    def _find(self, process: object) -> Supervised | None:
-        return self.find_worker(process)  # as it is set later
+            tier.attach(self.gpus, lambda process: self.find_worker(process))  # noqa: PLW0108  # it is set later
 
     def _lower(self, reason: str) -> None:
         """Takes note that memory is not judged any more, or not of all."""
@@ -242,180 +233,88 @@ class Enforcement:
     # From the launch of a worker to its end.
 
     def grant(self, lease: Lease, options: ActorOptions) -> Grant:
-        """Decides what makes each share of a lease hold.
+        """Decides what makes each share of a lease hold, and what has a part in that.
 
         Args:
             lease: What is held.
             options: What is asked.
         """
         asked = options.enforcement or self.default
-        every = tuple(self._chosen(asked, share, options) for share in lease.shares)
-        return Grant(lease, options, asked, every)
+        every = tuple(self._chosen(asked, share) for share in lease.shares)
+        grant = Grant(lease, options, asked, every)
+        given = [each.tier for each in every if each.tier is not self._off]
+        if self._site.is_inline or (asked in NEVER_REFUSED and not given):
+            return grant
+        strongest = max(map(self.tiers.index, given), default=-1)
+        tiers = (
+            tier
+            for place, tier in enumerate(self.tiers)
+            if tier.word == asked or (tier.is_automatic and place <= strongest)
+        )
+        return grant._replace(tiers=tuple(tiers))
 
-    def _chosen(self, asked: str, share: Share, options: ActorOptions) -> Enforced:
-        why_not = self.why_not(share.device)
+    def _chosen(self, asked: str, share: Share) -> Enforced:
         try:
-            return choose(asked, share, why_not, self._off, options)
+            return choose(asked, share, self.why_not(share.device), self._off)
         except EnforcementRefused as error:  # its actor ends without a process
             return Enforced(self._off, f"{asked} cannot be had: {error}")
 
-    def _tiers_of(self, grant: Grant) -> list[Tier]:
-        """Lists what holds a worker: what was asked by name, and what is automatic."""
-        if self._site.is_inline:
-            return []
-        given = [each.tier for each in grant.enforced if each.tier is not self._off]
-        if not given and grant.asked in NEVER_REFUSED:
-            return []
-        strongest = max(map(self.tiers.index, given), default=-1)
-        return [
-            tier
-            for place, tier in enumerate(self.tiers)
-            if tier.word == grant.asked or (tier.is_automatic and place <= strongest)
-        ]
-
-    def admit(self, record: WorkerRecord, lease: Lease) -> Grant:
+    def admit(self, label: str, lease: Lease, options: ActorOptions) -> Grant:
         """Makes ready for a worker that is about to be launched.
 
         Args:
-            record: Its actor.
+            label: What its actor is called.
             lease: What it holds.
+            options: What is asked.
 
         Raises:
             ActorUnschedulableError: Its device cannot have what it asks for, though
                 others can; or the tier cannot be had after all.
             OSError: There can be no process.
         """
-        grant = self.grant(lease, record.options)
-        asked, label = grant.asked, record.label
-        if asked not in NEVER_REFUSED:
-            for share in grant.parts:
-                if why := self.why_not(share.device)[self._named(asked)]:
-                    raise ActorUnschedulableError(
-                        f"{refused(label, asked, why)}. It was placed on "
-                        f"{share.device.kind} {share.device.id}: device= or "
-                        "accelerator_type= names others"
-                    )
+        grant = self.grant(lease, options)
+        asked = grant.asked
+        for share in grant.parts if asked not in NEVER_REFUSED else ():
+            if why := self.why_not(share.device)[self._named(asked)]:
+                raise ActorUnschedulableError(
+                    f"{refused(label, asked, why)}. It was placed on "
+                    f"{share.device.kind} {share.device.id}: device= or "
+                    "accelerator_type= names others"
+                )
         try:
-            for tier in self._tiers_of(grant):
-                tier.admit(record, grant)
+            for tier in grant.tiers:
+                tier.admit(label, grant)
         except EnforcementRefused as error:
             raise ActorUnschedulableError(refused(label, asked, str(error))) from None
         return grant
 
     def launched(
-        self, process: WorkerProcess, record: WorkerRecord, grant: Grant
+        self, process: WorkerProcess, label: str, grant: Grant
     ) -> WorkerProcess:
-        """Takes a worker in that was just launched.
+        """Takes a worker in that was just launched; returns what stands for it.
 
         Args:
             process: The worker.
-            record: Its actor.
+            label: What its actor is called.
             grant: What it holds.
-
-        Returns:
-            What stands for the worker from now on.
         """
-        for tier in self._tiers_of(grant):
-            process = tier.adopt(process, record, grant)
+        for tier in grant.tiers:
+            process = tier.adopt(process, label, grant)
         if grant.lease.shares:
-            self._enter(process, record, grant)
+            self.enter(process, label, grant)
             process.exited.add_done_callback(lambda _: self.left(process))
         return process
 
-    def resumed(
-        self, process: WorkerProcess, record: WorkerRecord, lease: Lease
-    ) -> None:
-        """Takes a worker in whose work is put back on the devices of a lease."""
-        self._enter(process, record, self.grant(lease, record.options))
-
-    def _enter(self, process: HasPid, record: WorkerRecord, grant: Grant) -> None:
+    def enter(self, process: HasPid, label: str, grant: Grant) -> None:
+        """Has the devices of a worker looked at: of a new one, or a resumed one."""
         if self.gpus is not None and grant.asked != OFF:
-            self.gpus.enter(process, record.label, grant.lease)
-            for tier in self._tiers_of(grant):
-                tier.watch(process)
+            is_watched = any(tier.watches_devices for tier in grant.tiers)
+            self.gpus.enter(process, label, grant.lease, is_watched=is_watched)
 
     def left(self, process: HasPid) -> None:
         """Lets a worker go whose process is gone."""
         if self.gpus is not None:
             self.gpus.left(process)
-
-    def visible(self, lease: Lease, options: ActorOptions) -> dict[str, str]:
-        """Returns the variables that name devices instead of those of their family.
-
-        Args:
-            lease: What is held.
-            options: What is asked.
-        """
-        grant = self.grant(lease, options)
-        variables: dict[str, str] = {}
-        for tier in self._tiers_of(grant):
-            variables |= tier.visible(grant)
-        return variables
-
-    def settings(
-        self,
-        number: int,
-        lease: Lease,
-        options: ActorOptions,
-        own: Mapping[str, str],
-        environ: Mapping[str, str],
-    ) -> tuple[dict[str, str], dict[str, object]]:
-        """Returns what a worker is to set before the user's code is imported.
-
-        Args:
-            number: That of its session.
-            lease: What it holds.
-            options: What is asked.
-            own: The variables that the actor was given.
-            environ: All that it would have otherwise.
-
-        Returns:
-            Variables, and the entries of the START frame by the word of the tier.
-        """
-        grant = self.grant(lease, options)
-        variables: dict[str, str] = {}
-        entries: dict[str, object] = {}
-        for tier in self._tiers_of(grant):
-            settings = tier.settings(number, grant, own, environ)
-            variables |= settings.variables
-            if settings.entry is not None:
-                entries[tier.word] = settings.entry
-        return variables, entries
-
-    def limit(
-        self, number: int, process: WorkerProcess, lease: Lease, options: ActorOptions
-    ) -> Coroutine[Any, Any, None] | None:
-        """Limits a worker from outside before it begins; None if there is no need.
-
-        Args:
-            number: That of its session.
-            process: The worker.
-            lease: What it holds.
-            options: What is asked.
-
-        Returns:
-            Raises EnforcementRefused if that cannot be: the worker must not begin.
-        """
-        grant = self.grant(lease, options)
-        limits = (tier.limit(number, process, grant) for tier in self._tiers_of(grant))
-        return next(filter(None, limits), None)
-
-    def suspension_fault(self, lease: Lease, options: ActorOptions) -> str:
-        """Says why a worker's work cannot be taken off its device; empty if it can."""
-        grant = self.grant(lease, options)
-        faults = (tier.suspension_fault(grant) for tier in self._tiers_of(grant))
-        return next(filter(None, faults), "")
-
-    def ended(self, number: int) -> int:
-        """Lets go of a worker that is gone.
-
-        Args:
-            number: That of its session.
-
-        Returns:
-            The ``memory`` that it asked for, if it was killed for more; else 0.
-        """
-        return max((tier.ended(number) for tier in self._made), default=0)
 
     # The host's memory, and what is shown.
 
@@ -446,7 +345,7 @@ class Enforcement:
         """Says how much of the host's memory a worker had when it was looked at."""
         if process is None:
             return None
-        used = (tier.memory_used(process) for tier in self._made)
+        used = (tier.memory_used(process) for tier in self.made)
         return next((nbytes for nbytes in used if nbytes is not None), None)
 
     def shown(
@@ -460,11 +359,7 @@ class Enforcement:
             environ: What the worker would have otherwise.
         """
         grant = self.grant(lease, options)
-        remarks = [
-            remark
-            for tier in self._tiers_of(grant)
-            for remark in tier.remarks(grant, environ)
-        ]
+        remarks = [*chain(*(tier.remarks(grant, environ) for tier in grant.tiers))]
         return ActorShare(
             devices=tuple(
                 DeviceShare(
@@ -496,7 +391,7 @@ class Enforcement:
         """
         if self.gpus is not None:
             self.gpus.abandon()
-        removals = [*filter(None, (tier.abandon() for tier in self._made))]
+        removals = [*filter(None, (tier.abandon() for tier in self.made))]
 
         def remove() -> None:
             for removal in removals:
@@ -508,7 +403,7 @@ class Enforcement:
         """Leaves nothing running, whatever a step raises."""
         self._is_closed = True
         async with AsyncExitStack() as steps:  # the last one first
-            for tier in reversed(self._made):
+            for tier in reversed(self.made):
                 steps.push_async_callback(tier.aclose)
             if self.gpus is not None:
                 steps.push_async_callback(self.gpus.aclose)

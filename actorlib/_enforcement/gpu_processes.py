@@ -95,10 +95,10 @@ class Occupant:
         label: What its actor is called.
         process: The worker.
         lease: What it holds.
+        is_watched: Whether it is looked at while it lives, too. Default: True.
 
     Attributes:
-        lease: As given.
-        is_watched: Whether its memory is looked at while it lives, too.
+        lease: As given, like is_watched.
         has_ended: Whether the worker has, and its share drains.
         devices: What the devices are called that NVML can be asked about, by UUID.
         used: Bytes of each that it had at the last look; None where nobody says.
@@ -115,10 +115,12 @@ class Occupant:
         "used",
     )
 
-    def __init__(self, label: str, process: HasPid, lease: Lease) -> None:
+    def __init__(
+        self, label: str, process: HasPid, lease: Lease, *, is_watched: bool = True
+    ) -> None:
         self._label = label
         self.has_ended = False
-        self.is_watched = False
+        self.is_watched = is_watched
         self.lease = lease
         self.devices = nvml_devices(lease)
         self.used: dict[str, int | None] = {}

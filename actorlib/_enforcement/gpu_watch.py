@@ -93,30 +93,26 @@ class GpuWatch:
         self._entered: set[str] = set()
         self._tell_at = 0.0
 
-    def enter(self, process: HasPid, label: str, lease: Lease) -> None:
+    def enter(
+        self, process: HasPid, label: str, lease: Lease, *, is_watched: bool
+    ) -> None:
         """Adds a worker that was just launched.
 
         Args:
             process: The worker.
             label: The name of its actor in messages.
             lease: What it holds.
+            is_watched: Whether it is looked at while it lives, too.
         """
-        occupant = Occupant(label, process, lease)
+        occupant = Occupant(label, process, lease, is_watched=is_watched)
         if self._is_closed or not occupant.devices:
             return
+        if not self._watched_devices():
+            self._tell_at = self._loop.time() + PERIOD
         self.occupants.enter(process, occupant)
         # What is there already cannot be its own, even if its origin shows only later.
         self._entered |= occupant.devices.keys()
         self._poll_after(0.0)
-
-    def watch(self, process: HasPid) -> None:
-        """Looks at a worker once a second from now on, while it lives."""
-        occupant = self.occupants.find(process)
-        if occupant is None:
-            return
-        if not self._watched_devices():
-            self._tell_at = self._loop.time() + PERIOD
-        occupant.is_watched = True
 
     def left(self, process: HasPid) -> None:
         """Begins to drain what a worker held whose process is gone, unless it has."""

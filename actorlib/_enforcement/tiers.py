@@ -14,7 +14,8 @@ cannot be had is named, with the reason.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from actorlib._core.engine import override
 from actorlib._core.kinds import UNITS
@@ -23,10 +24,8 @@ from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-    from typing import Any
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.ids import ActorId
     from actorlib._core.process_stat import HasPid
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._processes.launcher import WorkerProcess
@@ -88,24 +87,8 @@ class Verdict(NamedTuple):
     error: Callable[[str, Exit, str], ActorDiedError]
 
 
-class WorkerRecord(Protocol):
-    """What a tier may know of the actor, or of the functions, that a worker is for."""
-
-    id: ActorId
-    options: ActorOptions
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def pid(self) -> int: ...
-
-
 class Supervised(Protocol):
-    """A living worker, and the way to end it."""
+    """A living worker, by the record of its actor, and the way to end it."""
 
     record: Any
 
@@ -127,12 +110,14 @@ class Grant(NamedTuple):
         options: What was asked.
         asked: Which enforcement was, of the actor or else of the runtime.
         enforced: What makes each share of the lease hold, in their order.
+        tiers: What has a part in the worker, the weakest first.
     """
 
     lease: Lease
     options: ActorOptions
     asked: str
     enforced: tuple[Enforced, ...] = ()
+    tiers: tuple[Tier, ...] = ()
 
     @property
     def parts(self) -> tuple[Share, ...]:
@@ -149,20 +134,18 @@ class Settings(NamedTuple):
             if it has nothing to do.
     """
 
-    variables: Mapping[str, str]
+    variables: Mapping[str, str] = MappingProxyType({})
     entry: object = None
-
-
-NO_SETTINGS = Settings({})
 
 
 class Tier:
     """One way to make shares hold; this one does nothing, as ``"off"`` says.
 
     Made once for a runtime, in a thread: what it needs to know of the machine is found
-    out here. All else is called on the owner's loop. What a worker's lease is about is
-    called for workers that have asked for the tier by name, and for those to whom it,
-    or a stronger one, was given automatically.
+    out here. All else is called on the owner's loop. What has a grant, which is what a
+    worker holds, is called for workers that have asked for the tier by name, and for
+    those to whom it or a stronger one was given automatically. A worker is numbered as
+    its session is.
 
     Args:
         site: Where workers run.
@@ -170,6 +153,7 @@ class Tier:
     Attributes:
         word: What users call it.
         is_automatic: Whether ``"auto"`` gives it.
+        watches_devices: Whether it wants to be told of the looks at a worker's devices.
         shows_share: Whether a process sees its share as the whole of the device.
         holds_memory: Whether an actor cannot have more of the host's memory than it
             asked for.
@@ -177,6 +161,7 @@ class Tier:
 
     word: str = OFF
     is_automatic: ClassVar[bool] = False
+    watches_devices: ClassVar[bool] = False
     shows_share: ClassVar[bool] = False
     holds_memory: ClassVar[bool] = False
 
@@ -210,25 +195,12 @@ class Tier:
     ) -> str:
         """Says why a request can never be fulfilled, devices aside; empty if it can.
 
-        Args:
-            label: Who asks.
-            asked: The enforcement that is asked for, maybe another.
-            options: All that is asked.
-            amounts: How much of which resources.
+        It is called for those who ask for another enforcement, too.
         """
         return ""
 
-    def remark(self, options: ActorOptions) -> str:
-        """Says what it leaves open, for who asks why nothing stronger holds."""
-        return ""
-
-    def remarks(self, grant: Grant, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """Says what else does not hold in a worker, whatever the tier of a share is.
-
-        Args:
-            grant: What the worker holds.
-            environ: What its environment is otherwise.
-        """
+    def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
+        """Says what does not hold in a worker with that environment."""
         return ()
 
     def examine(self) -> Iterable[tuple[str, str]]:
@@ -240,7 +212,7 @@ class Tier:
 
     # From the launch of a worker to its end.
 
-    def admit(self, record: WorkerRecord, grant: Grant) -> None:
+    def admit(self, label: str, grant: Grant) -> None:
         """Makes ready for a worker that is about to be launched.
 
         Raises:
@@ -248,21 +220,12 @@ class Tier:
             OSError: There can be no process.
         """
 
-    def adopt(
-        self, process: WorkerProcess, record: WorkerRecord, grant: Grant
-    ) -> WorkerProcess:
+    def adopt(self, process: WorkerProcess, label: str, grant: Grant) -> WorkerProcess:
         """Returns what stands for the process of a worker that was just launched."""
         return process
 
-    def watch(self, process: HasPid) -> None:
-        """Watches a worker from now on that has devices: a new one, or a resumed."""
-
     def visible(self, grant: Grant) -> Mapping[str, str]:
-        """Returns the variables that name a worker's devices instead of the family's.
-
-        Args:
-            grant: What the worker holds.
-        """
+        """Returns the variables that name devices instead of those of the family."""
         return {}
 
     def settings(
@@ -275,12 +238,12 @@ class Tier:
         """Returns what a worker is to set; what the user has set counts.
 
         Args:
-            number: That of its session.
+            number: The worker's.
             grant: What it holds.
             own: The variables that the actor was given.
             environ: All of its variables, those and what it inherits.
         """
-        return NO_SETTINGS
+        return Settings()
 
     def limit(
         self, number: int, process: WorkerProcess, grant: Grant
@@ -298,9 +261,6 @@ class Tier:
     def ended(self, number: int) -> int:
         """Lets go of a worker that is gone.
 
-        Args:
-            number: That of its session.
-
         Returns:
             The bytes of the host's memory that it asked for, if it was killed for more;
             else 0.
@@ -312,12 +272,7 @@ class Tier:
     def attach(
         self, gpus: GpuWatch, find: Callable[[object], Supervised | None]
     ) -> None:
-        """Begins to watch devices, where NVML can be asked about them.
-
-        Args:
-            gpus: Asks NVML what is on devices.
-            find: Finds a living worker by its process.
-        """
+        """Begins to watch devices, where NVML can be asked; workers have processes."""
 
     def lower(self, reason: str) -> None:
         """Takes note that NVML says no more who has how much of devices, or not all."""
@@ -369,10 +324,7 @@ class AbsentTier(Tier):
 
     @override
     def require(self, why: str | None) -> None:
-        raise EnforcementRefused(
-            f"init(enforcement={self.word!r}) cannot be had: {self._reason}. Leave it "
-            "out for what can be had"
-        )
+        super().require(self._reason)
 
     @override
     def refusal(
@@ -395,12 +347,13 @@ def refused(label: str, asked: str, why: str) -> str:
     )
 
 
-def nvidia_fault(device: Device, *, is_by_card: bool) -> str:
+def nvidia_fault(device: Device, why: str, *, is_by_card: bool = False) -> str:
     """Says why NVIDIA's driver does not limit or list shares of a device.
 
     Args:
         device: The device.
-        is_by_card: Whether it has to be a whole card.
+        why: Why it does so of none; may be empty.
+        is_by_card: Whether it has to be a whole card with a name. Default: False.
     """
     name = f"{device.kind} {device.id}"
     if device.family != "nvidia":
@@ -411,21 +364,13 @@ def nvidia_fault(device: Device, *, is_by_card: bool) -> str:
         return f"the memory of {name} is unknown"
     if is_by_card and device.parent is not None:
         return f"{name} is a part of a card"
-    return ""
-
-
-def nameless_fault(device: Device) -> str:
-    """Says that a device cannot be named to a driver, if it cannot."""
-    name = f"{device.kind} {device.id}"
-    return "" if device.uuid else f"the UUID of {name} is unknown"
+    if is_by_card and not (why or device.uuid):
+        return f"the UUID of {name} is unknown"
+    return why
 
 
 def choose(
-    asked: str,
-    share: Share,
-    why_not: Mapping[Tier, str],
-    off: Tier,
-    options: ActorOptions,
+    asked: str, share: Share, why_not: Mapping[Tier, str], off: Tier
 ) -> Enforced:
     """Chooses what makes a share hold.
 
@@ -436,7 +381,6 @@ def choose(
         why_not: Why each tier cannot be had of that device, or the empty string; the
             weakest first.
         off: The tier that does nothing.
-        options: What else is asked.
 
     Raises:
         EnforcementRefused: A tier was named that cannot be had; with the reason.
@@ -457,10 +401,9 @@ def choose(
     tier = next(tier for tier in why_not if tier.word == asked)
     if why_not[tier]:
         raise EnforcementRefused(why_not[tier])
-    if tier is next(reversed(left)):
-        return Enforced(tier, "")
-    said = f"enforcement={asked!r} was asked for", tier.remark(options)
-    return Enforced(tier, "; ".join(filter(None, said)))
+    is_strongest = tier is next(reversed(left))
+    why = "" if is_strongest else f"enforcement={asked!r} was asked for"
+    return Enforced(tier, why)
 
 
 def _listed(why_not: Mapping[Tier, str]) -> str:

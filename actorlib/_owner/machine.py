@@ -192,11 +192,14 @@ class LocalNode:
         }
         if not _is_limited(lease, options, self.enforcement):
             return made, {}
-        # The user's word is among what was known, and what is put behind it is here.
-        variables, entries = self.enforcement.settings(
-            number, lease, options, own, known
-        )
-        made |= variables
+        grant = self.enforcement.grant(lease, options)
+        entries: dict[str, object] = {}
+        for tier in grant.tiers:
+            # The user's word is among what was known.
+            settings = tier.settings(number, grant, own, known)
+            made |= settings.variables
+            if settings.entry is not None:
+                entries[tier.word] = settings.entry
         return made, entries
 
     def environ(self) -> dict[str, str]:
@@ -232,11 +235,11 @@ class LocalNode:
             return None
         own = variables_of(options.runtime_env, environ)
         # What hides other families changes nothing of what opens those that are held.
-        shown = {
-            **environment(lease, self.inventory, hide=False, environ=environ),
-            **self.enforcement.visible(lease, options),
-            **own,
-        }
+        shown = environment(lease, self.inventory, hide=False, environ=environ)
+        grant = self.enforcement.grant(lease, options)
+        for tier in grant.tiers:
+            shown |= tier.visible(grant)
+        shown |= own
         held = {share.device.family for share in lease.shares}
         masks = [
             shown.get(family.visible_env)
@@ -271,8 +274,10 @@ class LocalNode:
                 "it is a rank of torch.distributed, and the other ranks would wait for "
                 "it"
             )
-        if why := self.enforcement.suspension_fault(lease, options):
-            return why
+        grant = self.enforcement.grant(lease, options)
+        for tier in grant.tiers:
+            if why := tier.suspension_fault(grant):
+                return why
         from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # few ask for it
 
         return lease_fault(lease, self._host.system)
@@ -368,8 +373,7 @@ class WorkerStarter:
         gangs: Gives what knows the ranks of actors with ``torch=True``.
 
     Attributes:
-        loop: As given.
-        grace: As given.
+        loop: As given, like node and grace.
         session_numbers: Numbers the sessions of the runtime.
         middleware: What workers are told of who is told of calls; see ``observing``.
     """
@@ -394,7 +398,7 @@ class WorkerStarter:
         self.loop = loop
         self._gangs = gangs
         self.grace = grace
-        self._node = node
+        self.node = node
         self._namespace = namespace
         self._logs = logs
         self._log_levels = log_levels
@@ -425,12 +429,12 @@ class WorkerStarter:
             raise
 
     def _launched(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
-        node, enforcement = self._node, self._node.enforcement
+        node, enforcement = self.node, self.node.enforcement
         if not _is_limited(lease, record.options, enforcement):
             return node.launch(record.label, lease)
-        grant = enforcement.admit(record, lease)
+        grant = enforcement.admit(record.label, lease, record.options)
         process = node.launch(record.label, lease)
-        process = enforcement.launched(process, record, grant)
+        process = enforcement.launched(process, record.label, grant)
         asked = lease.amounts.get(MEMORY)
         if asked and record.is_actor:
             enforcement.watch_memory(
@@ -458,7 +462,7 @@ class WorkerStarter:
         number = next(self.session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)
-        settle, gpus = route.settle, self._node.enforcement.gpus
+        settle, gpus = route.settle, self.node.enforcement.gpus
         if gpus is not None and gpus.occupants.find(process) is not None:
             settle = partial(_settle_with_users, gpus, process, settle)
         session = WorkerSession(
@@ -488,32 +492,20 @@ class WorkerStarter:
         process: WorkerProcess,
         lease: Lease,
     ) -> Coroutine[Any, Any, None] | None:
-        """Limits a worker from outside before it begins; see Enforcement."""
+        """Limits a worker from outside before it begins; see Tier."""
         if not lease.shares:
             return None
-        return self._node.enforcement.limit(
-            session.number, process, lease, record.options
-        )
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """Saves and restores the processes of workers."""
-        return self._node.checkpoints
-
-    def suspension_fault(self, record: ActorRecord, lease: Lease) -> str:
-        """Says why an actor cannot be suspended; empty if it can, as far as is known.
-
-        Args:
-            record: The actor.
-            lease: What it holds.
-        """
-        return self._node.suspension_fault(lease, record.options)
+        grant = self.node.enforcement.grant(lease, record.options)
+        limits = (tier.limit(session.number, process, grant) for tier in grant.tiers)
+        return next(filter(None, limits), None)
 
     def entered(self, record: ActorRecord) -> None:
         """Takes a worker in whose work is put back on the devices of its lease."""
         process, lease = record.process, record.lease
         if process is not None and lease is not None and not process.exited.done():
-            self._node.enforcement.resumed(process, record, lease)
+            enforcement = self.node.enforcement
+            grant = enforcement.grant(lease, record.options)
+            enforcement.enter(process, record.label, grant)
 
     def log_tail(self, record: ActorRecord, process: WorkerProcess) -> str:
         """Gives the last lines of a worker's standard error, whole once it is gone."""
@@ -526,8 +518,8 @@ class WorkerStarter:
             The ``memory`` that the worker asked for, in bytes, if it was killed for
             more; else 0.
         """
-        enforcement = self._node.enforcement
-        exceeded = enforcement.ended(session.number) if enforcement.are_made else 0
+        tiers = self.node.enforcement.made
+        exceeded = max((tier.ended(session.number) for tier in tiers), default=0)
         session.cleanup.run(session)
         return exceeded
 
@@ -571,7 +563,7 @@ class WorkerStarter:
         lease: Lease,
         was_reconstructed: bool,  # noqa: FBT001  # a field
     ) -> ActorConfig:
-        node, options, interface = self._node, record.options, record.interface
+        node, options, interface = self.node, record.options, record.interface
         if definition.runs is not None and not lease.shares:
             lease = Lease(amounts=definition.runs.amounts)  # that of what it runs
         environment, features = node.settings(session.number, lease, options)
@@ -612,14 +604,6 @@ class WorkerStarter:
             middleware=self.middleware,
             log_levels=self._log_levels,
         )
-
-    def is_memory_short(self) -> bool:
-        """Whether the kernel has killed for lack of memory since the last look."""
-        return self._node.is_memory_short()
-
-    def note_memory_kills(self) -> None:
-        """Looks as ``is_memory_short`` does; see LocalNode."""
-        self._node.note_memory_kills()
 
 
 def _is_limited(lease: Lease, options: ActorOptions, enforcement: Enforcement) -> bool:

@@ -221,7 +221,7 @@ class ActorSupervisor:
         if self._ends_for:
             raise SuspendError(f"{record.title} is about to end: {self._ends_for}")
         if record.lease is not None and (
-            why := self._starter.suspension_fault(record, record.lease)
+            why := self._starter.node.suspension_fault(record.lease, record.options)
         ):
             raise SuspendError(f"{record.title} cannot be suspended: {why}")
         if suspension is None:
@@ -232,7 +232,7 @@ class ActorSupervisor:
                 record,
                 self.router,
                 self.placement,
-                self._starter.checkpoints,
+                self._starter.node.checkpoints,
                 on_share=lambda: self._starter.entered(record),
                 on_move=self._end_if_left,
                 on_lost=self.interrupt,
@@ -567,12 +567,12 @@ class ActorSupervisor:
             # Its frames hold what the worker's held: handles, which would be counted.
             clear_locals(session.protocol_error)
         self._cause = session.constructor_error or session.protocol_error
-        starter = self._starter
+        starter, node = self._starter, self._starter.node
         if self._end_reason:
-            starter.note_memory_kills()
+            node.note_memory_kills()
             is_memory_short = False
         else:
-            is_memory_short = starter.is_memory_short()
+            is_memory_short = node.is_memory_short()
         evidence = ExitEvidence(
             process=ended,
             asked=self._end_reason,

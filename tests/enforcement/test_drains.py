@@ -47,7 +47,7 @@ class Room:
         worker, held = Worker(pid), shares or (half(),)
         units = sum(share.units for share in held)
         lease = Lease(amounts={"GPU": units}, shares=held)
-        self.gpus.enter(worker, "Model", lease)
+        self.gpus.enter(worker, "Model", lease, is_watched=False)
         return worker
 
     def leave(self, worker: Worker) -> Drain:

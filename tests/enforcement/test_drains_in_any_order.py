@@ -243,7 +243,7 @@ class DrainMachine(RuleBasedStateMachine):
         if wish.is_quick:
             life.on = {share.device.uuid or "" for share in lease.shares}
         self.lives.append(life)
-        self.gpus.enter(life.worker, "A", lease)
+        self.gpus.enter(life.worker, "A", lease, is_watched=False)
 
     @rule(data=st.data())
     @precondition(lambda self: any(life.is_alive for life in self.lives))

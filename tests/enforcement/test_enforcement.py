@@ -11,7 +11,6 @@ from helpers.host import GIB, RecordedHost
 from helpers.tiers import enforcement_of
 
 from actorlib._core.actor_options import ActorOptions
-from actorlib._core.ids import ActorId
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources
 from actorlib._core.runtime_options import RuntimeOptions
@@ -48,19 +47,8 @@ def opened(
     )
 
 
-class Record:
-    """What a tier may know of an actor; see WorkerRecord."""
-
-    id = ActorId(b"a" * 16)
-    label = title = "Model"
-    pid = 0
-
-    def __init__(self, options: ActorOptions) -> None:
-        self.options = options
-
-
 def check(enforcement: Enforcement, lease: Lease, options: ActorOptions) -> None:
-    enforcement.admit(Record(options), lease)
+    enforcement.admit("Model", lease, options)
 
 
 def lease_of(device: Device, units: int = UNITS // 2) -> Lease:
@@ -159,10 +147,10 @@ def test_actor_when_it_says_off_then_its_word_counts() -> None:
     lease = lease_of(NVIDIA)
     off, plain = asks(enforcement="off"), PLAIN
 
-    assert enforcement.settings(1, lease, off, {}, {}) == ({}, {})
-    variables, entries = enforcement.settings(1, lease, plain, {}, {})
-    assert variables
-    assert list(entries) == ["frameworks"]
+    assert enforcement.grant(lease, off).tiers == ()
+    assert [tier.word for tier in enforcement.grant(lease, plain).tiers] == [
+        "frameworks"
+    ]
 
 
 # Multiprocessors under MPS.
@@ -270,7 +258,9 @@ def test_tier_when_not_installed_then_refused_by_name(
     options = asks(enforcement="mps")
     said = "actorlib._features.mps.tier is not installed"
 
-    with pytest.raises(EnforcementRefused, match=rf"='mps'\) cannot be had: {said}"):
+    with pytest.raises(
+        EnforcementRefused, match=rf"='mps'\): no device here can have that. {said}"
+    ):
         opened(*devices, default="mps")
     assert said in (opened(*devices).refusal("Model", options, options.request) or "")
 

@@ -168,7 +168,6 @@ def test_devices_when_a_share_is_of_nothing_that_nvml_knows_then_it_is_left_out(
 
 def test_watched_when_the_worker_has_ended_then_nothing() -> None:
     worker = occupant(812)
-    worker.is_watched = True
     assert list(worker.watched_shares()) == [UUID]
 
     worker.has_ended = True

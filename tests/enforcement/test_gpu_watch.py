@@ -33,7 +33,7 @@ pytestmark = pytest.mark.memory
 
 
 class Greedy:
-    """A worker as its supervisor shows it; see Supervised and WorkerRecord."""
+    """A worker as its supervisor shows it; see Supervised."""
 
     id = ActorId(b"a" * 16)
     options = ActorOptions()
@@ -62,14 +62,13 @@ class Room:
             loop, partial(NvmlSession, host, loop), self.lowered.append
         )
         options = RuntimeOptions(device_memory_overuse=self.told.append)
-        self.watchdog = Watchdog(Site(host, options=options))
-        self.watchdog.attach(self.gpus, Greedy)
+        watchdog = Watchdog(Site(host, options=options))
+        watchdog.attach(self.gpus, Greedy)
 
     def enter(self, pid: int, share: Share | None = None) -> Worker:
         worker, held = Worker(pid), share or half()
         lease = Lease(amounts={"GPU": held.units}, shares=(held,))
-        self.gpus.enter(worker, "Model", lease)
-        self.watchdog.watch(worker)
+        self.gpus.enter(worker, "Model", lease, is_watched=True)
         return worker
 
     @property

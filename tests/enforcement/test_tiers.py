@@ -163,10 +163,3 @@ def test_choice_when_made_then_it_can_be_had_and_says_why_nothing_stronger(
 def test_mps_when_the_uuid_is_unknown_then_it_is_refused() -> None:
     with pytest.raises(EnforcementRefused, match="UUID of GPU 0 is unknown"):
         chosen("mps", half(gpu(uuid=None)), EVERYTHING)
-
-
-def test_mps_when_chosen_then_it_says_what_it_does_not_limit() -> None:
-    said = chosen("mps", half(), EVERYTHING).not_stronger_because
-
-    assert "each process of the actor by itself" in said
-    assert "nobody on the GPU who has not asked for it" in said

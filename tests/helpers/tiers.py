@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.actor_options import ActorOptions
 from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import Enforced, Site, Tier, choose
@@ -43,13 +42,9 @@ def why_not(device: Device, tiers: Sequence[Tier]) -> dict[Tier, str]:
     return {tier: tier.fault(device) for tier in tiers}
 
 
-def chosen(
-    asked: str, share: Share, tiers: Sequence[Tier], percentage: int | None = None
-) -> Enforced:
+def chosen(asked: str, share: Share, tiers: Sequence[Tier]) -> Enforced:
     """Chooses what makes a share hold."""
-    options = ActorOptions(num_gpus=0.5, mps_thread_percentage=percentage)
-    off = Tier(tiers[0].site)
-    return choose(asked, share, why_not(share.device, tiers), off, options)
+    return choose(asked, share, why_not(share.device, tiers), Tier(tiers[0].site))
 
 
 def enforcement_of(

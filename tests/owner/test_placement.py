@@ -352,7 +352,7 @@ async def test_share_when_nobody_was_told_of_the_end_yet_then_it_drains() -> Non
     placement.record.process = worker
     lease = await placement.granted()
     placement.take(lease)
-    gpus.enter(worker, "Model", lease)
+    gpus.enter(worker, "Model", lease, is_watched=False)
     processes.put(UUID, worker.pid, GIB)
 
     worker.exited.set_result(None)

@@ -14,7 +14,6 @@ from actorlib._enforcement.tiers import (
     INLINE,
     Settings,
     Tier,
-    nameless_fault,
     nvidia_fault,
     refused,
 )
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._enforcement.tiers import Grant, Site, WorkerRecord
+    from actorlib._enforcement.tiers import Grant, Site
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Device
 
@@ -51,11 +50,7 @@ class Cgroups(Tier):
 
     @override
     def fault(self, device: Device) -> str:
-        return (
-            nvidia_fault(device, is_by_card=True)
-            or self._fault
-            or nameless_fault(device)
-        )
+        return nvidia_fault(device, self._fault, is_by_card=True)
 
     @override
     def require(self, why: str | None) -> None:
@@ -102,7 +97,7 @@ class Cgroups(Tier):
     # Workers.
 
     @override
-    def admit(self, record: WorkerRecord, grant: Grant) -> None:
+    def admit(self, label: str, grant: Grant) -> None:
         self._cgroups.open()
 
     @override
@@ -113,7 +108,7 @@ class Cgroups(Tier):
         own: Mapping[str, str],
         environ: Mapping[str, str],
     ) -> Settings:
-        return Settings({}, self._cgroups.plan(number, grant.lease.amounts))
+        return Settings(entry=self._cgroups.plan(number, grant.lease.amounts))
 
     @override
     def limit(

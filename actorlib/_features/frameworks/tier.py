@@ -34,7 +34,6 @@ from actorlib._core.engine import override
 from actorlib._core.kinds import UNITS
 from actorlib._enforcement.tiers import (
     CONTEXT_MARGIN,
-    NO_SETTINGS,
     OFF,
     Settings,
     Tier,
@@ -139,12 +138,12 @@ class Frameworks(Tier):
         environ: Mapping[str, str],
     ) -> Settings:
         if not grant.parts:
-            return NO_SETTINGS
+            return Settings()
         found = self._limits(grant, environ)
         return Settings(found.environment, found.hooks or None)
 
     @override
-    def remarks(self, grant: Grant, environ: Mapping[str, str]) -> tuple[str, ...]:
+    def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
         return self._limits(grant, environ).remarks
 
     def _limits(self, grant: Grant, environ: Mapping[str, str]) -> Limits:

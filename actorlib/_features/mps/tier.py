@@ -21,7 +21,6 @@ from actorlib._core.log import warn
 from actorlib._enforcement.tiers import (
     Settings,
     Tier,
-    nameless_fault,
     nvidia_fault,
 )
 from actorlib._features.mps.decisions import (
@@ -41,16 +40,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
-    from actorlib._enforcement.tiers import Grant, Site, WorkerRecord
+    from actorlib._enforcement.tiers import Grant, Site
     from actorlib._features.mps.daemon import MpsDaemon
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Device, Share
     from actorlib.accelerators.host import Host
-
-_LEAVES = (
-    "it limits each process of the actor by itself, and nobody on the GPU who has not "
-    "asked for it; "
-)
 
 
 @final
@@ -77,12 +71,8 @@ class Mps(Tier):
 
     @override
     def fault(self, device: Device) -> str:
-        return (
-            nvidia_fault(device, is_by_card=True)
-            or self._fault
-            or nameless_fault(device)
-            or self._faults.get(device.uuid or "", "")
-        )
+        why = self._fault or self._faults.get(device.uuid or "", "")
+        return nvidia_fault(device, why, is_by_card=True)
 
     @override
     def refusal(
@@ -98,13 +88,17 @@ class Mps(Tier):
         )
 
     @override
-    def remark(self, options: ActorOptions) -> str:
-        percentage = options.mps_thread_percentage
-        if percentage is None:
-            return f"{_LEAVES}no compute, unless mps_thread_percentage says how much"
-        return (
-            f"{_LEAVES}compute to {percentage} % of the multiprocessors, which others "
-            "may use, too"
+    def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
+        percentage = grant.options.mps_thread_percentage
+        yield (
+            "it limits each process of the actor by itself, and nobody on the GPU who "
+            "has not asked for it"
+        )
+        yield (
+            "no compute, unless mps_thread_percentage says how much"
+            if percentage is None
+            else f"compute to {percentage} % of the multiprocessors, which others may "
+            "use, too"
         )
 
     @override
@@ -126,11 +120,11 @@ class Mps(Tier):
     # Workers.
 
     @override
-    def admit(self, record: WorkerRecord, grant: Grant) -> None:
+    def admit(self, label: str, grant: Grant) -> None:
         percentage = grant.options.mps_thread_percentage
         if percentage is not None and not grant.parts:
             raise ActorUnschedulableError(
-                f"{record.label} asks mps_thread_percentage={percentage}, and its "
+                f"{label} asks mps_thread_percentage={percentage}, and its "
                 "gpu_memory is a whole GPU here, of which it has all: leave "
                 "mps_thread_percentage out, or ask for less memory"
             )
@@ -138,11 +132,9 @@ class Mps(Tier):
             self._group(share)
 
     @override
-    def adopt(
-        self, process: WorkerProcess, record: WorkerRecord, grant: Grant
-    ) -> WorkerProcess:
+    def adopt(self, process: WorkerProcess, label: str, grant: Grant) -> WorkerProcess:
         for share in grant.parts:
-            process = self._group(share).add(process, record.label)
+            process = self._group(share).add(process, label)
         return process
 
     @override

@@ -47,18 +47,19 @@ class Watchdog(Tier):
 
     word = "watchdog"
     is_automatic = True
+    watches_devices = True
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self._unlisted = site.unlisted
-        self._gpus: GpuWatch | None = None
+        self._gpus: GpuWatch
         self._find: Callable[[object], Supervised | None]
         self._watched: dict[tuple[Occupant, str], Watched] = {}
         self._resident: ResidentWatch | None = None
 
     @override
     def fault(self, device: Device) -> str:
-        return nvidia_fault(device, is_by_card=False) or self._unlisted
+        return nvidia_fault(device, self._unlisted)
 
     # Memory of devices.
 
@@ -68,11 +69,6 @@ class Watchdog(Tier):
     ) -> None:
         self._gpus, self._find = gpus, find
         gpus.on_look = self._judge
-
-    @override
-    def watch(self, process: HasPid) -> None:
-        if self._gpus is not None:
-            self._gpus.watch(process)
 
     @override
     def lower(self, reason: str) -> None:
@@ -85,7 +81,6 @@ class Watchdog(Tier):
 
     def _judge(self, devices: Iterable[str]) -> None:
         gpus = self._gpus
-        assert gpus is not None
         before, self._watched = self._watched, {}
         for process, occupant in gpus.occupants.items():
             for device, share in occupant.watched_shares().items():
