@@ -11,8 +11,18 @@ import pytest
 from helpers.host import RecordedHost
 from test_house import ROOMS
 
+from actorlib._core.actor_options import ActorOptions
 from actorlib._core.kinds import UNITS
-from actorlib.accelerators import Lease, Share, discover, environment, inventory
+from actorlib._enforcement.enforcement import Enforcement
+from actorlib._enforcement.tiers import Site
+from actorlib.accelerators import (
+    Device,
+    Lease,
+    Share,
+    discover,
+    environment,
+    inventory,
+)
 
 ROOT = Path(__file__).parents[1]
 DECISIONS = ROOT / "docs" / "decisions"
@@ -77,20 +87,25 @@ def test_page_when_it_quotes_a_name_then_the_code_has_it() -> None:
         assert {name for name in quoted if "FOO" not in name} <= known, page.name
 
 
-def test_vendor_when_added_as_the_page_says_then_it_is_found_masked_and_explained() -> (
-    None
-):
-    text = PAGES[0].read_text(encoding="utf-8")
-    _, _, section = text.partition("**A vendor:")
+def code_below(title: str) -> dict[str, Any]:
+    """Runs the example of a paragraph about how to add; gives what it defines."""
+    _, _, text = PAGES[0].read_text(encoding="utf-8").partition(f"**{title}")
+    section = text.partition("\n**")[0]
     code = dedent("\n".join(re.findall(r"^(?: {4}.*)?$", section, re.MULTILINE)))
     names: dict[str, Any] = {"__name__": "foo_actorlib"}
     exec(code, names)
+    return names
+
+
+def test_vendor_when_added_as_the_page_says_then_it_is_found_masked_and_explained() -> (
+    None
+):
     host = RecordedHost(
         environ={"FOO_VISIBLE_DEVICES": "2,0"},
         devices={"/dev/foo0": True, "/dev/foo1": False, "/dev/foo2": True},
     )
 
-    foo = names["Foo"]()
+    foo = code_below("A vendor:")["Foo"]()
     detections = discover(host, [foo])
     found = inventory(detections, {}, [foo])
     first, second = found.devices["FOO"]
@@ -103,3 +118,24 @@ def test_vendor_when_added_as_the_page_says_then_it_is_found_masked_and_explaine
     }
     switch = {"RAY_EXPERIMENTAL_NOSET_FOO_VISIBLE_DEVICES": "1"}
     assert environment(lease, found, hide=True, environ=switch) == {}
+
+
+def test_tier_when_added_as_the_page_says_then_it_holds_or_is_refused() -> None:
+    limit = code_below("A tier:")["FooLimit"]
+    foo = Device(family="foo", kind="GPU", index=0, id="0", memory=80)
+    other = Device(family="bar", kind="GPU", index=1, id="1", memory=80)
+    enforcement = Enforcement(
+        lambda site: [limit(site)], Site(RecordedHost()), {"GPU": (foo, other)}
+    )
+    options = ActorOptions(num_gpus=0.5, enforcement="off")
+    object.__setattr__(options, "enforcement", "foo")  # no word of ours
+    lease = Lease(amounts={"GPU": UNITS // 2}, shares=(Share(foo, UNITS // 2),))
+
+    grant = enforcement.grant(lease, options)
+    [tier] = grant.tiers
+    assert tier.settings(1, grant, {}, {}).variables == {"FOO_LIMIT": "40"}
+    [share] = enforcement.shown(lease, options, {}).devices
+    assert share.enforced_by == "foo"
+    assert enforcement.unfit(options, options.request) == (
+        (other, "1 is no card of Foo's"),
+    )

@@ -16,9 +16,9 @@ from helpers.owners import PATHS, Watched
 from helpers.scripted import be_busy, scripted
 
 import actorlib
-from actorlib._enforcement import host_cgroups
-from actorlib._enforcement.delegation import Delegation
-from actorlib._enforcement.host_cgroups import HostCgroups, Leaf
+from actorlib._features.cgroups import host_cgroups
+from actorlib._features.cgroups.delegation import Delegation
+from actorlib._features.cgroups.host_cgroups import HostCgroups, Leaf
 from actorlib._owner import machine
 from actorlib._processes.launcher import ProcessExit
 from actorlib.accelerators import Host
@@ -59,7 +59,7 @@ def _on(monkeypatch: pytest.MonkeyPatch, kernel: Kernel) -> Kernel:
 
 def _joined(kernel: Kernel, worker: Any) -> Group:
     """Does what a worker does before the user's code is imported; gives its leaf."""
-    files: dict[str, str] = worker.config.cgroup
+    files: dict[str, str] = worker.config.features["cgroup"]
     acts = KernelFiles(kernel)
     leaf = next(iter(files)).rpartition("/")[0]
     acts.make(leaf)
@@ -92,11 +92,11 @@ async def test_actor_when_it_asks_by_name_then_its_leaf_has_its_limits(
 async def test_actor_when_the_runtime_says_it_then_it_has_a_leaf_too() -> None:
     async with scripted({}, num_cpus=4, enforcement="cgroup") as launcher:
         _held = [await Model.options(num_cpus=1).remote()]
-        assert launcher.workers[-1].config.cgroup
+        assert launcher.workers[-1].config.features["cgroup"]
         _held.append(await Model.options(num_cpus=1, enforcement="auto").remote())
-        assert launcher.workers[-1].config.cgroup is None
+        assert launcher.workers[-1].config.features == {}
         _held.append(await Model.remote())  # it asks for nothing of the host
-        assert launcher.workers[-1].config.cgroup is None
+        assert launcher.workers[-1].config.features == {}
 
 
 @in_memory
@@ -129,7 +129,7 @@ async def test_function_when_the_kernel_killed_in_the_leaf_then_its_call_says_so
 async def test_actor_when_nobody_asks_then_nothing_is_moved(kernel: Kernel) -> None:
     async with scripted({}, num_cpus=4) as launcher:
         await Model.options(num_cpus=1, memory="1GiB").remote()
-        assert launcher.workers[-1].config.cgroup is None
+        assert launcher.workers[-1].config.features == {}
     assert kernel.groups[kernel.base].procs == [OWNER]
     assert not _leaves(kernel)
 
@@ -175,9 +175,9 @@ async def test_restart_when_the_kernel_killed_then_the_next_has_a_leaf_of_its_ow
         first.leave(KILLED)
         await asyncio.wait_for(model.work.remote(), LIMIT)
         second = launcher.workers[-1]
-        assert first.config.cgroup
-        assert second.config.cgroup
-        assert first.config.cgroup.keys() & second.config.cgroup.keys() == set()
+        leaves = [{*worker.config.features["cgroup"]} for worker in (first, second)]
+        assert all(leaves)
+        assert set.isdisjoint(*leaves)
 
 
 @in_memory
@@ -251,8 +251,8 @@ def folder() -> Iterator[Path]:
 
 _SCRIPT = """
 import subprocess, sys
-from actorlib._worker.cgroup import join_cgroup
-join_cgroup({sys.argv[1] + "/cgroup.procs": "0"})
+from actorlib._features.cgroups.worker import prepare
+prepare({sys.argv[1] + "/cgroup.procs": "0"})
 below = subprocess.Popen(["sleep", "1000"], start_new_session=True)
 print(below.pid, flush=True)
 below.wait()
@@ -352,9 +352,9 @@ _OWNER = """
 import asyncio, os, sys
 from pathlib import Path
 import actorlib
-from actorlib._enforcement import host_cgroups
-from actorlib._enforcement.delegation import Delegation, own_origin
-from actorlib._enforcement.host_cgroups import HostCgroups
+from actorlib._features.cgroups import host_cgroups
+from actorlib._features.cgroups.delegation import Delegation, own_origin
+from actorlib._features.cgroups.host_cgroups import HostCgroups
 from actorlib.accelerators import Host
 
 base = Path(sys.argv[1])

@@ -31,14 +31,16 @@ ROOMS: dict[str, str] = {
     "_shm": "exceptions",
     "_wire": "_core _shm exceptions",
     "accelerators": "_core exceptions",
-    "_enforcement": "_core accelerators exceptions",
     "_scheduler": "_core accelerators exceptions",
     "_processes": "_core _wire exceptions",
+    "_enforcement": "_core _processes accelerators exceptions",
+    "_features": "_core _enforcement _processes _wire accelerators exceptions",
     "_api": "_core _wire exceptions",
-    "_worker": "_core _shm _wire exceptions",
+    "_worker": "_core _features _shm _wire exceptions",
     "_ray": "_api _core _wire exceptions",
     "_owner": (
-        "_core _enforcement _processes _scheduler _shm _wire accelerators exceptions"
+        "_core _enforcement _features _processes _scheduler _shm _wire accelerators "
+        "exceptions"
     ),
     "_inline": "_core _processes _wire _worker exceptions",
     "_door": "_core exceptions",
@@ -50,7 +52,9 @@ ROOMS: dict[str, str] = {
     # The faces.
     "": "_api _core _runtime exceptions",
     "blocking": " _api _core _runtime accelerators exceptions",
-    "_cli": " _api _core _door _runtime _enforcement _web accelerators exceptions",
+    "_cli": (
+        " _api _core _door _runtime _enforcement _features _web accelerators exceptions"
+    ),
     "__main__": " _cli _core exceptions",
     "_pytest_plugin": " _core _runtime accelerators blocking exceptions",
 }
@@ -94,13 +98,14 @@ PURE = [
     "_door.protocol",
     "_door.rows",
     "_enforcement.caps",
-    "_enforcement.frameworks",
-    "_enforcement.resident",
-    "_enforcement.mps",
     "_enforcement.tiers",
     "_enforcement.draining",
     "_enforcement.gpu_processes",
-    "_enforcement.watchdog",
+    "_features.cgroups.names",
+    "_features.frameworks.tier",
+    "_features.mps.decisions",
+    "_features.watchdog.judgement",
+    "_features.watchdog.resident",
     "_owner.actor_record",
     "_owner.call_policy",
     "_owner.call_table",
@@ -373,6 +378,12 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
             "import actorlib._worker.forkserver, actorlib._worker.serial_executor",
             "actorlib._api actorlib._runtime actorlib._worker.async_executor "
             "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
+        ),
+        (
+            "import actorlib._features.frameworks.worker, actorlib._features.mps.worker"
+            ", actorlib._features.cgroups.worker, actorlib._features.cgroups.leftovers",
+            "actorlib._enforcement actorlib._owner actorlib._worker "
+            "actorlib.accelerators numpy pynvml ray rich torch uvloop",
         ),
         (
             "import actorlib._owner.launching",

@@ -13,7 +13,7 @@ from helpers.nvml import OLD_DRIVER
 from helpers.scripted import scripted
 
 import actorlib
-from actorlib._enforcement import host_cgroups
+from actorlib._features.cgroups import host_cgroups
 from actorlib._owner import machine
 from actorlib._processes.launcher import ProcessExit
 from actorlib.exceptions import (
@@ -75,10 +75,12 @@ async def test_actor_when_it_asks_by_name_then_it_begins_behind_its_limit(
         await model
 
         assert sets(there) == [HALF]
-        assert worker.config.cgroup
-        [leaf] = {path.rpartition("/")[0] for path in worker.config.cgroup}
+        assert worker.config.features["cgroup"]
+        [leaf] = {path.rpartition("/")[0] for path in worker.config.features["cgroup"]}
         assert there.limits.set == {(CARDS[0], leaf): HALF}
-        assert [path.removeprefix(leaf) for path in worker.config.cgroup] == [
+        assert [
+            path.removeprefix(leaf) for path in worker.config.features["cgroup"]
+        ] == [
             "/memory.max",
             "/memory.oom.group",
             "/cgroup.procs",
@@ -108,7 +110,7 @@ async def test_function_when_it_asks_by_name_then_its_worker_is_limited(
     async with scripted({}) as launcher:
         await compute.remote()
         assert sets(there)[0] == HALF
-        assert launcher.workers[-1].config.cgroup
+        assert launcher.workers[-1].config.features["cgroup"]
     assert there.limits.set == {}
 
 

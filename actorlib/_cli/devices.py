@@ -22,8 +22,8 @@ from actorlib._core.resources import format_askable, format_bytes
 from actorlib._core.rows import RowEncoder, extend_row
 from actorlib._core.tables import Column, table_of
 from actorlib._core.value import dataclass
-from actorlib._enforcement.enforcement import divided, find_facts
-from actorlib._enforcement.tiers import Facts, faults
+from actorlib._enforcement.enforcement import site_of
+from actorlib._features.owner import make_tiers
 from actorlib.accelerators import (
     Device,
     Host,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
+    from actorlib._enforcement.tiers import Tier
     from actorlib.accelerators import Accelerator, Detection
 
 RowT = TypeVar("RowT")
@@ -193,9 +194,9 @@ def summarize(
     found = inventory(detections, {}, accelerators)
     claimed = {(d.family, d.id): each for d, each in (claims or {}).items()}
     environ = host.environ
-    parted = [device for listed in divided(found).values() for device in listed]
-    facts = find_facts(host, parted) if parted else Facts()
-    shares = {device: _tiers(device, facts) for device in parted}
+    site, _ = site_of(host, found)
+    tiers = make_tiers(site) if site.devices else []
+    shares = {device: _shares(device, tiers) for device in site.devices}
     offered = {detection.family: detection for detection in found.detections}
     names = {name for f in accelerators for name in (f.visible_env, *f.nosets)} | {
         *_OTHER_VARIABLES
@@ -253,11 +254,11 @@ def _family(
     )
 
 
-def _tiers(device: Device, facts: Facts) -> TierRow:
-    why_not = faults(device, facts)
+def _shares(device: Device, tiers: Sequence[Tier]) -> TierRow:
+    why_not = {tier.word: tier.fault(device) for tier in tiers}
     return TierRow(
-        tiers=tuple(tier.word for tier, why in why_not.items() if not why),
-        why_not={tier.word: why for tier, why in why_not.items() if why},
+        tiers=tuple(word for word, why in why_not.items() if not why),
+        why_not={word: why for word, why in why_not.items() if why},
     )
 
 

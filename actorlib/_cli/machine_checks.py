@@ -26,7 +26,8 @@ from actorlib._cli.start_check import ANSWERED
 from actorlib._core.process_stat import parse_stat
 from actorlib._core.resources import format_bytes
 from actorlib._door import processes
-from actorlib._enforcement.delegation import find_delegation
+from actorlib._enforcement.tiers import Site
+from actorlib._features.owner import make_tiers
 from actorlib.accelerators import families
 from actorlib.accelerators.nvidia_driver import is_traced, scan_driver
 
@@ -126,7 +127,7 @@ def check_limits(host: Host) -> Iterator[Finding]:
         limits.append((files // DESCRIPTORS, what, "ulimit -Hn, limits.conf"))
     if users != resource.RLIM_INFINITY:
         limits.append((users, "this user may have {} processes", "ulimit -u"))
-    most, now = _own_cgroup(host, "pids.max"), _own_cgroup(host, "pids.current")
+    most, now = _own_limit(host, "pids.max"), _own_limit(host, "pids.current")
     if most.isdecimal():
         what = "the cgroup of this process may have {} more processes and threads"
         left = max(0, int(most) - int(now or 0))
@@ -143,7 +144,7 @@ def check_limits(host: Host) -> Iterator[Finding]:
         yield _ok("as many files and processes as are wanted")
 
 
-def _own_cgroup(host: Host, name: str) -> str:
+def _own_limit(host: Host, name: str) -> str:
     """Reads a file of the cgroup that this process is in, as far as it is seen."""
     for line in (host.read_text("/proc/self/cgroup") or "").splitlines():
         if line.startswith("0::"):
@@ -214,18 +215,11 @@ def _room(path: str) -> tuple[int, int]:
     return room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
 
 
-def check_cgroups(host: Host) -> Iterator[Finding]:
-    """Checks whether a tree of cgroups was delegated."""
-    delegation = find_delegation(host)
-    whys = list(dict.fromkeys(why for why in delegation.faults.values() if why))
-    if whys:
-        yield _warning(
-            f"enforcement='cgroup' cannot be had: {'; '.join(whys)}",
-            "Without it memory= and num_cpus= of actors are booked and watched, but "
-            "not enforced by the kernel",
-        )
-    else:
-        yield _ok(f"the kernel can hold actors to limits, below {delegation.base}")
+def check_enforcement(host: Host) -> Iterator[Finding]:
+    """Checks what can hold actors to what they ask for."""
+    for tier in make_tiers(Site(host)):
+        for what, advice in tier.examine():
+            yield _warning(what, advice) if advice else _ok(what)
 
 
 def check_devices(host: Host) -> Iterator[Finding]:
@@ -297,13 +291,6 @@ def check_nvml(host: Host) -> Iterator[Finding]:
             "this container counts processes for itself: NVML's list of who is on a "
             "card has other numbers, so no process's memory there is watched",
             "Start the container with the machine's processes (--pid=host)",
-        )
-    pipe = host.environ.get("CUDA_MPS_PIPE_DIRECTORY")
-    if pipe:
-        yield _warning(
-            f"CUDA_MPS_PIPE_DIRECTORY={pipe} is set: processes that are started from "
-            "here go to that daemon, and a fault of one ends all",
-            "Unset it, unless it is meant",
         )
 
 
@@ -388,7 +375,7 @@ CHECKS: Mapping[str, Callable[[Host], Iterable[Finding]]] = {
     "limits": check_limits,
     "container": check_container,
     "shared memory": check_shared_memory,
-    "cgroups": check_cgroups,
+    "enforcement": check_enforcement,
     "devices": check_devices,
     "nvml": check_nvml,
     "processes": check_processes,

@@ -47,7 +47,6 @@ In reading order:
 * ``forking``: gives a forked child's event loop descriptors of its own.
 * ``fork_copies``: closes in a forked child its copies of what its parent has open.
 * ``runtime_portal``: runs an engine's methods on its loop, whichever thread calls them.
-* ``cgroup_names``: how the cgroups of a program are called, by which it is known whose.
 * ``log``: warnings of the owner's that belong to no call.
 * ``awaited_frames``: where a coroutine stands, for who looks at tasks.
 * ``named_sockets``: listening sockets with names that other processes can list.

@@ -32,6 +32,7 @@ from actorlib._core.validation import (
     option,
 )
 from actorlib._core.value import dataclass
+from actorlib.exceptions import UnsupportedOptionError
 
 LOOPED_LIMIT = 1000
 """How many calls an actor with ``async def`` methods runs at once by default."""
@@ -272,6 +273,25 @@ class CommonOptions(Options):
     def wishes(self) -> Mapping[str, tuple[object, ...]]:
         """The values of the options that are about devices, by name."""
         return {"device": self.devices}
+
+    @property
+    def tunes_enforcement(self) -> bool:
+        """Whether it asks for what only some ways to make a share hold can do."""
+        return self.mps_thread_percentage is not None
+
+    def refuse_callbacks(self) -> None:
+        """Refuses functions of a worker's, which only the owner could call.
+
+        Raises:
+            UnsupportedOptionError: There is one.
+        """
+        action = self.device_memory_overuse
+        if callable(action):
+            raise UnsupportedOptionError(
+                f"device_memory_overuse={action!r}: the program that called init() "
+                "would call it, and this is a worker. Say 'warn' or 'kill' here, or "
+                "give init() the function"
+            )
 
     @property
     def has_device_constraints(self) -> bool:

@@ -8,7 +8,7 @@ from actorlib._core.public import public
 from actorlib._core.resources import format_bytes
 from actorlib._core.validation import check_one_of
 from actorlib._core.value import dataclass
-from actorlib.exceptions import DeviceMemoryExceeded, UnsupportedOptionError
+from actorlib.exceptions import DeviceMemoryExceeded
 
 EnforcementWord: TypeAlias = Literal[
     "auto", "off", "frameworks", "watchdog", "mps", "cgroup"
@@ -31,23 +31,6 @@ def check_overuse_action(name: str, value: object) -> None:
         raise TypeError(
             f"{name} takes a plain function: it is called on the event "
             "loop, and may create a task there; not an async def"
-        )
-
-
-def refuse_callback(action: OveruseAction | None) -> None:
-    """Refuses a function of a worker's, which only the owner could call.
-
-    Args:
-        action: What a worker says of ``device_memory_overuse``.
-
-    Raises:
-        UnsupportedOptionError: There is one.
-    """
-    if callable(action):
-        raise UnsupportedOptionError(
-            f"device_memory_overuse={action!r}: the program that called init() would "
-            "call it, and this is a worker. Say 'warn' or 'kill' here, or give init() "
-            "the function"
         )
 
 

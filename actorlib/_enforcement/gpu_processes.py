@@ -1,6 +1,6 @@
 """The table of device memory: which process has how much of which device, since when.
 
-``gpu_watch`` fills it with what a driver lists; drains, watchdog, ``ps`` and messages
+``gpu_watch`` fills it with what a driver lists; drains, features, ``ps`` and messages
 read it, and ask no driver themselves.
 
 A worker leads a session of its own, so what it starts is known by that, or by the chain
@@ -17,11 +17,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from actorlib._core.kinds import UNITS
+from actorlib._core.resources import format_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from actorlib._core.process_stat import HasPid
-    from actorlib.accelerators.base import Lease
+    from actorlib.accelerators.base import Lease, Share
 
 
 UNLISTED = 0
@@ -92,7 +95,7 @@ class Occupant:
         label: What its actor is called.
         process: The worker.
         lease: What it holds.
-        is_watched: Whether its memory is judged, too. Default: True.
+        is_watched: Whether it is looked at while it lives, too. Default: True.
 
     Attributes:
         lease: As given, like is_watched.
@@ -137,6 +140,22 @@ class Occupant:
     def pid(self) -> int:
         """The worker's process id, or 0 while it is unknown."""
         return self._process.pid
+
+    def watched_shares(self) -> dict[str, Share]:
+        """Lists the shares that are looked at while it lives, by UUID of the device.
+
+        Whoever holds a whole device harms no other worker, and without the memory of a
+        device nobody knows how much of that a share is.
+        """
+        if self.has_ended or not self.is_watched:
+            return {}
+        return {
+            uuid: share
+            for share in self.lease.shares
+            if (uuid := share.device.uuid or "") in self.devices
+            and share.units < UNITS
+            and share.nbytes is not None
+        }
 
     def owns(self, process: Listed) -> bool:
         """Whether a process is the worker, or descends from it."""
@@ -226,3 +245,32 @@ class Occupants:
             for device in look.keys() & one.devices.keys():
                 is_unknown = (one, device) in unknown
                 one.used[device] = None if is_unknown else amounts[device]
+
+    def describe(self, names: Mapping[str, str]) -> str:
+        """Says who has how much of which device, the most first, for people.
+
+        Args:
+            names: What those devices are called that are asked about, by UUID.
+        """
+        parts: list[str] = []
+        for device, name in names.items():
+            rows = sorted(
+                self.latest.get(device, ()), key=lambda row: -(row.nbytes or 0)
+            )
+            each = [self._claim(row) for row in rows]
+            parts.append(f"{name}: {', '.join(each) or 'nothing'}")
+        return "; ".join(parts)
+
+    def _claim(self, process: Listed) -> str:
+        owner = self.owner_of(process)
+        size = format_bytes(process.nbytes, UNKNOWN)
+        if process.pid == UNLISTED:
+            return f"somebody that NVML does not list {size}"
+        own = f"pid {process.pid}" + (f" ({process.name})" if process.name else "")
+        if owner is None:
+            who = f"{own}, none of this program's workers,"
+        elif owner.pid == process.pid:
+            who = owner.title
+        else:
+            who = f"{own} of {owner.title}"
+        return f"{who} {size}"

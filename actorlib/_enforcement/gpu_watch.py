@@ -5,45 +5,34 @@ There is one timer and one question at a time. Its answer goes into one table
 
 * A worker that has ended: its share drains until the driver lists nothing of it any
   more (``drains``). The pauses between two questions grow from 10 to 250 ms.
-* A living worker that has a part of a device: ``watchdog`` judges once a second whether
-  it has more than it was granted. Whoever holds a whole device harms no other worker.
+* A living worker that has a part of a device and is watched: once a second whoever
+  watches it is told that there was a look. Whoever holds a whole device harms no other
+  worker.
 
 Without either there is no timer, and NVML is not asked.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, final
 
-from actorlib._core.resources import format_bytes
-from actorlib._enforcement.draining import LIMIT
 from actorlib._enforcement.drains import Drains
-from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED, Occupant, Occupants
-from actorlib._enforcement.watchdog import (
-    Watched,
-    judge,
-    watched_shares,
-    who_has_what,
-)
+from actorlib._enforcement.gpu_processes import Occupant, Occupants
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from actorlib._core.process_stat import HasPid
     from actorlib._enforcement.gpu_processes import Listed
     from actorlib._enforcement.nvml_session import Look, NvmlSession
-    from actorlib._enforcement.watchdog import Overuse
     from actorlib.accelerators.base import Device, Lease
     from actorlib.accelerators.host import Host
 
 PERIOD: Final = 1.0
-"""Seconds between two judgements of the living."""
+"""Seconds between two looks at the living."""
 _SILENCE: Final = 10.0
 """Seconds after which NVML is taken to hang."""
-_STRANGE: Final = LIMIT
-"""Seconds after which a process that cannot be seen is not one that has just ended."""
 
 
 def processes_fault(host: Host, devices: Iterable[Device]) -> str:
@@ -78,8 +67,8 @@ class GpuWatch:
         occupants: The table: the workers, and what each device had on it at the last
             look.
         drains: The shares that drain.
-        exceeded: Called with a worker that has more than it was granted, once for each
-            of its devices, and the figures; set by whoever can do something about that.
+        on_look: Called once a second, with the UUIDs of the devices that were looked
+            at, while there are workers that are watched; set by whoever watches them.
     """
 
     def __init__(
@@ -88,22 +77,21 @@ class GpuWatch:
         open_session: Callable[[Callable[[str], None]], NvmlSession],
         lowered: Callable[[str], None],
     ) -> None:
-        self.exceeded: Callable[[object, Overuse], None] | None = None
+        self.on_look: Callable[[Iterable[str]], None] | None = None
         self.occupants = Occupants()
         self.drains = Drains(loop, self.occupants)
         self._loop = loop
         self._lowered = lowered
         self._session = open_session(self._failed)
         self._is_closed = False
-        self._is_judging = True
+        self._is_lowered = False
         self._timer: asyncio.TimerHandle | None = None
         # Not read from the timer: uvloop's has no ``when()`` if it is due at once.
         self._due = 0.0
         self._questions = 0
         self._asked_at: float | None = None
         self._entered: set[str] = set()
-        self._judge_at = 0.0
-        self._watched: dict[tuple[Occupant, str], Watched] = {}
+        self._tell_at = 0.0
 
     def enter(
         self, process: HasPid, label: str, lease: Lease, *, is_watched: bool
@@ -114,13 +102,13 @@ class GpuWatch:
             process: The worker.
             label: The name of its actor in messages.
             lease: What it holds.
-            is_watched: Whether its memory is judged.
+            is_watched: Whether it is looked at while it lives, too.
         """
         occupant = Occupant(label, process, lease, is_watched=is_watched)
         if self._is_closed or not occupant.devices:
             return
         if not self._watched_devices():
-            self._judge_at = self._loop.time() + PERIOD
+            self._tell_at = self._loop.time() + PERIOD
         self.occupants.enter(process, occupant)
         # What is there already cannot be its own, even if its origin shows only later.
         self._entered |= occupant.devices.keys()
@@ -153,7 +141,7 @@ class GpuWatch:
             return {}
         return {
             share.device.id: used
-            for device, share in watched_shares(occupant).items()
+            for device, share in occupant.watched_shares().items()
             if (used := occupant.used.get(device)) is not None
         }
 
@@ -165,12 +153,24 @@ class GpuWatch:
         """
         occupant = self.occupants.find(process)
         names = {} if occupant is None else occupant.devices
-        return who_has_what(self.occupants, names)
+        return self.occupants.describe(names)
+
+    def strangers(self, devices: Iterable[str], seconds: float) -> Iterator[Listed]:
+        """Yields the processes that cannot be seen, once they are there for long.
+
+        Args:
+            devices: Where they are looked for, by UUID.
+            seconds: For how long.
+        """
+        since = self._loop.time() - seconds
+        for device in devices:
+            for process in self.occupants.latest[device]:
+                if process.is_strange and process.since <= since:
+                    yield process
 
     def stop(self) -> None:
         """Waits for nothing any more, and polls no more: the runtime ends."""
         self._is_closed = True
-        self._watched.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -204,8 +204,6 @@ class GpuWatch:
         watched = self._watched_devices()
         devices = self._entered | self.drains.devices() | watched
         self._entered = set()
-        if not watched:
-            self._watched.clear()
         if devices:
             self._questions += 1
             self._asked_at = self._loop.time()
@@ -216,7 +214,7 @@ class GpuWatch:
         """NVML is silent: shares that drain have a limit of their own."""
         self._timer = None
         if self._watched_devices():
-            self._lower(f"NVML has not answered for {_SILENCE:g} s")
+            self.lower(f"NVML has not answered for {_SILENCE:g} s")
         else:
             self._timer = self._loop.call_later(_SILENCE, self._wait_on)
 
@@ -231,69 +229,29 @@ class GpuWatch:
         self.occupants.note(look, now)
         self.drains.read(self._questions)
         watched = self._watched_devices()
-        if watched and now >= self._judge_at:
-            self._judge_at = now + PERIOD
-            self._judge()
-            self._look_for_strangers(look.keys(), now)
+        if watched and now >= self._tell_at:
+            self._tell_at = now + PERIOD
+            if self.on_look is not None:
+                self.on_look(look.keys())
         pauses: list[float] = []
         if self._entered:
             pauses.append(0.0)
         if (draining := self.drains.pause(self._questions)) is not None:
             pauses.append(draining)
         if watched:
-            pauses.append(max(self._judge_at - now, 0.0))
+            pauses.append(max(self._tell_at - now, 0.0))
         if pauses:
             self._poll_after(min(pauses))
 
-    # The judgement of the living.
-
     def _watched_devices(self) -> set[str]:
-        return {uuid for one in self.occupants for uuid in watched_shares(one)}
+        return {uuid for one in self.occupants for uuid in one.watched_shares()}
 
-    def _judge(self) -> None:
-        before, self._watched = self._watched, {}
-        for key, occupant in self.occupants.items():
-            for device, share in watched_shares(occupant).items():
-                watched = before.get((occupant, device), Watched())
-                if device not in occupant.used:  # launched behind the question
-                    self._watched[occupant, device] = watched
-                    continue
-                used = occupant.used[device]
-                if used is None:
-                    name = occupant.devices[device]
-                    self._lower(
-                        f"NVML does not say how much memory processes have on {name}"
-                    )
-                after, overuse = judge(watched, share, used, time.time())
-                self._watched[occupant, device] = after
-                if overuse is not None and self.exceeded is not None:
-                    self.exceeded(key, overuse)
-
-    def _look_for_strangers(self, devices: Iterable[str], now: float) -> None:
-        for device in devices:
-            for process in self.occupants.latest[device]:
-                if process.is_strange and now - process.since >= _STRANGE:
-                    self._lower(_strange(process))
-
-    def _lower(self, reason: str) -> None:
-        if self._is_judging:
-            self._is_judging = False
+    def lower(self, reason: str) -> None:
+        """Tells, once, that memory is not known any more, or not all of it."""
+        if not self._is_lowered:
+            self._is_lowered = True
             self._lowered(reason)
 
     def _failed(self, reason: str) -> None:
         self.stop()
         self._lowered(f"NVML has failed: {reason}")
-
-
-def _strange(process: Listed) -> str:
-    if process.pid == UNLISTED:
-        return (
-            "NVML lists nobody on a device of which "
-            f"{format_bytes(process.nbytes, UNKNOWN)} are in use, as in many "
-            "containers: who has how much cannot be told"
-        )
-    return (
-        f"NVML lists pid {process.pid}, which cannot be seen from here (it may be of "
-        "another pid namespace): whose memory that is cannot be told, and it is not "
-        "waited for"
-    )

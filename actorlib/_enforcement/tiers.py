@@ -1,28 +1,37 @@
-"""Chooses what makes a share of a device hold, and says why nothing stronger does.
+"""Tiers: what makes a share of a device hold, and which of them a share gets.
 
 Each tier has what the weaker ones have, and more:
 
-* frameworks are told to take no more memory than the share (``frameworks``);
-* the memory of the actor's processes is watched, and more is told of (``watchdog``);
-* the driver's MPS daemon refuses more (``mps``);
-* the driver itself does, by the actor's cgroup (``cgroup``).
+* frameworks are told to take no more memory than the share;
+* the memory of the actor's processes is watched, and more is told of;
+* a daemon of the driver refuses more to each process;
+* the driver itself does, to all processes of the actor.
 
-Nothing is promised that is not there: what cannot be had is named, with the reason.
+A tier is a feature: a folder of ``_features`` with a class that inherits ``Tier``. The
+list in ``_features/owner.py`` attaches it. Nothing is promised that is not there: what
+cannot be had is named, with the reason.
 """
 
 from __future__ import annotations
 
-import enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+from actorlib._core.engine import override
 from actorlib._core.kinds import UNITS
+from actorlib._core.runtime_options import RuntimeOptions
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from actorlib.accelerators.base import Device, Share
+    from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.process_stat import HasPid
+    from actorlib._enforcement.gpu_watch import GpuWatch
+    from actorlib._processes.launcher import WorkerProcess
+    from actorlib.accelerators.base import Device, Lease, Share
+    from actorlib.accelerators.host import Host
+    from actorlib.exceptions import ActorDiedError, Exit
 
 CONTEXT_MARGIN = 512 * 2**20
 """Bytes of a share that are left to the context of a process and to libraries.
@@ -34,60 +43,56 @@ to 700 MiB): it has not been measured by us.
 
 AUTO = "auto"
 OFF = "off"
-CGROUP = "cgroup"
 NEVER_REFUSED = (AUTO, OFF)
 """What anybody can have: the others are tiers, asked for by their names."""
+INLINE = "inline actors are threads of this process, which has one limit for all"
 
-
-class Tier(enum.IntEnum):
-    """What makes a share hold, the weakest first."""
-
-    OFF = 0
-    FRAMEWORKS = 1
-    WATCHDOG = 2
-    MPS = 3
-    CGROUP = 4
-
-    @property
-    def word(self) -> str:
-        """What users call it."""
-        return self.name.lower()
-
-
-BY_WORD = {tier.word: tier for tier in Tier}
 _BY_NAME = "to be had by name alone, as it changes how programs run"
-"""Why nobody gets MPS or cgroups who did not ask for them."""
-
-_WHAT_MPS_LEAVES = (
-    "it limits each process of the actor by itself, and nobody on the GPU who has not "
-    "asked for it; "
-)
-_ALL_COMPUTE = "no compute, unless mps_thread_percentage says how much"
-
-CAPPED = {
-    "nvidia": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
-    "amd": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
-    "intel": ("PyTorch",),
-}
-"""The frameworks that can be told to take a part of a device, by its family."""
+"""Why a tier that is not automatic is not chosen for those who did not ask for it."""
 
 
-class Facts(NamedTuple):
-    """What this machine and this runtime can do: empty, or why that cannot be had.
+class Site(NamedTuple):
+    """Where the workers of a runtime run.
 
     Attributes:
-        workers: Actors have processes of their own.
-        processes: NVML lists our processes with the memory that they take.
-        mps: A private MPS daemon can be run.
-        mps_on: GPUs that let no private daemon in, by UUID, each with why.
-        device_cgroup: The driver limits device memory by cgroup.
+        host: The machine.
+        devices: Those of which a part may be held; none if workers live in this
+            process.
+        unlisted: Why NVML does not list our processes with their memory; else empty.
+        path: Where workers import from.
+        is_inline: Whether workers live in this process.
+        options: What the runtime was asked for.
     """
 
-    workers: str = ""
-    processes: str = ""
-    mps: str = ""
-    mps_on: Mapping[str, str] = MappingProxyType({})
-    device_cgroup: str = ""
+    host: Host
+    devices: tuple[Device, ...] = ()
+    unlisted: str = ""
+    path: Sequence[str] = ()
+    is_inline: bool = False
+    options: RuntimeOptions = RuntimeOptions()
+
+
+class Verdict(NamedTuple):
+    """The reason for which a tier ends a worker.
+
+    Attributes:
+        cause: The cause of its Exit, in a few words.
+        reason: The reason in that, as a sentence.
+        error: Makes the error of its callers: of a message, the exit, and the id of
+            the actor.
+    """
+
+    cause: str
+    reason: str
+    error: Callable[[str, Exit, str], ActorDiedError]
+
+
+class Supervised(Protocol):
+    """A living worker, by the record of its actor, and the way to end it."""
+
+    record: Any
+
+    def end_for(self, verdict: Verdict) -> None: ...
 
 
 class Enforced(NamedTuple):
@@ -97,86 +102,311 @@ class Enforced(NamedTuple):
     not_stronger_because: str
 
 
+class Grant(NamedTuple):
+    """What a worker holds, and what makes that hold.
+
+    Attributes:
+        lease: What it holds.
+        options: What was asked.
+        asked: Which enforcement was, of the actor or else of the runtime.
+        enforced: What makes each share of the lease hold, in their order.
+        tiers: What has a part in the worker, the weakest first.
+    """
+
+    lease: Lease
+    options: ActorOptions
+    asked: str
+    enforced: tuple[Enforced, ...] = ()
+    tiers: tuple[Tier, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Share, ...]:
+        """The shares that are less than a whole device."""
+        return tuple(share for share in self.lease.shares if share.units < UNITS)
+
+
+class Settings(NamedTuple):
+    """What a worker sets before the user's code is imported.
+
+    Attributes:
+        variables: Variables of its environment.
+        entry: What the worker's half of the tier gets (``_worker/features.py``); None
+            if it has nothing to do.
+    """
+
+    variables: Mapping[str, str] = MappingProxyType({})
+    entry: object = None
+
+
+class Tier:
+    """One way to make shares hold; this one does nothing, as ``"off"`` says.
+
+    Made once for a runtime, in a thread: what it needs to know of the machine is found
+    out here. All else is called on the owner's loop. What has a grant, which is what a
+    worker holds, is called for workers that have asked for the tier by name, and for
+    those to whom it or a stronger one was given automatically. A worker is numbered as
+    its session is.
+
+    Args:
+        site: Where workers run.
+
+    Attributes:
+        word: What users call it.
+        is_automatic: Whether ``"auto"`` gives it.
+        watches_devices: Whether it wants to be told of the looks at a worker's devices.
+        shows_share: Whether a process sees its share as the whole of the device.
+        holds_memory: Whether an actor cannot have more of the host's memory than it
+            asked for.
+    """
+
+    word: str = OFF
+    is_automatic: ClassVar[bool] = False
+    watches_devices: ClassVar[bool] = False
+    shows_share: ClassVar[bool] = False
+    holds_memory: ClassVar[bool] = False
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+
+    # Whether it can be had.
+
+    def fault(self, device: Device) -> str:
+        """Says why no share of a device can have it; empty if one can."""
+        return ""
+
+    def require(self, why: str | None) -> None:
+        """Makes ready to be what the actors of a runtime have by default.
+
+        Args:
+            why: Why no device here can have it; None if one can, and empty if there is
+                no device of which a part may be held.
+
+        Raises:
+            EnforcementRefused: There is nothing that it could hold.
+        """
+        if why:
+            raise EnforcementRefused(
+                f"init(enforcement={self.word!r}): no device here can have that. {why}."
+                " Leave it out for what can be had"
+            )
+
+    def refusal(
+        self, label: str, asked: str, options: ActorOptions, amounts: Mapping[str, int]
+    ) -> str:
+        """Says why a request can never be fulfilled, devices aside; empty if it can.
+
+        It is called for those who ask for another enforcement, too.
+        """
+        return ""
+
+    def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
+        """Says what does not hold in a worker with that environment."""
+        return ()
+
+    def examine(self) -> Iterable[tuple[str, str]]:
+        """Says what ``actorlib doctor`` shows: what there is, and advice if it is bad.
+
+        Only the machine of the site is known.
+        """
+        return ()
+
+    # From the launch of a worker to its end.
+
+    def admit(self, label: str, grant: Grant) -> None:
+        """Makes ready for a worker that is about to be launched.
+
+        Raises:
+            EnforcementRefused: It cannot hold the worker.
+            OSError: There can be no process.
+        """
+
+    def adopt(self, process: WorkerProcess, label: str, grant: Grant) -> WorkerProcess:
+        """Returns what stands for the process of a worker that was just launched."""
+        return process
+
+    def visible(self, grant: Grant) -> Mapping[str, str]:
+        """Returns the variables that name devices instead of those of the family."""
+        return {}
+
+    def settings(
+        self,
+        number: int,
+        grant: Grant,
+        own: Mapping[str, str],
+        environ: Mapping[str, str],
+    ) -> Settings:
+        """Returns what a worker is to set; what the user has set counts.
+
+        Args:
+            number: The worker's.
+            grant: What it holds.
+            own: The variables that the actor was given.
+            environ: All of its variables, those and what it inherits.
+        """
+        return Settings()
+
+    def limit(
+        self, number: int, process: WorkerProcess, grant: Grant
+    ) -> Coroutine[Any, Any, None] | None:
+        """Limits a worker from outside before it begins; None if there is no need.
+
+        Returns:
+            Raises EnforcementRefused if that cannot be: the worker must not begin.
+        """
+
+    def suspension_fault(self, grant: Grant) -> str:
+        """Says why a worker's work cannot be taken off its device; empty if it can."""
+        return ""
+
+    def ended(self, number: int) -> int:
+        """Lets go of a worker that is gone.
+
+        Returns:
+            The bytes of the host's memory that it asked for, if it was killed for more;
+            else 0.
+        """
+        return 0
+
+    # The memory of workers, of devices and of the host.
+
+    def attach(
+        self, gpus: GpuWatch, find: Callable[[object], Supervised | None]
+    ) -> None:
+        """Begins to watch devices, where NVML can be asked; workers have processes."""
+
+    def lower(self, reason: str) -> None:
+        """Takes note that NVML says no more who has how much of devices, or not all."""
+
+    def watch_memory(
+        self, process: WorkerProcess, label: Callable[[], str], asked: int | None
+    ) -> None:
+        """Watches the host's memory that a worker has.
+
+        Args:
+            process: The worker.
+            label: Says what it is called in messages.
+            asked: Bytes that it asked for; None if it cannot have more.
+        """
+
+    def memory_used(self, process: HasPid) -> int | None:
+        """Returns the bytes of the host's memory that a worker had at the last look."""
+
+    # The end of the runtime.
+
+    def abandon(self) -> Callable[[], None] | None:
+        """Ends what runs beside the loop, where that is closed.
+
+        Returns:
+            Removes what is left when no worker is any more, and blocks; None if there
+            is nothing.
+        """
+
+    async def aclose(self) -> None:
+        """Leaves nothing running; called when no worker is any more."""
+
+
+class AbsentTier(Tier):
+    """Stands for a tier whose folder is not installed: whoever names it is refused.
+
+    Args:
+        word: What users call it.
+        reason: Why it is not there.
+    """
+
+    def __init__(self, word: str, reason: str, site: Site) -> None:
+        super().__init__(site)
+        self.word = word
+        self._reason = reason
+
+    @override
+    def fault(self, device: Device) -> str:
+        return self._reason
+
+    @override
+    def require(self, why: str | None) -> None:
+        super().require(self._reason)
+
+    @override
+    def refusal(
+        self, label: str, asked: str, options: ActorOptions, amounts: Mapping[str, int]
+    ) -> str:
+        return refused(label, asked, self._reason) if asked == self.word else ""
+
+
+def refused(label: str, asked: str, why: str) -> str:
+    """Words the refusal of an enforcement.
+
+    Args:
+        label: Who has asked for it.
+        asked: Its word.
+        why: Why it cannot be had.
+    """
+    return (
+        f"{label} asks enforcement={asked!r}, which cannot be had: {why}. "
+        "enforcement='auto' takes what can be had"
+    )
+
+
+def nvidia_fault(device: Device, why: str, *, is_by_card: bool = False) -> str:
+    """Says why NVIDIA's driver does not limit or list shares of a device.
+
+    Args:
+        device: The device.
+        why: Why it does so of none; may be empty.
+        is_by_card: Whether it has to be a whole card with a name. Default: False.
+    """
+    name = f"{device.kind} {device.id}"
+    if device.family != "nvidia":
+        return f"{name} is no NVIDIA device"
+    if device.logical:
+        return f"{name} was declared, not found"
+    if device.memory is None:
+        return f"the memory of {name} is unknown"
+    if is_by_card and device.parent is not None:
+        return f"{name} is a part of a card"
+    if is_by_card and not (why or device.uuid):
+        return f"the UUID of {name} is unknown"
+    return why
+
+
 def choose(
-    asked: str, share: Share, facts: Facts, percentage: int | None = None
+    asked: str, share: Share, why_not: Mapping[Tier, str], off: Tier
 ) -> Enforced:
     """Chooses what makes a share hold.
 
     Args:
-        asked: ``"auto"``, which takes frameworks or the watchdog, ``"off"``, or the
-            word of a tier.
+        asked: ``"auto"``, which takes the strongest automatic tier that can be had with
+            all weaker ones, ``"off"``, or the word of a tier.
         share: What is held of one device. A whole one needs nothing.
-        facts: What can be done here.
-        percentage: Of the multiprocessors that each process may use under MPS; None
-            for all of them. Default: None.
+        why_not: Why each tier cannot be had of that device, or the empty string; the
+            weakest first.
+        off: The tier that does nothing.
 
     Raises:
         EnforcementRefused: A tier was named that cannot be had; with the reason.
     """
     if asked == OFF:
-        return Enforced(Tier.OFF, "enforcement='off' was asked for")
+        return Enforced(off, "enforcement='off' was asked for")
     if share.units >= UNITS:
-        return Enforced(Tier.OFF, "the whole device is held, and nobody else is on it")
-    why_not = faults(share.device, facts)
-    if asked != AUTO:
-        tier = BY_WORD[asked]
-        if why_not[tier]:
-            raise EnforcementRefused(why_not[tier])
-        said = "" if tier is Tier.CGROUP else f"enforcement={asked!r} was asked for"
-        if tier is Tier.MPS:
-            compute = (
-                _ALL_COMPUTE
-                if percentage is None
-                else f"compute to {percentage} % of the multiprocessors, which others "
-                "may use, too"
-            )
-            said = f"{said}; {_WHAT_MPS_LEAVES}{compute}"
-        return Enforced(tier, said)
-    best = Tier.OFF
-    if not why_not[Tier.FRAMEWORKS]:
-        best = Tier.FRAMEWORKS if why_not[Tier.WATCHDOG] else Tier.WATCHDOG
-    left = {tier: why for tier, why in why_not.items() if tier > best}
-    return Enforced(best, _listed(left))
+        return Enforced(off, "the whole device is held, and nobody else is on it")
+    left = dict(why_not)
+    if asked == AUTO:
+        best = off
+        for tier, why in why_not.items():
+            if why or not tier.is_automatic:
+                break
+            best = tier
+            del left[tier]
+        return Enforced(best, _listed(left))
+    tier = next(tier for tier in why_not if tier.word == asked)
+    if why_not[tier]:
+        raise EnforcementRefused(why_not[tier])
+    is_strongest = tier is next(reversed(left))
+    why = "" if is_strongest else f"enforcement={asked!r} was asked for"
+    return Enforced(tier, why)
 
 
-def faults(device: Device, facts: Facts) -> dict[Tier, str]:
-    """Says for each tier above off why shares of a device cannot have it, or nothing.
-
-    Args:
-        device: The device.
-        facts: What can be done here.
-    """
-    name = f"{device.kind} {device.id}"
-    if facts.workers:
-        return dict.fromkeys(list(Tier)[1:], facts.workers)
-    frameworks = (
-        ""
-        if device.family in CAPPED
-        else f"no framework is known that takes a limit for {device.family} devices"
-    )
-    if device.family != "nvidia":
-        nvidia = f"{name} is no NVIDIA device"
-    elif device.logical:
-        nvidia = f"{name} was declared, not found"
-    elif device.memory is None:
-        nvidia = f"the memory of {name} is unknown"
-    else:
-        nvidia = ""
-    part = f"{name} is a part of a card" if device.parent is not None else ""
-    nameless = "" if device.uuid else f"the UUID of {name} is unknown"
-    return {
-        Tier.FRAMEWORKS: frameworks,
-        Tier.WATCHDOG: nvidia or facts.processes,
-        Tier.MPS: nvidia
-        or part
-        or facts.mps
-        or nameless
-        or facts.mps_on.get(device.uuid or "", ""),
-        Tier.CGROUP: nvidia or part or facts.device_cgroup or nameless,
-    }
-
-
-def _listed(why_not: dict[Tier, str]) -> str:
+def _listed(why_not: Mapping[Tier, str]) -> str:
     """Names the tiers that were not chosen, those with one reason together."""
     words: dict[str, list[str]] = {}
     for tier, why in why_not.items():

@@ -28,9 +28,7 @@ In reading order:
 * ``clients``: programs that are attached to a runtime, each with a session.
 * ``worker_session``: one incarnation of a worker: from its first frame to its end.
 * ``restart_policy``: whether an actor that died is started anew, and when.
-* ``mps_workers``: those that share a GPU under MPS, and its faults.
 * ``exit_reason``: why an actor is gone: what its process left behind, put in words.
-* ``overuse``: acts on actors that have more of a device than they were granted.
 * ``names``: names of actors, one for each name of a namespace.
 * ``refcount``: reference counts: who holds what, how often.
 * ``objects``: what refs stand for that were sent inside of values: kept while somebody

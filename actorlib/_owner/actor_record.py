@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.interface import Interface
-    from actorlib._enforcement.watchdog import Overuse
+    from actorlib._enforcement.tiers import Verdict
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Lease
     from actorlib.exceptions import Exit
@@ -80,8 +80,7 @@ class ActorRecord:
         lease: What it holds, while it holds something.
         exit: How it ended, once it has.
         was_evicted: Whether it was ended as its placement group was removed.
-        overuse: What it had more of a device than it was granted, if its process was
-            ended for that.
+        verdict: The reason for which a tier has ended its process, if one has.
         created_at: When it was made, in seconds since the epoch.
         started_at: When it was ready for the first time, in seconds since the epoch.
         ended_at: When it was dead.
@@ -99,7 +98,7 @@ class ActorRecord:
     lease: Lease | None = None
     exit: Exit | None = None
     was_evicted: bool = False
-    overuse: Overuse | None = None
+    verdict: Verdict | None = None
     created_at: float | None = None
     started_at: float | None = None
     ended_at: float | None = None

@@ -26,7 +26,6 @@ from actorlib._core.ids import (
 )
 from actorlib._core.interface import Interface, method_of
 from actorlib._core.snapshot import AllCalls
-from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.actor_logs import ActorLogs
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
 from actorlib._owner.call_policy import CallPolicy
@@ -58,9 +57,7 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._core.shares import OveruseAction
     from actorlib._core.snapshot import CallInfo
-    from actorlib._enforcement.watchdog import Overuse
     from actorlib._owner.call_policy import CancelChildren
     from actorlib._owner.call_recording import CallRecording
     from actorlib._owner.clients import Clients
@@ -137,10 +134,7 @@ class ActorTable:
             may_wait=options.infeasible == "wait",
         )
         self.groups = self.scheduler.groups
-        gpus = machine.enforcement.gpus
-        if gpus is not None:
-            gpus.exceeded = self._memory_exceeded
-        self._overuse_action: OveruseAction = options.device_memory_overuse
+        machine.enforcement.find_worker = self._find_worker
         self.placer = ActorPlacer(self.scheduler, self._enforcement)
         self.pool = TaskPool(
             machine,
@@ -265,13 +259,10 @@ class ActorTable:
         if options.group is not None:
             removed = self.groups.add_member(options.group, actor, supervisor.evict)
         never = removed or taken or None
-        if not never and not self.placer.awaits_neighbours(options):
-            never = self.placer.refusal(record)
-        asked = options.enforcement or self._enforcement.default
-        if not never and (
-            asked not in NEVER_REFUSED or options.mps_thread_percentage is not None
-        ):
+        if not never and self.placer.awaits_neighbours(options):
             never = self._enforcement.refusal(record.label, options, options.request)
+        elif not never:
+            never = self.placer.refusal(record)
         if never is not None:
             # Whoever creates it has no handle yet, and it must not be forgotten before.
             self.refcount.add(actor, OWNER)
@@ -468,15 +459,10 @@ class ActorTable:
                 found[id(drain.lease)] = drain.holder
         return found
 
-    def _memory_exceeded(self, process: object, overuse: Overuse) -> None:
-        """Does what was asked for an actor that has more of a device than its share."""
-        from actorlib._owner.overuse import respond  # noqa: PLC0415  # few need it
-
-        for supervisor in self.by_id.values():
-            if supervisor.record.process is process:
-                asked = supervisor.record.options.device_memory_overuse
-                respond(asked or self._overuse_action, supervisor, overuse)
-                return
+    def _find_worker(self, process: object) -> ActorSupervisor | None:
+        return next(
+            (one for one in self.by_id.values() if one.record.process is process), None
+        )
 
     def _make_room(self) -> None:
         """Ends workers of functions that do nothing, as somebody waits for a place."""

@@ -211,6 +211,7 @@ class Clients:
             limits={},
             groups={},
             environment={},
+            features={},
             path=[],
             runtime_env=dict(context.runtime_env),
             resources={},

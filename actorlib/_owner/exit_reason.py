@@ -13,19 +13,17 @@ from actorlib.exceptions import (
     ActorPlacementGroupRemoved,
     ActorUnavailableError,
     ActorUnschedulableError,
-    DeviceMemoryExceeded,
     Exit,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._enforcement.watchdog import Overuse
+    from actorlib._enforcement.tiers import Verdict
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._processes.launcher import ProcessExit
 
 _SIGKILL = 9
-_EXCEEDED = "device memory exceeded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +34,7 @@ class ExitEvidence:
         process: How it ended, as its parent saw it.
         asked: Why it was ended by us, or the empty string if it was not.
         interrupted: Why it was killed to be restarted, or the empty string.
-        overuse: What it had more of a device than it was granted, and was killed for;
-            or the empty string.
+        verdict: The reason for which a tier has ended it, if one has.
         was_ready: Whether its constructor had finished.
         constructor: The last line of the constructor's traceback, if it raised.
         traceback: All of it.
@@ -48,14 +45,14 @@ class ExitEvidence:
         pid: Its process id, or 0.
         is_memory_short: Whether the kernel has killed for lack of memory meanwhile.
         on_devices: Who had how much of its devices, or the empty string if unknown.
-        exceeded: Bytes of memory that its cgroup had, if the kernel has killed there
-            for lack of more; else 0.
+        exceeded: Bytes of memory that it asked for, if the kernel has killed it for
+            more; else 0.
     """
 
     process: ProcessExit
     asked: str = ""
     interrupted: str = ""
-    overuse: str = ""
+    verdict: Verdict | None = None
     was_ready: bool = False
     constructor: str = ""
     traceback: str = ""
@@ -97,7 +94,7 @@ def fault_of(evidence: ExitEvidence) -> Fault:
     if (
         evidence.asked
         or evidence.interrupted
-        or evidence.overuse
+        or evidence.verdict
         or evidence.constructor
     ):
         return Fault.OWN
@@ -125,35 +122,12 @@ def died(
         return ActorUnschedulableError(str(cause), actor_id=actor)
     how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
     message = f"{record.title} is dead{restarted}: {how}"
-    if how.cause == _EXCEEDED and record.overuse is not None:
-        return exceeded(record, record.overuse, how, message)
+    if record.verdict is not None and how.cause == record.verdict.cause:
+        return record.verdict.error(message, how, actor)
     kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
     error = kind(message, exit=how, actor_id=actor)
     error.__cause__ = cause
     return error
-
-
-def exceeded(
-    record: ActorRecord, overuse: Overuse, how: Exit | None = None, message: str = ""
-) -> DeviceMemoryExceeded:
-    """Makes the error of an actor that has more of a device than it was granted.
-
-    Args:
-        record: What is known of the actor.
-        overuse: How much it has.
-        how: How it ended. Default: None: it lives.
-        message: What is said. Default: empty, for what it has.
-    """
-    return DeviceMemoryExceeded(
-        message or f"{record.title} takes more than it was granted: {overuse}",
-        exit=how or Exit(cause=_EXCEEDED, reason=str(overuse), pid=record.pid),
-        actor_id=record.id.hex(),
-        device=overuse.device,
-        asked=overuse.asked,
-        granted=overuse.granted,
-        used=overuse.used,
-        moments=overuse.moments,
-    )
 
 
 def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailableError:
@@ -200,8 +174,8 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
         return "asked", evidence.asked
     if evidence.interrupted:
         return "restarted", evidence.interrupted
-    if evidence.overuse:
-        return _EXCEEDED, f"it was ended for its device memory: {evidence.overuse}"
+    if evidence.verdict:
+        return evidence.verdict.cause, evidence.verdict.reason
     if evidence.constructor:
         return (
             "failed to start",

@@ -283,7 +283,7 @@ class Inspector:
             repr_name=record.called.own,
             earlier_deaths=supervisor.restarts.earlier_deaths,
             share=share,
-            host_memory=self._node.memory_used(record.process),
+            host_memory=self._node.enforcement.memory_used(record.process),
             device_memory=supervisor.placement.device_memory(),
         )
 

@@ -20,8 +20,9 @@ from actorlib._core.log import warn
 from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
 from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
-from actorlib._enforcement.enforcement import INLINE, Enforcement
-from actorlib._enforcement.tiers import CGROUP, OFF
+from actorlib._enforcement.enforcement import Enforcement
+from actorlib._enforcement.tiers import INLINE
+from actorlib._features.owner import make_tiers
 from actorlib._owner.exit_reason import is_out_of_memory
 from actorlib._owner.teardown import Cleanup, Phase
 from actorlib._owner.worker_session import WorkerSession
@@ -49,12 +50,10 @@ if TYPE_CHECKING:
     from actorlib._core.shares import ActorShare
     from actorlib._enforcement.checkpoints import Checkpoints
     from actorlib._enforcement.gpu_watch import GpuWatch
-    from actorlib._enforcement.resident_watch import ResidentWatch
     from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.gangs import Gangs
-    from actorlib._owner.mps_workers import MpsGroup, MpsWorkers
     from actorlib._owner.refcount import BorrowedReferences, RefCount
     from actorlib._owner.router import WorkerRoute
     from actorlib._owner.shared_memory import ObjectStore
@@ -99,13 +98,10 @@ class LocalNode:
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
         self._host = host
         self._launcher = launcher
-        self._mps: MpsWorkers | None = None
         self._claims = claims
         self._oom_kills = _oom_kills(host)
         self._next_look = 0.0
-        self._resident: ResidentWatch | None = None
         self._checkpoints: Checkpoints | None = None
-        self._is_closed = False
 
     @classmethod
     async def open(
@@ -148,7 +144,7 @@ class LocalNode:
             claims.release()
             await launcher.aclose()
             raise
-        enforcement.watch(asyncio.get_running_loop(), host)
+        enforcement.watch(asyncio.get_running_loop())
         return cls(host, found, capacity, launcher, claims, enforcement)
 
     @property
@@ -165,17 +161,22 @@ class LocalNode:
         """
         return self._launcher.launch(name, has_devices=bool(lease.shares))
 
-    def environment(
-        self, lease: Lease, options: ActorOptions
-    ) -> tuple[dict[str, str | None], dict[str, float] | None]:
+    def settings(
+        self, number: int, lease: Lease, options: ActorOptions
+    ) -> tuple[dict[str, str | None], dict[str, object]]:
         """Makes what a worker sets before it imports the user's code.
 
+        Args:
+            number: That of its session.
+            lease: What it holds.
+            options: What is asked.
+
         Returns:
-            Its variables, and what it tells frameworks that have none for it.
+            Its variables, and what features do there.
         """
         its_own = self._launcher.environment
         if its_own is None:
-            return {}, None
+            return {}, {}
         environ = self._host.environ
         own = variables_of(options.runtime_env, environ)
         # A copy of the environment takes as long as the rest of a placement's options.
@@ -189,39 +190,17 @@ class LocalNode:
             **environment(lease, self.inventory, hide=hide, environ=environ),
             **own,  # the user's word is the last
         }
-        if not lease.shares:
-            return made, None
-        limits = self.enforcement.limits(lease, options, known)
-        if limits is None:
-            return made, None
-        # The user's word is among what was known, and what is put behind it is here.
-        made |= limits.environment
-        made |= self._mps_variables(lease, options, own)
-        return made, limits.hooks or None
-
-    def mps_group(self, lease: Lease, options: ActorOptions) -> MpsGroup | None:
-        """Gives those with whom a worker will share a GPU under MPS, if it does.
-
-        Raises:
-            OSError: The daemon cannot be started.
-        """
-        share = self.enforcement.mps_share(lease, options)
-        if share is None:
-            return None
-        if self._mps is None:
-            from actorlib._owner.mps_workers import MpsWorkers  # noqa: PLC0415  # few ask for it
-
-            self._mps = MpsWorkers(asyncio.get_running_loop(), self._host)
-        return self._mps.group(share)
-
-    def mps_check(
-        self, lease: Lease, options: ActorOptions
-    ) -> dict[str, str | int] | None:
-        """Says what a worker verifies of the MPS daemon that it is a client of."""
-        if self._mps is None:
-            return None
-        share = self.enforcement.mps_share(lease, options)
-        return None if share is None else self._mps.check(share)
+        if not _is_limited(lease, options, self.enforcement):
+            return made, {}
+        grant = self.enforcement.grant(lease, options)
+        entries: dict[str, object] = {}
+        for tier in grant.tiers:
+            # The user's word is among what was known.
+            settings = tier.settings(number, grant, own, known)
+            made |= settings.variables
+            if settings.entry is not None:
+                entries[tier.word] = settings.entry
+        return made, entries
 
     def environ(self) -> dict[str, str]:
         """Copies the environment of this process: to ask that itself is slow."""
@@ -242,64 +221,6 @@ class LocalNode:
             lease, options, {**environ, **own} if own else environ
         )
 
-    def limit_devices(
-        self,
-        number: int,
-        process: WorkerProcess,
-        lease: Lease,
-        options: ActorOptions,
-    ) -> Coroutine[Any, Any, None] | None:
-        """Has the driver limit a worker that has not begun; None if it has no need.
-
-        Returns:
-            Raises EnforcementRefused if that cannot be: the worker must not begin.
-        """
-        enforcement = self.enforcement
-        shares = enforcement.cgroup_shares(lease, options)
-        if not shares or self.is_shared:
-            return None
-        return enforcement.host_cgroups().limit_devices(number, shares, process.exited)
-
-    def cgroup(
-        self, number: int, lease: Lease, options: ActorOptions
-    ) -> dict[str, str] | None:
-        """Says what a worker writes to join a cgroup; None if it has none."""
-        enforcement = self.enforcement
-        if (options.enforcement or enforcement.default) != CGROUP or self.is_shared:
-            return None
-        return enforcement.host_cgroups().plan(number, lease.amounts)
-
-    def watch_memory(
-        self,
-        process: WorkerProcess,
-        label: Callable[[], str],
-        asked: int,
-        options: ActorOptions,
-    ) -> None:
-        """Watches the host's memory that a worker has, unless nothing is to hold it.
-
-        Args:
-            process: The worker.
-            label: Says what it is called in messages.
-            asked: Bytes that it asked for.
-            options: What is asked besides.
-        """
-        how = options.enforcement or self.enforcement.default
-        if self.is_shared or how == OFF or self._is_closed or process.exited.done():
-            return
-        watch = self._resident
-        if watch is None:
-            from actorlib._enforcement.resident_watch import ResidentWatch  # noqa: PLC0415  # few say memory=
-
-            watch = self._resident = ResidentWatch(self._host)
-        # By cgroup it cannot have more, so nobody is to be told.
-        watch.entered(process, label, None if how == CGROUP else asked)
-        process.exited.add_done_callback(lambda _: watch.left(process))
-
-    def memory_used(self, process: WorkerProcess | None) -> int | None:
-        """Says how much of the host's memory a worker had when it was looked at."""
-        return None if self._resident is None else self._resident.used(process)
-
     def mask(
         self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
     ) -> str | None:
@@ -314,11 +235,11 @@ class LocalNode:
             return None
         own = variables_of(options.runtime_env, environ)
         # What hides other families changes nothing of what opens those that are held.
-        shown = {
-            **environment(lease, self.inventory, hide=False, environ=environ),
-            **own,
-            **self._mps_variables(lease, options, own),
-        }
+        shown = environment(lease, self.inventory, hide=False, environ=environ)
+        grant = self.enforcement.grant(lease, options)
+        for tier in grant.tiers:
+            shown |= tier.visible(grant)
+        shown |= own
         held = {share.device.family for share in lease.shares}
         masks = [
             shown.get(family.visible_env)
@@ -326,21 +247,6 @@ class LocalNode:
             if family.family in held
         ]
         return next(iter(masks), None)
-
-    def _mps_variables(
-        self, lease: Lease, options: ActorOptions, own: Mapping[str, str]
-    ) -> dict[str, str]:
-        """Makes what a client of an MPS daemon is told, but for the user's words."""
-        share = self.enforcement.mps_share(lease, options)
-        if share is None or self._mps is None:
-            return {}
-        said = self._mps.variables(share)
-        made = {name: said[name] for name in said.keys() - own.keys()}
-        if options.mps_thread_percentage is not None:  # the user's own word, too
-            from actorlib._enforcement.mps import THREADS  # noqa: PLC0415  # few ask for it
-
-            made[THREADS] = str(options.mps_thread_percentage)
-        return made
 
     @property
     def checkpoints(self) -> Checkpoints:
@@ -368,8 +274,10 @@ class LocalNode:
                 "it is a rank of torch.distributed, and the other ranks would wait for "
                 "it"
             )
-        if self.enforcement.mps_share(lease, options) is not None:
-            return "under MPS what it has on its GPU is kept by the server of all"
+        grant = self.enforcement.grant(lease, options)
+        for tier in grant.tiers:
+            if why := tier.suspension_fault(grant):
+                return why
         from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # few ask for it
 
         return lease_fault(lease, self._host.system)
@@ -425,34 +333,23 @@ class LocalNode:
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything, where the loop is closed; gives what waits for that."""
-        remove_cgroups = self.enforcement.abandon()
-        wait, mps = self._launcher.abandon(), self._mps
-        if mps is not None:
-            mps.abandon()
+        wait, remove_rest = self._launcher.abandon(), self.enforcement.abandon()
 
         def wait_for_all() -> None:
             wait()
-            if mps is not None:
-                mps.wait()
-            if remove_cgroups is not None:
-                remove_cgroups()
+            remove_rest()
             self._claims.release()
 
         return wait_for_all
 
     async def aclose(self) -> None:
         """Ends everything that still runs and leaves nothing."""
-        self._is_closed = True
         # The last one first, and each whatever the others raise. Until the workers are
         # gone the devices are not free.
         async with AsyncExitStack() as steps:
             steps.callback(self._claims.release)
             steps.push_async_callback(self.enforcement.aclose)
-            if self._mps is not None:
-                steps.push_async_callback(self._mps.aclose)
             steps.push_async_callback(self._launcher.aclose)
-            if self._resident is not None:
-                steps.push_async_callback(self._resident.aclose)
 
 
 @final
@@ -476,8 +373,7 @@ class WorkerStarter:
         gangs: Gives what knows the ranks of actors with ``torch=True``.
 
     Attributes:
-        loop: As given.
-        grace: As given.
+        loop: As given, like node and grace.
         session_numbers: Numbers the sessions of the runtime.
         middleware: What workers are told of who is told of calls; see ``observing``.
     """
@@ -502,7 +398,7 @@ class WorkerStarter:
         self.loop = loop
         self._gangs = gangs
         self.grace = grace
-        self._node = node
+        self.node = node
         self._namespace = namespace
         self._logs = logs
         self._log_levels = log_levels
@@ -533,21 +429,17 @@ class WorkerStarter:
             raise
 
     def _launched(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
+        node, enforcement = self.node, self.node.enforcement
+        if not _is_limited(lease, record.options, enforcement):
+            return node.launch(record.label, lease)
+        grant = enforcement.admit(record.label, lease, record.options)
+        process = node.launch(record.label, lease)
+        process = enforcement.launched(process, record.label, grant)
         asked = lease.amounts.get(MEMORY)
-        enforcement, options = self._node.enforcement, record.options
-        how = options.enforcement or enforcement.default
-        if not (lease.shares or asked) and how != CGROUP:
-            return self._node.launch(record.label, lease)
-        enforcement.check(record.label, lease, options)
-        group = self._node.mps_group(lease, options)
-        process = self._node.launch(record.label, lease)
-        if group is not None:
-            process = group.add(process, record.label)
-        if lease.shares:
-            enforcement.entered(process, record.label, lease, options)
-            process.exited.add_done_callback(lambda _: enforcement.left(process))
         if asked and record.is_actor:
-            self._node.watch_memory(process, lambda: record.label, asked, options)
+            enforcement.watch_memory(
+                process, lambda: record.label, asked, record.options
+            )
         return process
 
     def open_session(
@@ -570,7 +462,7 @@ class WorkerStarter:
         number = next(self.session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)
-        settle, gpus = route.settle, self._node.enforcement.gpus
+        settle, gpus = route.settle, self.node.enforcement.gpus
         if gpus is not None and gpus.occupants.find(process) is not None:
             settle = partial(_settle_with_users, gpus, process, settle)
         session = WorkerSession(
@@ -593,57 +485,43 @@ class WorkerStarter:
             session.cleanup.add(Phase.ACTORS, lambda _: self._gangs().ended(record))
         return session
 
-    def limit_devices(
+    def limit(
         self,
         record: ActorRecord,
         session: WorkerSession,
         process: WorkerProcess,
         lease: Lease,
     ) -> Coroutine[Any, Any, None] | None:
-        """Has the driver limit a worker that has not begun; see LocalNode."""
+        """Limits a worker from outside before it begins; see Tier."""
         if not lease.shares:
             return None
-        return self._node.limit_devices(session.number, process, lease, record.options)
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """Saves and restores the processes of workers."""
-        return self._node.checkpoints
-
-    def suspension_fault(self, record: ActorRecord, lease: Lease) -> str:
-        """Says why an actor cannot be suspended; empty if it can, as far as is known.
-
-        Args:
-            record: The actor.
-            lease: What it holds.
-        """
-        return self._node.suspension_fault(lease, record.options)
+        grant = self.node.enforcement.grant(lease, record.options)
+        limits = (tier.limit(session.number, process, grant) for tier in grant.tiers)
+        return next(filter(None, limits), None)
 
     def entered(self, record: ActorRecord) -> None:
         """Takes a worker in whose work is put back on the devices of its lease."""
         process, lease = record.process, record.lease
         if process is not None and lease is not None and not process.exited.done():
-            self._node.enforcement.entered(process, record.label, lease, record.options)
+            enforcement = self.node.enforcement
+            grant = enforcement.grant(lease, record.options)
+            enforcement.enter(process, record.label, grant)
 
     def log_tail(self, record: ActorRecord, process: WorkerProcess) -> str:
         """Gives the last lines of a worker's standard error, whole once it is gone."""
         return self._logs.tail(record.id if record.is_actor else None, process.pid)
 
-    def close_session(self, session: WorkerSession) -> None:
-        """Has everything let go that was kept for a worker."""
-        cgroups = self._node.enforcement.cgroups
-        if cgroups is not None:
-            cgroups.left(session.number)
-        session.cleanup.run(session)
-
-    def exceeded_memory(self, session: WorkerSession) -> int:
-        """Says which ``memory`` a worker was killed for, once its session is closed.
+    def close_session(self, session: WorkerSession) -> int:
+        """Has everything let go that was kept for a worker.
 
         Returns:
-            Bytes; 0 if it was not killed for that.
+            The ``memory`` that the worker asked for, in bytes, if it was killed for
+            more; else 0.
         """
-        cgroups = self._node.enforcement.cgroups
-        return 0 if cgroups is None else cgroups.exceeded(session.number)
+        tiers = self.node.enforcement.made
+        exceeded = max((tier.ended(session.number) for tier in tiers), default=0)
+        session.cleanup.run(session)
+        return exceeded
 
     def start_frame(
         self,
@@ -685,10 +563,10 @@ class WorkerStarter:
         lease: Lease,
         was_reconstructed: bool,  # noqa: FBT001  # a field
     ) -> ActorConfig:
-        node, options, interface = self._node, record.options, record.interface
+        node, options, interface = self.node, record.options, record.interface
         if definition.runs is not None and not lease.shares:
             lease = Lease(amounts=definition.runs.amounts)  # that of what it runs
-        environment, framework_limits = node.environment(lease, options)
+        environment, features = node.settings(session.number, lease, options)
         threads = environment.get("OMP_NUM_THREADS") or ""
         is_async = interface.is_async
         env = options.runtime_env or {}
@@ -713,9 +591,7 @@ class WorkerStarter:
             max_unread=interface.max_unread,
             grace=self.grace,
             environment=environment,
-            framework_limits=framework_limits,
-            mps=node.mps_check(lease, options),
-            cgroup=node.cgroup(session.number, lease, options),
+            features=features,
             path=_path(directory),
             directory=directory,
             threads=int(threads) if threads.isdecimal() else None,
@@ -729,13 +605,15 @@ class WorkerStarter:
             log_levels=self._log_levels,
         )
 
-    def is_memory_short(self) -> bool:
-        """Whether the kernel has killed for lack of memory since the last look."""
-        return self._node.is_memory_short()
 
-    def note_memory_kills(self) -> None:
-        """Looks as ``is_memory_short`` does; see LocalNode."""
-        self._node.note_memory_kills()
+def _is_limited(lease: Lease, options: ActorOptions, enforcement: Enforcement) -> bool:
+    """Whether anything may be made to hold in the worker of a lease."""
+    return bool(
+        lease.shares
+        or lease.amounts.get(MEMORY)
+        or options.enforcement
+        or enforcement.is_named
+    )
 
 
 def _settle_with_users(
@@ -765,7 +643,7 @@ def _look_around(
         meanwhile()
     found = _inventory(host, claims, options)
     return found, Enforcement.open(
-        host, found, options.enforcement, sys.path, is_inline=is_inline
+        make_tiers, host, found, options, sys.path, is_inline=is_inline
     )
 
 

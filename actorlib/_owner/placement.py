@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._core.ids import ActorId
 from actorlib._core.notifier import Notifier
-from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.actor_record import ActorState
 from actorlib._scheduler.request import LeaseRequest, Priority, Unfit
 from actorlib.exceptions import ActorUnschedulableError
@@ -409,8 +408,7 @@ def fitted(
     Raises:
         ActorUnschedulableError: None of the devices can, with the reasons.
     """
-    asked = options.enforcement or enforcement.default
-    if asked in NEVER_REFUSED and options.mps_thread_percentage is None:
+    if not (options.enforcement or options.tunes_enforcement or enforcement.is_named):
         return demand
     never = enforcement.refusal(label, options, options.request)
     if never is not None:
@@ -418,6 +416,7 @@ def fitted(
     reasons = enforcement.unfit(options, options.request)
     if not reasons:
         return demand
+    asked = options.enforcement or enforcement.default
     unfit = Unfit(f"enforcement={asked!r}", reasons)
     return demand._replace(constraints=replace(demand.constraints, unfit=unfit))
 

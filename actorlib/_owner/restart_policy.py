@@ -40,7 +40,7 @@ class Fault(Enum):
     """The actor's, or whoever killed it."""
     LOST = "lost"
     """It was lost with what it shares with others, and that comes back: the process
-    that watches over all, or a GPU on which one of them had a fault under MPS."""
+    that watches over all, or a GPU on which a fault of one of them reaches all."""
     UNLAUNCHED = "unlaunched"
     """There could be no process."""
 

@@ -45,7 +45,7 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from actorlib._enforcement.watchdog import Overuse
+    from actorlib._enforcement.tiers import Verdict
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.machine import WorkerStarter
@@ -221,7 +221,7 @@ class ActorSupervisor:
         if self._ends_for:
             raise SuspendError(f"{record.title} is about to end: {self._ends_for}")
         if record.lease is not None and (
-            why := self._starter.suspension_fault(record, record.lease)
+            why := self._starter.node.suspension_fault(record.lease, record.options)
         ):
             raise SuspendError(f"{record.title} cannot be suspended: {why}")
         if suspension is None:
@@ -232,7 +232,7 @@ class ActorSupervisor:
                 record,
                 self.router,
                 self.placement,
-                self._starter.checkpoints,
+                self._starter.node.checkpoints,
                 on_share=lambda: self._starter.entered(record),
                 on_move=self._end_if_left,
                 on_lost=self.interrupt,
@@ -314,13 +314,13 @@ class ActorSupervisor:
         how = Exit(cause="exited" if is_made else "failed to start")
         return self.restarts.would_follow(how, self._now())
 
-    def exceed(self, overuse: Overuse) -> None:
-        """Ends its process at once, as it has more of a device than it was granted.
+    def end_for(self, verdict: Verdict) -> None:
+        """Ends its process at once, for a reason that its callers are told.
 
         Restarts follow by the usual rules.
         """
         if self._process is not None and not (self._end_reason or self._interrupted):
-            self.record.overuse = overuse
+            self.record.verdict = verdict
             self._process.kill()
 
     def leave(self, reason: str) -> None:
@@ -441,7 +441,7 @@ class ActorSupervisor:
     async def _run_worker(self, lease: Lease, arguments: EncodedArguments) -> Exit:
         starter, record = self._starter, self.record
         record.move(ActorState.STARTING)
-        record.overuse = None
+        record.verdict = None
         self.placement.take(lease)
         if self._end_reason:
             raise _Ended
@@ -470,7 +470,7 @@ class ActorSupervisor:
             record, process, self.route, self.is_ready
         )
         try:
-            limiting = starter.limit_devices(record, session, process, lease)
+            limiting = starter.limit(record, session, process, lease)
             if limiting is not None:
                 await limiting
             ended = await session.run(
@@ -488,8 +488,8 @@ class ActorSupervisor:
             ended = await session.refuse(error)
         finally:
             session.channel.close()
-            starter.close_session(session)
-        return self._explain(session, process, ended)
+            exceeded = starter.close_session(session)
+        return self._explain(session, process, ended, exceeded)
 
     async def _prepare_restart(self, how: Exit, after: float) -> None:
         """Lets go of what was, and waits if it has died too often of late.
@@ -557,23 +557,27 @@ class ActorSupervisor:
         tell(level, "%s is placed%s: it has %s", self.record.label, after, held)
 
     def _explain(
-        self, session: WorkerSession, process: WorkerProcess, ended: ProcessExit
+        self,
+        session: WorkerSession,
+        process: WorkerProcess,
+        ended: ProcessExit,
+        exceeded: int,
     ) -> Exit:
         if session.protocol_error is not None:
             # Its frames hold what the worker's held: handles, which would be counted.
             clear_locals(session.protocol_error)
         self._cause = session.constructor_error or session.protocol_error
-        starter = self._starter
+        starter, node = self._starter, self._starter.node
         if self._end_reason:
-            starter.note_memory_kills()
+            node.note_memory_kills()
             is_memory_short = False
         else:
-            is_memory_short = starter.is_memory_short()
+            is_memory_short = node.is_memory_short()
         evidence = ExitEvidence(
             process=ended,
             asked=self._end_reason,
             interrupted=self._interrupted,
-            overuse=str(self.record.overuse or ""),
+            verdict=self.record.verdict,
             was_ready=self._was_ready,
             constructor=session.constructor_summary,
             traceback=session.constructor_traceback,
@@ -583,7 +587,7 @@ class ActorSupervisor:
             pid=process.pid,
             is_memory_short=is_memory_short,
             on_devices=self.placement.who_has_what(),
-            exceeded=starter.exceeded_memory(session),
+            exceeded=exceeded,
         )
         self._fault = fault_of(evidence)
         return exit_of(evidence)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from actorlib._core.function_options import FunctionOptions
 from actorlib._core.resources import CPU, GPU_MEMORY
 from actorlib._core.runtime_env import refuse_env
-from actorlib._enforcement.tiers import NEVER_REFUSED
 from actorlib._owner.placement import fitted
 from actorlib._owner.refcount import OWNER
 from actorlib._owner.task_queue import FunctionCode, FunctionEntry, TaskQueue
@@ -208,10 +207,7 @@ class FunctionTable:
         options = self.settled(options)
         enforcement, worker = self._machine.enforcement, options.worker
         demand = scheduler.catalogue.demand(label, worker)
-        if (
-            worker.enforcement or enforcement.default
-        ) not in NEVER_REFUSED or worker.mps_thread_percentage is not None:
-            demand = fitted(enforcement, label, worker, demand)
+        demand = fitted(enforcement, label, worker, demand)
         slots: Slots
         if options.group is not None:
             demand = Demand(

@@ -363,7 +363,7 @@ class TaskWorkers:
         record = worker.supervisor.record
         if ready.cancelled() or ready.exception() or record.process is None:
             return
-        self._machine.watch_memory(
+        self._machine.enforcement.watch_memory(
             record.process,
             partial(worker.label, "an idle worker of functions"),
             asked,
@@ -543,7 +543,9 @@ class TaskWorkers:
                 blocked=sum(worker.is_blocked for worker in queue.workers),
                 pids=tuple(worker.supervisor.pid for worker in queue.workers),
                 host_memory=tuple(
-                    self._machine.memory_used(worker.supervisor.record.process)
+                    self._machine.enforcement.memory_used(
+                        worker.supervisor.record.process
+                    )
                     for worker in queue.workers
                 ),
             )

@@ -27,7 +27,7 @@ class ProcessExit:
         peak: The most memory it had, in bytes; 0 if unknown.
         error: What went wrong if it never started, or was lost with its parent.
         is_lost: Whether it was lost with what others have, too, and that comes back:
-            its parent, or the GPU that it shared with them under MPS.
+            its parent, or a GPU that it shared with them.
         fault: What it did besides that ended it, for people; or the empty string.
         what: What it was, for sentences about it.
     """

@@ -169,7 +169,7 @@ class Unfit(NamedTuple):
     """Devices on which something that is asked for cannot be had.
 
     Attributes:
-        asked: What that is, as the user wrote it: ``enforcement='mps'``.
+        asked: What that is, as the user wrote it: ``enforcement='frameworks'``.
         reasons: Those devices, each with the reason.
     """
 

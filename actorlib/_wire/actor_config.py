@@ -40,12 +40,8 @@ class ActorConfig:
         path: ``sys.path``.
         directory: Where the actor works, or None for where the template is.
         threads: CPU threads for libraries that are imported already, or None.
-        framework_limits: What frameworks are told of its share of a device, or None.
-            ``framework_limits`` of the worker says what.
-        mps: What it is to verify of the MPS daemon that it is a client of, or None.
-            ``mps_check`` of the worker says what.
-        cgroup: What the worker writes to join a cgroup that limits it, by the path of
-            the file, in order; or None.
+        features: What features of the worker get before any of the user's code is
+            imported, by their keys (``_worker/features.py``), in order.
         runtime_env: The runtime environment that was asked for, with what it inherited.
         resources: What it holds, by resource name, as it was written.
         accelerator_ids: Ids of the devices it was given, by kind.
@@ -75,9 +71,7 @@ class ActorConfig:
     path: Sequence[str]
     directory: str | None = None
     threads: int | None = None
-    framework_limits: Mapping[str, float] | None = None
-    mps: Mapping[str, str | int] | None = None
-    cgroup: Mapping[str, str] | None = None
+    features: Mapping[str, Any]
     runtime_env: Mapping[str, Any]
     resources: Mapping[str, float]
     accelerator_ids: Mapping[str, Sequence[int | str]]

@@ -16,13 +16,9 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``stack_file``: lets who may look see where the threads of a worker stand.
 * ``task_stacks``: writes down where its tasks stand, for the same.
 * ``startup``: makes the environment, the class and the object of the START frame.
-* ``leftover_cgroups``: removes the cgroups that an owner leaves which was killed.
-* ``cgroup``: has a worker join the cgroup that holds it to what its actor asked for.
-* ``framework_limits``: has frameworks keep to a share of a device.
-* ``import_hook``: tells of modules when they have been imported, whoever does.
+* ``features``: what features do there before the user's code, by their keys.
 * ``log_handler``: takes what is logged in a worker.
 * ``log_records``: sends that to the owner, within a budget.
-* ``mps_check``: verifies that a limit of memory by MPS holds.
 * ``executor_threads``: starts the threads of an actor beside its main one.
 * ``invoke``: runs one call: decodes, calls the method, encodes the answer. Executors
   inherit it, and decide where that happens.

@@ -19,9 +19,11 @@ from actorlib._shm.memory import SharedMemory
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
+from actorlib._worker.features import load_features, refusal
 from actorlib._worker.os_process import ProcessTitle, code_of, exit_process
 from actorlib._worker.stack_file import offer_stacks
 from actorlib._worker.startup import prepare, read_start
+from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,10 +37,10 @@ PARTS = (
     "subprocess",
     "asyncio",
     "actorlib._core.runtime_context",
+    "actorlib._features.frameworks.worker",
     "actorlib._wire.batches",
     "actorlib._worker.actor_calls",
     "actorlib._worker.actor_creation",
-    "actorlib._worker.framework_limits",
     "actorlib._worker.incoming_links",
     "actorlib._worker.log_records",
     "actorlib._worker.objects",
@@ -130,16 +132,16 @@ def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
     serve = _executor_of(start.config)
     if list(start.config.path) != sys.path:
         import_parts()
+    features = load_features(start.config.features)
     prepare(start)
     if title is not None:
         title.show(f"actorlib: {start.label}")
-    if start.config.mps is not None:
-        from actorlib._worker.mps_check import failure_of_mps  # noqa: PLC0415  # few ask for it
-
-        failure = failure_of_mps(start.config.mps, f"{start.label}()")
-        if failure is not None:
-            pipe.send(failure)
-            raise SystemExit(1)
+    try:
+        for prepare_feature in features:
+            prepare_feature()
+    except EnforcementRefused as error:
+        pipe.send(refusal(error, f"{start.label}()"))
+        raise SystemExit(1) from error
     serve(start, pipe)
 
 

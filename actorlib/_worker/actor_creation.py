@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.ids import ACTOR_KIND, ActorId
 from actorlib._core.runtime_env import merged_env, refuse_env, refuse_ranks
-from actorlib._core.shares import refuse_callback
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.errors import dump_exception
 from actorlib._wire.function_code import ClassDefinitions
@@ -39,8 +38,7 @@ class ActorCreation:
             refuse_env(options.runtime_env)
             if options.torch:
                 refuse_ranks()
-        if options.device_memory_overuse is not None:
-            refuse_callback(options.device_memory_overuse)
+        options.refuse_callbacks()
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         source, captured = definition.source, definition.loans or None

@@ -13,7 +13,7 @@ orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
   are descendants that left the group and still carry its mark in their environment;
 * when the owner's socket closes, for whatever reason, every worker is given a second
   to leave and is then killed with all it started, and then the template goes; if the
-  owner is gone it removes the cgroups of its workers before;
+  owner is gone it removes what features have left before;
 * when the template itself is killed, the kernel kills the workers with it
   (``PR_SET_PDEATHSIG``).
 
@@ -608,7 +608,7 @@ class Template:
             self._kill_orphans()
             self._wait(0.01)
         if self._has_owner_ended():
-            from actorlib._worker.leftover_cgroups import remove_leftovers  # noqa: PLC0415  # owners see to that
+            from actorlib._worker.features import remove_leftovers  # noqa: PLC0415  # owners see to that
 
             remove_leftovers(self._owner)
 

@@ -284,6 +284,7 @@ def warm_up_frames() -> list[bytes]:
         limits={},
         groups={},
         environment={},
+        features={},
         path=sys.path,
         runtime_env={},
         resources={},

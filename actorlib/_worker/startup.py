@@ -187,11 +187,6 @@ def prepare(start: Start) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    limits = start.config.framework_limits
-    if limits is not None:
-        from actorlib._worker.framework_limits import limit_frameworks  # noqa: PLC0415  # few hold a part of a device
-
-        limit_frameworks(limits)
     if start.config.log_levels is not None:
         from actorlib._worker.log_handler import send_records  # noqa: PLC0415  # inline none does
 
@@ -206,15 +201,7 @@ def prepare(start: Start) -> None:
 
 
 def enter_directory(start: Start) -> None:
-    """Enters the cgroup that limits the process, and the directory it works in.
-
-    Raises:
-        EnforcementRefused: The kernel refuses the cgroup.
-    """
-    if start.config.cgroup:
-        from actorlib._worker.cgroup import join_cgroup  # noqa: PLC0415  # few have one
-
-        join_cgroup(start.config.cgroup)
+    """Enters the directory that the actor works in."""
     if start.config.directory is not None:
         os.chdir(start.config.directory)
 

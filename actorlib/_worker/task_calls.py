@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._core.current_call import running
 from actorlib._core.runtime_env import merged_env, refuse_env
-from actorlib._core.shares import refuse_callback
 from actorlib._core.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments
 from actorlib._wire.call import Call
@@ -152,8 +151,7 @@ class TaskCalls:
             # Not before: another thread's call under it would be ahead of that.
             self._numbers[spec.source] = number
         options = spec.options
-        if options.device_memory_overuse is not None:
-            refuse_callback(options.device_memory_overuse)
+        options.refuse_callbacks()
         # Apart from the rest, as the owner may not have the modules they are of.
         listed = dump(options.retry_exceptions)
         env = merged_env(self._engine.context.runtime_env, options.runtime_env)

@@ -180,7 +180,7 @@ class Host:
         return min((self.physical_memory(), *self._memory_limits()))
 
     def _cpu_quotas(self) -> Iterator[int]:
-        for folder in self._cgroups("cpu"):
+        for folder in self._limiting_groups("cpu"):
             # Version 1 splits into two files what version 2 writes on one line.
             names = ("cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us")
             texts = (self.read_text(f"{folder}/{name}") or "" for name in names)
@@ -191,13 +191,13 @@ class Host:
                     pass
 
     def _memory_limits(self) -> Iterator[int]:
-        for folder in self._cgroups("memory"):
+        for folder in self._limiting_groups("memory"):
             for name in ("memory.max", "memory.limit_in_bytes"):
                 limit = self.read_number(f"{folder}/{name}")
                 if limit is not None:
                     yield limit
 
-    def _cgroups(self, controller: str) -> Iterator[str]:
+    def _limiting_groups(self, controller: str) -> Iterator[str]:
         """Yields the folders whose limits bind this process, its own cgroup's first.
 
         Every ancestor's limit binds too. A container without a cgroup namespace is

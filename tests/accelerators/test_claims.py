@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from helpers.host import RecordedHost
 from helpers.machines import Pretend, looking
+from helpers.tiers import enforcement_of
 
 import actorlib
 from actorlib._core.resources import Resources
-from actorlib._enforcement.enforcement import Enforcement
-from actorlib._enforcement.tiers import Facts
 from actorlib._owner.machine import LocalNode
 from actorlib.accelerators import Device, Host, Inventory, claims
 from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claims
@@ -287,7 +286,7 @@ async def test_claims_when_a_runtime_ends_then_they_outlive_its_workers(
         Resources.of({}),
         cast("Any", launcher),
         ours,
-        Enforcement("auto", Facts(), None, {}),
+        enforcement_of("auto", {}),
     )
     if loop == "open":
         await node.aclose()

@@ -18,9 +18,9 @@ from actorlib._cli.machine_checks import (
     CHECKS,
     DESCRIPTORS,
     Finding,
-    check_cgroups,
     check_container,
     check_devices,
+    check_enforcement,
     check_limits,
     check_nvml,
     check_processes,
@@ -253,7 +253,7 @@ def test_temporary_folder_when_it_may_not_be_written_then_a_problem(
 
 
 def test_cgroups_when_none_was_delegated_then_why() -> None:
-    state, what = the_wrong(check_cgroups(RecordedHost()))
+    state, what = the_wrong(check_enforcement(RecordedHost()))
 
     assert state == "warning"
     assert what.startswith("enforcement='cgroup' cannot be had: ")
@@ -363,7 +363,8 @@ def test_nvml_when_in_a_container_with_an_mps_daemon_then_what_that_means() -> N
         sdks={"pynvml": nvidia_host(CARD).sdk("pynvml")},
     )
 
-    counts, daemon = wrong(check_nvml(host))
+    counts = the_wrong(check_nvml(host))
+    daemon, _ = wrong(check_enforcement(host))
 
     assert counts[1].startswith("this container counts processes for itself")
     assert daemon[1].startswith("CUDA_MPS_PIPE_DIRECTORY=/p is set")

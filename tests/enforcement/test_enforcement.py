@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from helpers.host import GIB, RecordedHost
+from helpers.tiers import enforcement_of
 
 from actorlib._core.actor_options import ActorOptions
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources
+from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._core.shares import ActorShare, DeviceShare
-from actorlib._enforcement.enforcement import (
-    INLINE,
-    Enforcement,
-    divided,
-    find_packages,
-)
-from actorlib._enforcement.frameworks import NO_LIMITS, Packages
-from actorlib._enforcement.tiers import Facts
+from actorlib._enforcement.enforcement import Enforcement, divided
+from actorlib._enforcement.tiers import INLINE
+from actorlib._features.owner import make_tiers
 from actorlib.accelerators import Device, Inventory, Lease, Share
 from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 
@@ -43,8 +41,14 @@ def there(*devices: Device) -> Inventory:
 def opened(
     *devices: Device, default: str = "auto", is_inline: bool = False
 ) -> Enforcement:
-    host = RecordedHost()
-    return Enforcement.open(host, there(*devices), default, [], is_inline=is_inline)
+    options = RuntimeOptions(enforcement=default)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # a word
+    return Enforcement.open(
+        make_tiers, RecordedHost(), there(*devices), options, [], is_inline=is_inline
+    )
+
+
+def check(enforcement: Enforcement, lease: Lease, options: ActorOptions) -> None:
+    enforcement.admit("Model", lease, options)
 
 
 def lease_of(device: Device, units: int = UNITS // 2) -> Lease:
@@ -75,7 +79,7 @@ def test_start_when_one_device_can_have_the_default_then_it_goes_on() -> None:
 def test_start_when_nothing_can_be_shared_then_nothing_is_refused(
     devices: tuple[Device, ...],
 ) -> None:
-    assert opened(*devices, default="mps").facts == Facts()
+    assert opened(*devices, default="mps").default == "mps"
 
 
 @pytest.mark.parametrize("devices", [(), (NVIDIA,)])
@@ -93,48 +97,6 @@ def test_start_when_inline_then_a_named_tier_is_refused() -> None:
 
 def test_devices_when_given_whole_then_they_are_none_to_be_divided() -> None:
     assert divided(there(NVIDIA, CHIP)) == {"GPU": (NVIDIA,)}
-
-
-# What is installed.
-
-
-@pytest.mark.parametrize(
-    ("folder", "reads"),
-    [
-        ("torch-2.13.0.dist-info", True),
-        ("torch-2.13.1+cu130.dist-info", True),
-        ("torch-3.0.0a1.dist-info", True),
-        ("torch-2.9.1.dist-info", False),
-        ("torch-1.13.0.dist-info", False),
-        ("torch-geometric.dist-info", False),
-    ],
-)
-def test_packages_when_pytorch_is_found_then_its_release_says_what_it_reads(
-    folder: str, *, reads: bool
-) -> None:
-    files = {f"/site/{folder}/METADATA": "", "/site/torch/lib/libtorch_cuda.so": ""}
-    found = find_packages(RecordedHost(files=files), ["", "/other", "/site"])
-
-    assert found == Packages(torch_reads_option=reads)
-
-
-def test_packages_when_pytorch_has_no_cuda_then_it_reads_nothing() -> None:
-    host = RecordedHost(files={"/site/torch-2.13.0.dist-info/METADATA": ""})
-
-    assert find_packages(host, ["/site"]) == Packages()
-
-
-def test_packages_when_two_are_found_then_the_first_is_imported() -> None:
-    files = {
-        "/first/torch-2.4.0.dist-info/METADATA": "",
-        "/first/torch/lib/libtorch_cuda.so": "",
-        "/site/torch-2.13.0.dist-info/METADATA": "",
-        "/site/torch/lib/libtorch_cuda.so": "",
-    }
-
-    host = RecordedHost(files=files)
-    assert find_packages(host, ["/first", "/site"]) == Packages()
-    assert find_packages(host, ["/site", "/first"]).torch_reads_option
 
 
 # What an actor asks.
@@ -171,23 +133,24 @@ def test_actor_when_placed_where_it_cannot_be_had_then_it_is_refused_there() -> 
     enforcement, options = opened(NVIDIA, FOREIGN), asks(enforcement="frameworks")
 
     assert enforcement.refusal("Model", options, options.request) is None
-    enforcement.check("Model", lease_of(NVIDIA), options)
+    check(enforcement, lease_of(NVIDIA), options)
     with pytest.raises(
         ActorUnschedulableError,
         match=r"no framework is known that takes a limit for foo.*on GPU 1: device=",
     ):
-        enforcement.check("Model", lease_of(FOREIGN), options)
+        check(enforcement, lease_of(FOREIGN), options)
 
 
 def test_actor_when_it_says_off_then_its_word_counts() -> None:
     enforcement = opened(NVIDIA, default="frameworks")
 
-    limits = enforcement.limits(lease_of(NVIDIA), asks(enforcement="off"), {})
+    lease = lease_of(NVIDIA)
+    off, plain = asks(enforcement="off"), PLAIN
 
-    assert limits is NO_LIMITS
-    others = enforcement.limits(lease_of(NVIDIA), PLAIN, {})
-    assert others is not None
-    assert others.hooks
+    assert enforcement.grant(lease, off).tiers == ()
+    assert [tier.word for tier in enforcement.grant(lease, plain).tiers] == [
+        "frameworks"
+    ]
 
 
 # Multiprocessors under MPS.
@@ -205,11 +168,12 @@ def test_percentage_when_the_runtime_has_no_mps_then_refused_with_what_to_add() 
 
 
 def test_percentage_when_bytes_come_to_a_whole_gpu_then_refused_there() -> None:
-    enforcement = Enforcement("mps", Facts(), Packages(), {"GPU": (NVIDIA,)})
+    card = replace(NVIDIA, uuid="GPU-1")
+    enforcement = enforcement_of("mps", {"GPU": (card,)})
     options = ActorOptions(gpu_memory="80GiB", mps_thread_percentage=50)
 
     with pytest.raises(ActorUnschedulableError, match="a whole GPU here, of which it"):
-        enforcement.check("Model", lease_of(NVIDIA, UNITS), options)
+        check(enforcement, lease_of(card, UNITS), options)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +187,7 @@ def test_percentage_when_shown_then_it_says_what_of_compute_holds(
     percentage: int | None, said: str
 ) -> None:
     card = replace(NVIDIA, uuid="GPU-1")
-    enforcement = Enforcement("mps", Facts(), Packages(), {"GPU": (card,)})
+    enforcement = enforcement_of("mps", {"GPU": (card,)})
     options = asks(mps_thread_percentage=percentage)
 
     (share,) = enforcement.shown(lease_of(card), options, {}).devices
@@ -276,3 +240,38 @@ def test_request_when_of_other_kinds_then_it_is_no_matter() -> None:
     request = Resources.of({"licence": UNITS // 2})
 
     assert opened(NVIDIA).refusal("Model", asks(enforcement="mps"), request) is None
+
+
+# What is not installed.
+
+
+@pytest.fixture
+def without_mps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "actorlib._features.mps.tier", None)
+
+
+@pytest.mark.usefixtures("without_mps")
+@pytest.mark.parametrize("devices", [(), (NVIDIA,)])
+def test_tier_when_not_installed_then_refused_by_name(
+    devices: tuple[Device, ...],
+) -> None:
+    options = asks(enforcement="mps")
+    said = "actorlib._features.mps.tier is not installed"
+
+    with pytest.raises(
+        EnforcementRefused, match=rf"='mps'\): no device here can have that. {said}"
+    ):
+        opened(*devices, default="mps")
+    assert said in (opened(*devices).refusal("Model", options, options.request) or "")
+
+
+@pytest.mark.usefixtures("without_mps")
+def test_share_when_a_tier_is_not_installed_then_the_others_hold_and_it_says_so() -> (
+    None
+):
+    (share,) = opened(NVIDIA).shown(lease_of(NVIDIA), PLAIN, {}).devices
+
+    assert share.enforced_by == "frameworks"
+    assert "mps: actorlib._features.mps.tier is not installed" in (
+        share.not_stronger_because
+    )

@@ -164,3 +164,30 @@ def test_devices_when_a_share_is_of_nothing_that_nvml_knows_then_it_is_left_out(
     assert occupant(1, half(source="/dev")).devices == {}
     assert occupant(1, half(uuid=None)).devices == {}
     assert occupant(1).devices == {UUID: "GPU 0"}
+
+
+def test_watched_when_the_worker_has_ended_then_nothing() -> None:
+    worker = occupant(812)
+    assert list(worker.watched_shares()) == [UUID]
+
+    worker.has_ended = True
+
+    assert worker.watched_shares() == {}
+
+
+def test_who_has_what_when_several_are_there_then_the_most_first() -> None:
+    occupants = Occupants()
+    occupants.enter(812, occupant(812))
+    listed = (
+        alive(813, 812, nbytes=GIB, name="loader"),
+        alive(812, nbytes=30 * GIB),
+        alive(7, nbytes=2 * GIB, name="Xorg"),
+    )
+
+    assert occupants.describe({UUID: "GPU 0"}) == "GPU 0: nothing"
+    occupants.note({UUID: listed}, 0.0)
+
+    assert occupants.describe({UUID: "GPU 0"}) == (
+        "GPU 0: Model (pid 812) 30 GiB, pid 7 (Xorg), none of this program's "
+        "workers, 2 GiB, pid 813 (loader) of Model (pid 812) 1 GiB"
+    )

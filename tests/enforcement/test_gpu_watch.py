@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from helpers.fake_nvml import Processes
@@ -12,18 +12,39 @@ from helpers.host import RecordedHost
 from helpers.nvml import Card, FakeNvml
 from helpers.occupants import GIB, UUID, Worker, half
 
+from actorlib._core.actor_options import ActorOptions
+from actorlib._core.ids import ActorId
 from actorlib._core.kinds import UNITS
+from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._enforcement.gpu_watch import PERIOD, GpuWatch, processes_fault
 from actorlib._enforcement.nvml_session import NvmlSession
+from actorlib._enforcement.tiers import Site
+from actorlib._features.watchdog.tier import Watchdog
 from actorlib.accelerators import Lease
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from actorlib._enforcement.watchdog import Overuse
+    from actorlib._enforcement.tiers import Verdict
     from actorlib.accelerators import Share
+    from actorlib.exceptions import DeviceMemoryExceeded
 
 pytestmark = pytest.mark.memory
+
+
+class Greedy:
+    """A worker as its supervisor shows it; see Supervised."""
+
+    id = ActorId(b"a" * 16)
+    options = ActorOptions()
+    label = title = "Model"
+
+    def __init__(self, process: object) -> None:
+        self.record = self
+        self.pid = cast("Worker", process).pid
+
+    def end_for(self, verdict: Verdict) -> None:
+        raise AssertionError(verdict)
 
 
 class Room:
@@ -31,7 +52,7 @@ class Room:
 
     def __init__(self) -> None:
         self.processes = Processes()
-        self.told: list[tuple[object, Overuse]] = []
+        self.told: list[DeviceMemoryExceeded] = []
         self.lowered: list[str] = []
         nvml = FakeNvml(Card(uuid=UUID), processes=self.processes)
         stat = f"78 (other) S 1 78 78 {' '.join('0' * 15)} 5 0 9"
@@ -40,7 +61,9 @@ class Room:
         self.gpus = GpuWatch(
             loop, partial(NvmlSession, host, loop), self.lowered.append
         )
-        self.gpus.exceeded = lambda key, overuse: self.told.append((key, overuse))
+        options = RuntimeOptions(device_memory_overuse=self.told.append)
+        watchdog = Watchdog(Site(host, options=options))
+        watchdog.attach(self.gpus, Greedy)
 
     def enter(self, pid: int, share: Share | None = None) -> Worker:
         worker, held = Worker(pid), share or half()
@@ -68,7 +91,7 @@ async def pass_periods(count: float) -> None:
 async def test_watch_when_it_has_too_much_then_told_once_with_figures(
     room: Room,
 ) -> None:
-    worker = room.enter(812)
+    room.enter(812)
     room.processes.put(UUID, 812, 20 * GIB)
     await pass_periods(2.5)
     assert room.told == []
@@ -76,10 +99,10 @@ async def test_watch_when_it_has_too_much_then_told_once_with_figures(
     room.processes.put(UUID, 812, 60 * GIB)
     await pass_periods(4)
 
-    [(key, overuse)] = room.told
-    assert key is worker
-    assert (overuse.granted, overuse.used) == (40 * GIB, 60 * GIB)
-    assert [nbytes for _, nbytes in overuse.moments] == [60 * GIB, 20 * GIB]
+    [error] = room.told
+    assert error.exit.pid == 812
+    assert (error.granted, error.used) == (40 * GIB, 60 * GIB)
+    assert [nbytes for _, nbytes in error.moments] == [60 * GIB, 20 * GIB]
     assert room.lowered == []
 
 

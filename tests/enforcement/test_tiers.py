@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from helpers.tiers import all_tiers, chosen, why_not
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._core.kinds import UNITS
 from actorlib._core.shares import ENFORCEMENTS
-from actorlib._enforcement.tiers import (
-    BY_WORD,
-    Enforced,
-    Facts,
-    Tier,
-    choose,
-    faults,
-)
+from actorlib._features.owner import TIERS
 from actorlib.accelerators import Device, Share
 from actorlib.exceptions import EnforcementRefused
 
 GIB = 2**30
-EVERYTHING = Facts()
-NOTHING = Facts(processes="no list", mps="no daemon", device_cgroup="an old driver")
+EVERYTHING = all_tiers()
+NOTHING = all_tiers(unlisted="no list", mps="no daemon", cgroup="an old driver")
 
 
 def gpu(
@@ -42,53 +36,54 @@ def half(device: Device | None = None) -> Share:
 
 
 def test_words_when_listed_then_they_are_those_that_users_write() -> None:
-    assert list(ENFORCEMENTS) == ["auto", *(tier.word for tier in Tier)]
+    assert list(ENFORCEMENTS) == ["auto", "off", *TIERS]
+    assert list(TIERS) == [tier.word for tier in EVERYTHING]
 
 
 def test_auto_when_processes_are_seen_then_the_watchdog_is_chosen() -> None:
-    chosen = choose("auto", half(), EVERYTHING)
+    choice = chosen("auto", half(), EVERYTHING)
 
-    assert chosen == Enforced(
-        Tier.WATCHDOG,
-        "mps, cgroup: to be had by name alone, as it changes how programs run",
+    assert choice.tier.word == "watchdog"
+    assert choice.not_stronger_because == (
+        "mps, cgroup: to be had by name alone, as it changes how programs run"
     )
 
 
 def test_auto_when_processes_are_not_seen_then_frameworks_are_and_it_says_why() -> None:
-    chosen = choose("auto", half(), NOTHING._replace(mps="", device_cgroup=""))
+    choice = chosen("auto", half(), all_tiers(unlisted="no list"))
 
-    assert chosen.tier is Tier.FRAMEWORKS
-    assert chosen.not_stronger_because == (
+    assert choice.tier.word == "frameworks"
+    assert choice.not_stronger_because == (
         "watchdog: no list; mps, cgroup: to be had by name alone, as it changes how "
         "programs run"
     )
 
 
 def test_auto_when_nothing_can_be_had_then_every_reason_is_given() -> None:
-    chosen = choose("auto", half(gpu("foo")), NOTHING)
+    choice = chosen("auto", half(gpu("foo")), NOTHING)
 
-    assert chosen == Enforced(
-        Tier.OFF,
+    assert choice.tier.word == "off"
+    assert choice.not_stronger_because == (
         "frameworks: no framework is known that takes a limit for foo devices; "
-        "watchdog, mps, cgroup: GPU 0 is no NVIDIA device",
+        "watchdog, mps, cgroup: GPU 0 is no NVIDIA device"
     )
 
 
 def test_off_when_asked_then_nothing_is_done() -> None:
-    assert choose("off", half(), EVERYTHING).tier is Tier.OFF
+    assert chosen("off", half(), EVERYTHING).tier.word == "off"
 
 
 @pytest.mark.parametrize("word", ENFORCEMENTS)
 def test_whole_device_when_held_then_nothing_is_needed(word: str) -> None:
-    assert choose(word, Share(gpu(), UNITS), NOTHING).tier is Tier.OFF
+    assert chosen(word, Share(gpu(), UNITS), NOTHING).tier.word == "off"
 
 
 @pytest.mark.parametrize("word", ["frameworks", "watchdog", "mps", "cgroup"])
 def test_tier_when_named_and_there_then_it_is_chosen(word: str) -> None:
-    chosen = choose(word, half(), EVERYTHING)
+    choice = chosen(word, half(), EVERYTHING)
 
-    assert chosen.tier is BY_WORD[word]
-    assert (chosen.not_stronger_because == "") == (word == "cgroup")
+    assert choice.tier.word == word
+    assert (choice.not_stronger_because == "") == (word == "cgroup")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +94,7 @@ def test_tier_when_named_and_not_there_then_it_is_refused_with_the_reason(
     word: str, why: str
 ) -> None:
     with pytest.raises(EnforcementRefused, match=f"^{why}$"):
-        choose(word, half(), NOTHING)
+        chosen(word, half(), NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +109,7 @@ def test_watchdog_when_the_device_does_not_allow_it_then_it_is_refused(
     device: Device, why: str
 ) -> None:
     with pytest.raises(EnforcementRefused, match=why):
-        choose("watchdog", half(device), EVERYTHING)
+        chosen("watchdog", half(device), EVERYTHING)
 
 
 @pytest.mark.parametrize("word", ["mps", "cgroup"])
@@ -122,7 +117,7 @@ def test_part_of_a_card_when_mps_or_cgroup_is_named_then_it_is_refused(
     word: str,
 ) -> None:
     with pytest.raises(EnforcementRefused, match="GPU 0 is a part of a card"):
-        choose(word, half(gpu(parent="GPU-1")), EVERYTHING)
+        chosen(word, half(gpu(parent="GPU-1")), EVERYTHING)
 
 
 @pytest.mark.parametrize("word", ["mps", "cgroup"])
@@ -130,15 +125,7 @@ def test_card_without_uuid_when_mps_or_cgroup_is_named_then_it_is_refused(
     word: str,
 ) -> None:
     with pytest.raises(EnforcementRefused, match="the UUID of GPU 0 is unknown"):
-        choose(word, half(gpu(uuid=None)), EVERYTHING)
-
-
-def test_inline_when_a_tier_is_named_then_it_is_refused_and_auto_is_off() -> None:
-    inline = Facts(workers="they are threads")
-
-    assert choose("auto", half(), inline) == Enforced(Tier.OFF, "they are threads")
-    with pytest.raises(EnforcementRefused, match="they are threads"):
-        choose("frameworks", half(), inline)
+        chosen(word, half(gpu(uuid=None)), EVERYTHING)
 
 
 reasons = st.sampled_from(["", "because"])
@@ -149,33 +136,30 @@ reasons = st.sampled_from(["", "because"])
     family=st.sampled_from(["nvidia", "amd", "intel", "foo"]),
     memory=st.sampled_from([None, 80 * GIB]),
     units=st.integers(1, UNITS),
-    facts=st.builds(
-        Facts, workers=reasons, processes=reasons, mps=reasons, device_cgroup=reasons
+    faults=st.fixed_dictionaries(
+        {"unlisted": reasons, "mps": reasons, "cgroup": reasons}
     ),
 )
 def test_choice_when_made_then_it_can_be_had_and_says_why_nothing_stronger(
-    asked: str, family: str, memory: int | None, units: int, facts: Facts
+    asked: str,
+    family: str,
+    memory: int | None,
+    units: int,
+    faults: dict[str, str],
 ) -> None:
-    share = Share(gpu(family, memory), units)
-    why_not = faults(share.device, facts)
+    share, tiers = Share(gpu(family, memory), units), all_tiers(**faults)
+    whys = {tier.word: why for tier, why in why_not(share.device, tiers).items()}
     try:
-        tier, because = choose(asked, share, facts)
+        tier, because = chosen(asked, share, tiers)
     except EnforcementRefused:
-        assert why_not[BY_WORD[asked]]
+        assert whys[asked]
         return
 
-    assert tier is Tier.OFF or not why_not[tier]
-    assert tier <= Tier.WATCHDOG or tier.word == asked
-    assert bool(because) == (tier is not Tier.CGROUP)
+    assert tier.word == "off" or not whys[tier.word]
+    assert tier.word in ("off", "frameworks", "watchdog", asked)
+    assert bool(because) == (tier.word != "cgroup")
 
 
 def test_mps_when_the_uuid_is_unknown_then_it_is_refused() -> None:
     with pytest.raises(EnforcementRefused, match="UUID of GPU 0 is unknown"):
-        choose("mps", half(gpu(uuid=None)), EVERYTHING)
-
-
-def test_mps_when_chosen_then_it_says_what_it_does_not_limit() -> None:
-    said = choose("mps", half(), EVERYTHING).not_stronger_because
-
-    assert "each process of the actor by itself" in said
-    assert "nobody on the GPU who has not asked for it" in said
+        chosen("mps", half(gpu(uuid=None)), EVERYTHING)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import actorlib
-from actorlib._enforcement.device_cgroups import device_cgroup_fault
+from actorlib._features.cgroups.device_cgroups import device_cgroup_fault
 from actorlib.accelerators import Host, discover, inventory
 
 pytestmark = [pytest.mark.accelerator, pytest.mark.process]

@@ -11,6 +11,7 @@ from helpers.fake_nvml import Processes
 from helpers.host import GIB, RecordedHost
 from helpers.nvml import Card, FakeNvml
 from helpers.occupants import UUID, half
+from helpers.tiers import enforcement_of
 from helpers.turns import next_turn
 
 from actorlib._core.actor_options import ActorOptions
@@ -18,11 +19,8 @@ from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._core.interface import interface_of
 from actorlib._core.kinds import KINDS, UNITS
 from actorlib._core.resources import Resources
-from actorlib._enforcement.enforcement import Enforcement
-from actorlib._enforcement.frameworks import Packages
 from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._enforcement.nvml_session import NvmlSession
-from actorlib._enforcement.tiers import Facts
 from actorlib._owner.actor_record import ActorRecord, ActorState
 from actorlib._owner.placement import ActorPlacement, ActorPlacer
 from actorlib._scheduler.scheduler import Scheduler
@@ -247,7 +245,7 @@ class MixedMachine:
         devices = {"GPU": (FOREIGN, CARD)}
         capacity = Resources.of({"GPU": 2 * UNITS})
         self.scheduler = Scheduler(capacity, devices, KINDS, (), loop)
-        enforcement = Enforcement("auto", Facts(mps="no daemon"), Packages(), devices)
+        enforcement = enforcement_of("auto", devices, mps="no daemon")
         self.placer = ActorPlacer(self.scheduler, enforcement)
         self._count = 0
 

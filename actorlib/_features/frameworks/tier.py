@@ -1,0 +1,278 @@
+"""Has frameworks take no more of a device than the share: variables and a hook.
+
+Nothing here needs rights, and nothing is imported: what the worker's environment says
+is read by the framework when it starts, and what has no variable is set by the worker
+once the framework is imported (``worker``). Each framework limits
+its own pool alone: what a program allocates past it is not seen, and two frameworks in
+one process have a share each.
+
+Of every variable the user's own value counts. Facts, and where they are from:
+
+* JAX raises if both names of its fraction are set, so one is: the older, which every
+  version reads, and which programs set that would otherwise meet a second name
+  (``generate_pjrt_gpu_plugin_options`` in jaxlib). The fraction bounds its pool with
+  preallocation and without, but not with ``XLA_PYTHON_CLIENT_ALLOCATOR=platform``.
+* TensorFlow reads from the environment that it is to grow, and no limit.
+* CuPy reads bytes, or a percentage.
+* PyTorch reads a fraction among the options of its allocator (pytorch#161035). Versions
+  that do not know it fail at its sight, and builds without CUDA may: it is written for
+  versions that are known to have it, with CUDA, and on NVIDIA's devices alone. The name
+  of that variable is the older one, for the reason of JAX's. The hook sets the
+  fraction for all others; what reads the variable are their child processes.
+
+https://docs.jax.dev/en/latest/gpu_memory_allocation.html,
+https://docs.cupy.dev/en/stable/reference/environment.html,
+https://docs.pytorch.org/docs/stable/notes/cuda.html
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, final
+
+from actorlib._core.engine import override
+from actorlib._core.kinds import UNITS
+from actorlib._enforcement.tiers import (
+    CONTEXT_MARGIN,
+    OFF,
+    Settings,
+    Tier,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from actorlib._enforcement.tiers import Grant, Site
+    from actorlib.accelerators.base import Device, Share
+    from actorlib.accelerators.host import Host
+
+CAPPED = {
+    "nvidia": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
+    "amd": ("PyTorch", "JAX", "TensorFlow", "CuPy"),
+    "intel": ("PyTorch",),
+}
+"""The frameworks that can be told to take a part of a device, by its family."""
+
+_JAX_FRACTIONS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+_JAX_FRACTION = _JAX_FRACTIONS[1]
+_JAX_PREALLOCATE = "XLA_PYTHON_CLIENT_PREALLOCATE"
+_JAX_ALLOCATOR = "XLA_PYTHON_CLIENT_ALLOCATOR"
+_GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
+_CUPY = "CUPY_GPU_MEMORY_LIMIT"
+_TORCH = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+"""In the order in which PyTorch looks at them."""
+_TORCH_NAME = _TORCH[1]
+_TORCH_UNCACHED = "PYTORCH_NO_CUDA_MEMORY_CACHING"
+"""Switches off the allocator that knows the fraction, whatever its value is."""
+_TORCH_OPTION = "per_process_memory_fraction"
+_OTHER_BACKEND = "mallocasync"
+_READ = (
+    *_JAX_FRACTIONS,
+    _JAX_PREALLOCATE,
+    _JAX_ALLOCATOR,
+    _GROWTH,
+    _CUPY,
+    *_TORCH,
+    _TORCH_UNCACHED,
+)
+"""What the user may have said."""
+KNOWS_OPTION = (2, 13)
+"""The oldest release of PyTorch that is known to read the option."""
+
+_MIB = 2**20
+
+
+class Packages(NamedTuple):
+    """What is known of the installed frameworks, without importing one.
+
+    Attributes:
+        torch_reads_option: Whether PyTorch reads its fraction from the environment.
+    """
+
+    torch_reads_option: bool = False
+
+
+class Limits(NamedTuple):
+    """What a worker is told, and what it cannot be told.
+
+    Attributes:
+        environment: Variables to set.
+        hooks: What the worker sets itself once a framework is imported: of
+            ``"torch.cuda"`` and ``"torch.xpu"`` the fraction of a device, of
+            ``"tensorflow"`` the limit in MiB.
+        remarks: What these do not limit, in the user's words.
+    """
+
+    environment: dict[str, str]
+    hooks: dict[str, float]
+    remarks: tuple[str, ...] = ()
+
+
+NO_LIMITS = Limits({}, {})
+
+
+@final
+class Frameworks(Tier):
+    """The tier ``"frameworks"``."""
+
+    word = "frameworks"
+    is_automatic = True
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        path = site.path if site.devices else ()
+        self._packages = find_packages(site.host, path)
+
+    @override
+    def fault(self, device: Device) -> str:
+        if device.family in CAPPED:
+            return ""
+        return f"no framework is known that takes a limit for {device.family} devices"
+
+    @override
+    def settings(
+        self,
+        number: int,
+        grant: Grant,
+        own: Mapping[str, str],
+        environ: Mapping[str, str],
+    ) -> Settings:
+        if not grant.parts:
+            return Settings()
+        found = self._limits(grant, environ)
+        return Settings(found.environment, found.hooks or None)
+
+    @override
+    def remarks(self, grant: Grant, environ: Mapping[str, str]) -> Iterable[str]:
+        return self._limits(grant, environ).remarks
+
+    def _limits(self, grant: Grant, environ: Mapping[str, str]) -> Limits:
+        tiers = [enforced.tier for enforced in grant.enforced]
+        enforced = list(zip(grant.lease.shares, tiers, strict=True))
+        return limits(enforced, environ, self._packages)
+
+
+def find_packages(host: Host, path: Iterable[str]) -> Packages:
+    """Looks where workers import from, and imports nothing.
+
+    Args:
+        host: The machine.
+        path: Folders in the order of ``sys.path``.
+    """
+    for folder in path:
+        if not folder.startswith("/"):  # it depends on where a worker is
+            continue
+        for place in host.glob(f"{folder}/torch-*.dist-info"):
+            release = re.match(r"torch-(\d+)\.(\d+)", place.rpartition("/")[2])
+            if release is not None:
+                number = int(release[1]), int(release[2])
+                has_cuda = bool(host.glob(f"{folder}/torch/lib/libtorch_cuda.so"))
+                return Packages(torch_reads_option=has_cuda and number >= KNOWS_OPTION)
+    return Packages()
+
+
+def limits(
+    enforced: Sequence[tuple[Share, Tier]],
+    environ: Mapping[str, str],
+    packages: Packages,
+) -> Limits:
+    """Says what frameworks are to be told in a process.
+
+    Args:
+        enforced: The shares that it holds, each with what makes it hold.
+        environ: What the process would have otherwise, the user's own words.
+        packages: What is installed.
+    """
+    shares = [
+        (share, tier)
+        for share, tier in enforced
+        if share.units < UNITS and tier.word != OFF and share.device.family in CAPPED
+    ]
+    if not shares:
+        return NO_LIMITS
+    # A lease has one share below a whole device of a kind. If it had more, what a
+    # framework is told goes for each of them.
+    share, tier = min(shares, key=lambda one: _budget(*one)[0])
+    fraction, nbytes = _budget(share, tier)
+    # Once each: the environment of a process is slow to ask.
+    said = {name: value for name in _READ if (value := environ.get(name)) is not None}
+    environment: dict[str, str] = {}
+    hooks: dict[str, float] = {}
+    remarks = _remarks(share, nbytes, said)
+    if share.device.family == "intel":
+        if not _torch_said(said):
+            hooks["torch.xpu"] = fraction
+        return Limits(environment, hooks, remarks)
+    if not any(name in said for name in _JAX_FRACTIONS):
+        environment[_JAX_FRACTION] = _decimal(fraction)
+    if _JAX_PREALLOCATE not in said:
+        environment[_JAX_PREALLOCATE] = "false"
+    if _GROWTH not in said:
+        environment[_GROWTH] = "true"
+    if _CUPY not in said:
+        percent = f"{_decimal(100 * fraction)}%"
+        environment[_CUPY] = percent if nbytes is None else str(nbytes)
+    if nbytes is not None:
+        hooks["tensorflow"] = max(1, nbytes // _MIB)
+    if not _torch_said(said):
+        hooks["torch.cuda"] = fraction
+        if packages.torch_reads_option and share.device.family == "nvidia":
+            environment |= _torch_option(said, fraction)
+    return Limits(environment, hooks, remarks)
+
+
+def _budget(share: Share, tier: Tier) -> tuple[float, int | None]:
+    """The fraction of a device that frameworks may take, and its bytes if known."""
+    granted, memory = share.nbytes, share.device.memory
+    if granted is None or not memory:
+        return share.units / UNITS, None
+    # Of a share that is hardly more than a context, half is better than nothing.
+    nbytes = max(granted - CONTEXT_MARGIN, granted // 2, 1)
+    total = granted if tier.shows_share else memory
+    return nbytes / total, nbytes
+
+
+def _torch_option(said: Mapping[str, str], fraction: float) -> dict[str, str]:
+    """The variable with the fraction behind what the user has there."""
+    name = next((name for name in _TORCH if said.get(name)), _TORCH_NAME)
+    own = said.get(name, "")
+    if _OTHER_BACKEND in own.lower():
+        return {}  # it is not known to read the option
+    option = f"{_TORCH_OPTION}:{_decimal(fraction)}"
+    return {name: f"{own.rstrip(', ')},{option}" if own else option}
+
+
+def _torch_said(said: Mapping[str, str]) -> bool:
+    return any(_TORCH_OPTION in said.get(name, "") for name in _TORCH)
+
+
+def _remarks(
+    share: Share, nbytes: int | None, said: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Says what the limits do not reach."""
+    remarks: list[str] = []
+    granted = share.nbytes
+    if granted is not None and granted <= CONTEXT_MARGIN:
+        remarks.append(
+            f"the share is {granted // _MIB} MiB, and the context of a process alone "
+            f"is thought to take about {CONTEXT_MARGIN // _MIB} MiB"
+        )
+    is_jax = share.device.family != "intel"
+    if is_jax and nbytes is None:
+        remarks.append(
+            "TensorFlow has no limit, as the memory of the device is unknown"
+        )
+    if is_jax and said.get(_JAX_ALLOCATOR, "").lower() == "platform":
+        remarks.append(f"JAX has no limit with {_JAX_ALLOCATOR}=platform")
+    if _TORCH_UNCACHED in said:
+        remarks.append(f"PyTorch has no limit with {_TORCH_UNCACHED}")
+    kept = [n for n in (*_JAX_FRACTIONS, _CUPY) if is_jax and n in said]
+    kept += [n for n in _TORCH if _TORCH_OPTION in said.get(n, "")]
+    if kept:
+        remarks.append(f"{', '.join(kept)} is as it was set")
+    return tuple(remarks)
+
+
+def _decimal(number: float) -> str:
+    """Six places at the most, and never ``1e-05``, which not all of them read."""
+    return f"{number:.6f}".rstrip("0").rstrip(".")

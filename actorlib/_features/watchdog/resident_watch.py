@@ -1,0 +1,200 @@
+"""Looks every few seconds at the host's memory that workers have.
+
+Only those are looked at whose actors or functions said ``memory=``; where there are
+none there is no task and nothing is read. A look reads one file for each process of the
+machine, in a thread. ``resident`` judges.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, final
+
+from actorlib._core.log import warn
+from actorlib._core.process_stat import parse_stat
+from actorlib._core.resources import format_bytes
+from actorlib._features.watchdog.resident import (
+    Watched,
+    confirm,
+    judge,
+    proportional_of,
+    tallied,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from actorlib._core.process_stat import HasPid
+    from actorlib._features.watchdog.resident import Resident
+    from actorlib.accelerators.host import Host
+
+PERIOD = 5.0
+"""Seconds between two looks."""
+_log = logging.getLogger("actorlib")
+
+T = TypeVar("T")
+
+
+class _Entry:
+    """What is kept of one worker."""
+
+    __slots__ = ("asked", "label", "used", "watched")
+
+    def __init__(self, label: Callable[[], str], asked: int | None) -> None:
+        self.label = label
+        self.asked = asked
+        self.used: int | None = None
+        self.watched = Watched()
+
+
+@final
+class ResidentWatch:
+    """Watches the host's memory that workers have.
+
+    Args:
+        host: The machine; one without ``/proc`` shows nothing, and nobody is told.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._entries: dict[HasPid, _Entry] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._asked: asyncio.Future[Any] | None = None
+        self._is_closed = False
+
+    def entered(
+        self, worker: HasPid, label: Callable[[], str], asked: int | None
+    ) -> None:
+        """Looks at a worker from now on.
+
+        Args:
+            worker: The worker.
+            label: Says what it is called in messages, when there is one.
+            asked: Bytes that it asked for; None if nobody is to be told of more, as it
+                cannot have more.
+        """
+        if self._is_closed or self._host.system != "linux":
+            return
+        self._entries[worker] = _Entry(label, asked)
+        if self._asked is None:
+            self._look_later()
+
+    def left(self, worker: HasPid) -> None:
+        """Looks no more at a worker, whose process is gone."""
+        self._entries.pop(worker, None)
+        if not self._entries:
+            self._stop_timer()
+
+    def used(self, worker: HasPid | None) -> int | None:
+        """Says how many bytes a worker had at the last look; None before that."""
+        entry = self._entries.get(worker) if worker is not None else None
+        return None if entry is None else entry.used
+
+    async def aclose(self) -> None:
+        """Looks no more."""
+        self._is_closed = True
+        self._entries.clear()
+        self._stop_timer()
+        if self._asked is not None:
+            await asyncio.wait({self._asked})
+
+    # A timer and callbacks: a task would be there all the time, to look now and then.
+
+    def _look_later(self) -> None:
+        if self._timer is None and self._entries:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(PERIOD, self._look)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        pids = {worker.pid for worker in self._entries} - {0}
+        self._ask(partial(_tally, self._host, pids), self._judge)
+
+    def _ask(self, work: Callable[[], T], take: Callable[[T], None]) -> None:
+        """Has a thread read, which may take a while; takes what it has read."""
+        loop = asyncio.get_running_loop()
+        self._asked = loop.run_in_executor(None, work)
+        self._asked.add_done_callback(partial(self._answered, take))
+
+    def _answered(self, take: Callable[[T], None], answer: asyncio.Future[T]) -> None:
+        self._asked = None
+        if self._is_closed or answer.cancelled():
+            return
+        try:
+            take(answer.result())
+        except Exception:  # noqa: BLE001  # around a callback that nobody awaits
+            _log.exception("the host's memory is watched no more: a bug in actorlib")
+
+    def _judge(self, seen: Mapping[int, Resident]) -> None:
+        due: list[tuple[HasPid, Resident]] = []
+        # Workers come and go while a thread reads.
+        for worker, entry in self._entries.items():
+            its = seen.get(worker.pid)
+            if its is None:
+                continue
+            entry.used = its.nbytes
+            if entry.asked is None:
+                continue
+            entry.watched, is_due = judge(entry.watched, entry.asked, its.nbytes)
+            if is_due:
+                due.append((worker, its))
+        if not due:
+            self._look_later()
+            return
+        every = [its.pids for _, its in due]
+        self._ask(
+            partial(_proportional, self._host, every), partial(self._confirm, due)
+        )
+
+    def _confirm(
+        self, due: Sequence[tuple[HasPid, Resident]], sizes: Sequence[int | None]
+    ) -> None:
+        for (worker, its), real in zip(due, sizes, strict=True):
+            entry = self._entries.get(worker)
+            if entry is None or entry.asked is None:
+                continue
+            entry.watched = confirm(entry.watched, entry.asked, its.nbytes, real)
+            if entry.watched.is_told:
+                _tell(entry, worker.pid, its, real)
+        self._look_later()
+
+
+def _tally(host: Host, workers: Collection[int]) -> dict[int, Resident]:
+    stats = map(host.read_text, host.glob("/proc/[0-9]*/stat"))
+    processes = filter(None, (parse_stat(stat) for stat in stats if stat))
+    return tallied(processes, workers, host.page_size)
+
+
+def _proportional(host: Host, workers: Iterable[Collection[int]]) -> list[int | None]:
+    """Reads the proportional size of each worker, all of its processes together."""
+    return [_proportional_of(host, pids) for pids in workers]
+
+
+def _proportional_of(host: Host, pids: Collection[int]) -> int | None:
+    texts = [host.read_text(f"/proc/{pid}/smaps_rollup") for pid in pids]
+    sizes = [proportional_of(text) for text in texts if text]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None  # those that are gone have nothing
+
+
+def _tell(entry: _Entry, pid: int, its: Resident, real: int | None) -> None:
+    count = len(its.pids)
+    with suppress(Exception):  # a handler of the user's may raise
+        warn(
+            "%s (pid %d) has %s of the host's memory%s, and memory='%s' was asked for. "
+            "Ask for as much as it takes: others are placed where there is no room for "
+            "them",
+            entry.label(),
+            pid,
+            format_bytes(its.nbytes if real is None else real),
+            f" in {count} processes" if count > 1 else "",
+            format_bytes(entry.asked or 0),
+        )

@@ -1,0 +1,260 @@
+"""Frameworks are told to take their share, in variables that each of them reads."""
+
+from __future__ import annotations
+
+import pytest
+from helpers.host import RecordedHost
+from helpers.tiers import all_tiers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actorlib._core.kinds import UNITS
+from actorlib._enforcement.tiers import CONTEXT_MARGIN, Site, Tier
+from actorlib._features.frameworks.tier import (
+    NO_LIMITS,
+    Limits,
+    Packages,
+    find_packages,
+    limits,
+)
+from actorlib.accelerators import Device, Share
+
+GIB = 2**30
+JAX = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+CONF = "PYTORCH_CUDA_ALLOC_CONF"
+OFF = Tier(Site(RecordedHost()))
+FRAMEWORKS, WATCHDOG, MPS, CGROUP = all_tiers()
+KNOWS = Packages(torch_reads_option=True)
+
+
+def share_of(
+    units: int = UNITS // 2, memory: int | None = 80 * GIB, family: str = "nvidia"
+) -> Share:
+    device = Device(family=family, kind="GPU", index=0, id="0", memory=memory)
+    return Share(device, units)
+
+
+def told(
+    share: Share | None = None,
+    environ: dict[str, str] | None = None,
+    packages: Packages | None = None,
+    tier: Tier = FRAMEWORKS,
+) -> Limits:
+    return limits([(share or share_of(), tier)], environ or {}, packages or Packages())
+
+
+def test_half_a_card_when_held_then_each_framework_has_it_less_the_context() -> None:
+    nbytes = 40 * GIB - CONTEXT_MARGIN
+
+    assert told() == Limits(
+        {
+            JAX: "0.49375",
+            "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+            "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+            "CUPY_GPU_MEMORY_LIMIT": str(nbytes),
+        },
+        {"torch.cuda": 0.49375, "tensorflow": nbytes // 2**20},
+    )
+
+
+def test_memory_when_unknown_then_fractions_hold_and_bytes_do_not() -> None:
+    found = told(share_of(memory=None))
+
+    assert found.environment[JAX] == "0.5"
+    assert found.environment["CUPY_GPU_MEMORY_LIMIT"] == "50%"
+    assert found.hooks == {"torch.cuda": 0.5}
+    assert found.remarks == (
+        "TensorFlow has no limit, as the memory of the device is unknown",
+    )
+
+
+def test_share_when_smaller_than_a_context_then_half_is_left_and_it_says_so() -> None:
+    found = told(share_of(units=UNITS // 200, memory=80 * GIB))
+
+    assert found.hooks["torch.cuda"] == pytest.approx(0.0025)
+    assert found.remarks == (
+        "the share is 409 MiB, and the context of a process alone is thought to take "
+        "about 512 MiB",
+    )
+
+
+@pytest.mark.parametrize(
+    ("share", "tier"),
+    [
+        (share_of(units=UNITS), OFF),
+        (share_of(units=UNITS), FRAMEWORKS),
+        (share_of(), OFF),
+        (share_of(family="foo"), FRAMEWORKS),
+    ],
+)
+def test_nothing_when_whole_or_off_or_unknown_then_nobody_is_told(
+    share: Share, tier: Tier
+) -> None:
+    assert told(share, tier=tier) is NO_LIMITS
+
+
+@pytest.mark.parametrize("tier", [WATCHDOG, MPS])
+def test_stronger_tier_when_chosen_then_frameworks_are_told_the_same(
+    tier: Tier,
+) -> None:
+    assert told(tier=tier) == told()
+
+
+def test_cgroup_when_it_limits_then_frameworks_see_the_share_as_the_whole() -> None:
+    found = told(tier=CGROUP)
+
+    assert found.environment[JAX] == "0.9875"
+    assert found.environment["CUPY_GPU_MEMORY_LIMIT"] == str(40 * GIB - CONTEXT_MARGIN)
+
+
+def test_intel_when_held_then_pytorch_alone_is_told() -> None:
+    assert told(share_of(family="intel")) == Limits({}, {"torch.xpu": 0.49375})
+
+
+def test_amd_when_held_then_the_hook_speaks_for_pytorch() -> None:
+    found = told(share_of(family="amd"), packages=KNOWS)
+
+    assert found.hooks["torch.cuda"] == 0.49375
+    assert CONF not in found.environment
+
+
+# PyTorch's option.
+
+
+def test_pytorch_when_it_reads_the_option_then_it_is_written_and_hooked() -> None:
+    found = told(packages=KNOWS)
+
+    assert found.environment[CONF] == "per_process_memory_fraction:0.49375"
+    assert found.hooks["torch.cuda"] == 0.49375
+
+
+@pytest.mark.parametrize("name", ["PYTORCH_ALLOC_CONF", CONF, "PYTORCH_HIP_ALLOC_CONF"])
+def test_pytorch_when_the_user_has_options_then_ours_stands_behind(name: str) -> None:
+    found = told(environ={name: "expandable_segments:True,"}, packages=KNOWS)
+
+    assert found.environment[name] == (
+        "expandable_segments:True,per_process_memory_fraction:0.49375"
+    )
+    assert not {"PYTORCH_ALLOC_CONF", CONF} - {name} & found.environment.keys()
+
+
+def test_pytorch_when_it_may_not_know_the_option_then_it_is_not_written() -> None:
+    assert not [name for name in told().environment if name.startswith("PYTORCH")]
+
+
+def test_pytorch_when_it_has_another_backend_then_the_hook_speaks() -> None:
+    found = told(environ={CONF: "backend:cudaMallocAsync"}, packages=KNOWS)
+
+    assert CONF not in found.environment
+    assert "torch.cuda" in found.hooks
+
+
+# The user's own words.
+
+
+@pytest.mark.parametrize("name", ["XLA_CLIENT_MEM_FRACTION", JAX])
+def test_jax_when_the_user_set_either_name_then_neither_is_ours(name: str) -> None:
+    found = told(environ={name: "0.1"})
+
+    # JAX raises if it finds both.
+    assert not {"XLA_CLIENT_MEM_FRACTION", JAX} & found.environment.keys()
+    assert found.remarks == (f"{name} is as it was set",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "XLA_PYTHON_CLIENT_PREALLOCATE",
+        "TF_FORCE_GPU_ALLOW_GROWTH",
+        "CUPY_GPU_MEMORY_LIMIT",
+    ],
+)
+def test_variable_when_the_user_set_it_then_it_is_left_alone(name: str) -> None:
+    found = told(environ={name: "theirs"})
+
+    assert name not in found.environment
+    assert len(found.environment) == 3
+
+
+def test_pytorch_when_the_user_set_a_fraction_then_it_is_left_alone() -> None:
+    said = {CONF: "per_process_memory_fraction:0.9"}
+    found = told(environ=said, packages=KNOWS)
+
+    assert CONF not in found.environment
+    assert "torch.cuda" not in found.hooks
+    assert found.remarks == (f"{CONF} is as it was set",)
+
+
+def test_jax_when_its_allocator_is_the_platforms_then_it_says_there_is_no_limit() -> (
+    None
+):
+    found = told(environ={"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"})
+
+    assert found.remarks == (
+        "JAX has no limit with XLA_PYTHON_CLIENT_ALLOCATOR=platform",
+    )
+
+
+def test_pytorch_when_nothing_is_cached_then_it_says_there_is_no_limit() -> None:
+    found = told(environ={"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"})
+
+    assert found.remarks == (
+        "PyTorch has no limit with PYTORCH_NO_CUDA_MEMORY_CACHING",
+    )
+
+
+@given(units=st.integers(1, UNITS - 1), memory=st.integers(2**20, 2**41))
+def test_limits_when_of_any_share_then_above_nothing_and_within_it(
+    units: int, memory: int
+) -> None:
+    share = share_of(units, memory)
+    found = told(share)
+
+    granted = share.nbytes
+    assert granted is not None
+    assert 0 < found.hooks["torch.cuda"] <= units / UNITS
+    assert 0 <= float(found.environment[JAX]) <= units / UNITS + 1e-6
+    assert int(found.environment["CUPY_GPU_MEMORY_LIMIT"]) <= granted
+    assert found.hooks["tensorflow"] >= 1
+
+
+# What is installed.
+
+
+@pytest.mark.parametrize(
+    ("folder", "reads"),
+    [
+        ("torch-2.13.0.dist-info", True),
+        ("torch-2.13.1+cu130.dist-info", True),
+        ("torch-3.0.0a1.dist-info", True),
+        ("torch-2.9.1.dist-info", False),
+        ("torch-1.13.0.dist-info", False),
+        ("torch-geometric.dist-info", False),
+    ],
+)
+def test_packages_when_pytorch_is_found_then_its_release_says_what_it_reads(
+    folder: str, *, reads: bool
+) -> None:
+    files = {f"/site/{folder}/METADATA": "", "/site/torch/lib/libtorch_cuda.so": ""}
+    found = find_packages(RecordedHost(files=files), ["", "/other", "/site"])
+
+    assert found == Packages(torch_reads_option=reads)
+
+
+def test_packages_when_pytorch_has_no_cuda_then_it_reads_nothing() -> None:
+    host = RecordedHost(files={"/site/torch-2.13.0.dist-info/METADATA": ""})
+
+    assert find_packages(host, ["/site"]) == Packages()
+
+
+def test_packages_when_two_are_found_then_the_first_is_imported() -> None:
+    files = {
+        "/first/torch-2.4.0.dist-info/METADATA": "",
+        "/first/torch/lib/libtorch_cuda.so": "",
+        "/site/torch-2.13.0.dist-info/METADATA": "",
+        "/site/torch/lib/libtorch_cuda.so": "",
+    }
+
+    host = RecordedHost(files=files)
+    assert find_packages(host, ["/first", "/site"]) == Packages()
+    assert find_packages(host, ["/site", "/first"]).torch_reads_option
