@@ -12,7 +12,7 @@ import time
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.kinds import GPU, KINDS, UNITS
@@ -42,15 +42,15 @@ from actorlib.accelerators import (
 from actorlib.accelerators.claims import DeviceClaims, describe_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.ids import ActorId
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
     from actorlib._enforcement.checkpoints import Checkpoints
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._enforcement.resident_watch import ResidentWatch
-    from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.gangs import Gangs
@@ -456,6 +456,33 @@ class LocalNode:
 
 
 @final
+class OutputKeeper(Protocol):
+    """Keeps the lines that workers print. For an actor, None stands for functions."""
+
+    def add_printed(
+        self,
+        actor: ActorId | None,
+        source: str,
+        label: str,
+        pid: int,
+        lines: Iterable[bytes],
+    ) -> None:
+        """Adds lines that a worker has just printed."""
+        ...
+
+    def tail(self, actor: ActorId | None, pid: int) -> str:
+        """Gives the last lines of a process's standard error; for who died."""
+        ...
+
+    def shorten(self, actor: ActorId) -> None:
+        """An actor is dead and has no handle, and is still listed."""
+        ...
+
+    def forget(self, actor: ActorId) -> None:
+        """An actor is not listed any more."""
+        ...
+
+
 class WorkerStarter:
     """Starts the workers of one runtime's actors, and ends what was kept for them.
 
@@ -464,9 +491,6 @@ class WorkerStarter:
         node: Where they run.
         grace: Seconds a busy actor is given to end.
         namespace: Where a worker looks for names if nothing else is said.
-        logs: Keeps what workers print.
-        log_levels: The levels of the program's loggers; None where workers live in this
-            process, and log by themselves.
         registry: Gives the prefixes of ids.
         refcount: Who holds what.
         references: Counts what the first frame lends.
@@ -479,7 +503,8 @@ class WorkerStarter:
         loop: As given.
         grace: As given.
         session_numbers: Numbers the sessions of the runtime.
-        middleware: What workers are told of who is told of calls; see ``observing``.
+        output: Keeps what workers print; None while nobody wants it.
+        attached: The frames that attach features to workers that start, by their kinds.
     """
 
     def __init__(
@@ -489,8 +514,6 @@ class WorkerStarter:
         *,
         grace: float,
         namespace: str,
-        logs: ActorLogs,
-        log_levels: Mapping[str, int] | None,
         registry: Registry,
         refcount: RefCount,
         references: BorrowedReferences,
@@ -504,8 +527,6 @@ class WorkerStarter:
         self.grace = grace
         self._node = node
         self._namespace = namespace
-        self._logs = logs
-        self._log_levels = log_levels
         self._registry = registry
         self._refcount = refcount
         self._references = references
@@ -513,7 +534,8 @@ class WorkerStarter:
         self._serve = serve
         self._cleanup = cleanup
         self.session_numbers = itertools.count(1)
-        self.middleware = b""
+        self.output: OutputKeeper | None = None
+        self.attached: dict[int, Frame] = {}
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a process for an actor that holds a lease.
@@ -566,7 +588,8 @@ class WorkerStarter:
             ready: Called when the actor is there, with what it calls itself.
         """
         whose = record.id if record.is_actor else None
-        process.keep_output(partial(self._logs.add_printed, whose))
+        if self.output is not None:
+            process.keep_output(partial(self.output.add_printed, whose))
         number = next(self.session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)
@@ -627,7 +650,9 @@ class WorkerStarter:
 
     def log_tail(self, record: ActorRecord, process: WorkerProcess) -> str:
         """Gives the last lines of a worker's standard error, whole once it is gone."""
-        return self._logs.tail(record.id if record.is_actor else None, process.pid)
+        if self.output is None:
+            return ""
+        return self.output.tail(record.id if record.is_actor else None, process.pid)
 
     def close_session(self, session: WorkerSession) -> None:
         """Has everything let go that was kept for a worker."""
@@ -725,8 +750,7 @@ class WorkerStarter:
             was_reconstructed=was_reconstructed,
             placement_group=None if group is None else dump(group),
             captures_children=group is not None and bool(captures),
-            middleware=self.middleware,
-            log_levels=self._log_levels,
+            attached=tuple(self.attached.values()),
         )
 
     def is_memory_short(self) -> bool:

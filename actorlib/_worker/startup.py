@@ -192,10 +192,10 @@ def prepare(start: Start) -> None:
         from actorlib._worker.framework_limits import limit_frameworks  # noqa: PLC0415  # few hold a part of a device
 
         limit_frameworks(limits)
-    if start.config.log_levels is not None:
-        from actorlib._worker.log_handler import send_records  # noqa: PLC0415  # inline none does
+    if start.config.attached:
+        from actorlib._worker.features import attach_to_process  # noqa: PLC0415  # inline few have any
 
-        send_records(start.config.log_levels)
+        attach_to_process(start.config.attached)
     if list(start.config.path) != sys.path:
         sys.path[:] = start.config.path
     name_process(start.config.class_name)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.trace_events import (
+from actorlib._features.recording.trace_events import (
     LINKED,
     Actor,
     Made,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
-from actorlib._owner import actor_logs
-from actorlib._owner.actor_logs import ActorLogs
+from actorlib._features.logs import runtime_lines as actor_logs
+from actorlib._features.logs.runtime_lines import ActorLogs
 
 if TYPE_CHECKING:
     from actorlib._core.snapshot import LogPage

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.ids import ActorId
-    from actorlib._owner.actor_logs import ActorLogs
+    from actorlib._features.logs.runtime_lines import ActorLogs
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.worker_session import WorkerSession
