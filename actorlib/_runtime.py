@@ -175,7 +175,7 @@ def check_page(address: str, engine: str) -> None:
         UnsupportedOptionError: The engine is Ray's, or the page is missing here.
         ImportError: What serves it is not installed.
     """
-    with features.needed_for("init(dashboard=...)", "actorlib._web"):
+    with features.needed_for("init(dashboard=...)"):
         from actorlib._web.address import web_address
         from actorlib._web.server import check_installed
 
@@ -543,7 +543,7 @@ class Runtime:
         check_count("kept", kept, 1)
         self._running()
         verb = "runtime.trace()"
-        with features.needed_for(verb, "actorlib._features.recording"):
+        with features.needed_for(verb):
             from actorlib._features.recording.runtime_trace import Trace
         return Trace(lambda: features.recording_of(self._running(), verb), path, kept)
 
@@ -610,7 +610,7 @@ class Runtime:
         """
         check_count("limit", limit, 1)
         whose = None if actor is None else pin_of(_checked(actor)).actor_id
-        lines = features.logs_of(self._running(), "runtime.logs()")
+        lines = features.logs_of(self._running(), "runtime.logs()").lines
         return lines.read(whose, most=limit, is_newest=True).lines
 
     def add_middleware(

@@ -17,7 +17,7 @@ from actorlib._core.value import dataclass
 from actorlib._door.client import ask_loop, the_runtime
 from actorlib._features.runtime import needed_for
 
-with needed_for("actorlib trace", "actorlib._features.recording"):
+with needed_for("actorlib trace"):
     from actorlib._features.recording.trace_events import document, from_plain
 
 _PATIENCE = 5.0

@@ -10,7 +10,7 @@ from actorlib._features.runtime import needed_for
 
 _WHO = "actorlib top --web"
 
-with needed_for(_WHO, "actorlib._web"):
+with needed_for(_WHO):
     from actorlib._web.address import WebAddress
     from actorlib._web.server import PageServer, check_installed
 

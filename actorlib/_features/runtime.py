@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._door.queries import Query
     from actorlib._door.rows import Stacks
-    from actorlib._features.logs.runtime_lines import ActorLogs
+    from actorlib._features.logs.runtime import Logs
     from actorlib._features.middleware.runtime import Observation
     from actorlib._features.recording.runtime import CallRecording
 
@@ -30,10 +30,8 @@ def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
         engine: The local engine, or the inline one.
         options: The options of the runtime.
     """
-    with suppress(ImportError):
-        from actorlib._features.logs.runtime import Logs
-
-        engine.attached(Logs, "logs").take_records(options)
+    with suppress(UnsupportedOptionError):  # it works without logs
+        logs_of(engine, "logs").take_records(options)
     for middleware in options.middleware:
         middlewares = middlewares_of(engine, "init(middleware=...)")
         middlewares.add(middleware, in_workers=True)
@@ -51,7 +49,7 @@ def check(options: RuntimeOptions, engine: str) -> None:
     """
     if options.middleware:
         verb = "init(middleware=...)"
-        with needed_for(verb, "actorlib._features.middleware"):
+        with needed_for(verb):
             from actorlib._features.middleware.runtime import Observation
         if engine == "ray":
             raise UnsupportedOptionError(f"{verb}: {Observation.on_ray}")
@@ -67,26 +65,23 @@ def middlewares_of(engine: RuntimeEngine, verb: str) -> Observation:
     Raises:
         UnsupportedOptionError: The engine has no middlewares, or this installation.
     """
-    with needed_for(verb, "actorlib._features.middleware"):
+    with needed_for(verb):
         from actorlib._features.middleware.runtime import Observation
-
-        return engine.attached(Observation, verb)
+    return engine.attached(Observation, verb)
 
 
 def recording_of(engine: RuntimeEngine, verb: str) -> CallRecording:
     """Returns what records the calls of a runtime; see ``middlewares_of``."""
-    with needed_for(verb, "actorlib._features.recording"):
+    with needed_for(verb):
         from actorlib._features.recording.runtime import CallRecording
+    return engine.attached(CallRecording, verb)
 
-        return engine.attached(CallRecording, verb)
 
-
-def logs_of(engine: RuntimeEngine, verb: str) -> ActorLogs:
-    """Returns the last lines of a runtime's actors; see ``middlewares_of``."""
-    with needed_for(verb, "actorlib._features.logs"):
+def logs_of(engine: RuntimeEngine, verb: str) -> Logs:
+    """Returns the logs of a runtime; see ``middlewares_of``."""
+    with needed_for(verb):
         from actorlib._features.logs.runtime import Logs
-
-        return engine.attached(Logs, verb).lines
+    return engine.attached(Logs, verb)
 
 
 def worker_stacks(pid: int, title: str) -> Stacks:
@@ -100,10 +95,9 @@ def worker_stacks(pid: int, title: str) -> Stacks:
         RuntimeUnreachableError: It cannot be asked, or does not answer in time.
         UnsupportedOptionError: This installation cannot ask it.
     """
-    with needed_for("the stack of a worker", "actorlib._features.stacks"):
+    with needed_for("the stack of a worker"):
         from actorlib._features.stacks import runtime
-
-        return runtime.worker_stacks(pid, title)
+    return runtime.worker_stacks(pid, title)
 
 
 def find_query(name: str) -> Query | None:
@@ -112,18 +106,16 @@ def find_query(name: str) -> Query | None:
     Raises:
         UnsupportedOptionError: This installation has not the feature that answers it.
     """
-    if name == "logs":
-        with needed_for("actorlib logs", "actorlib._features.logs"):
+    with needed_for(f"actorlib {name}"):
+        if name == "logs":
             from actorlib._features.logs.runtime import logs
 
             return logs
-    if name == "metrics":
-        with needed_for("actorlib metrics", "actorlib._features.middleware"):
+        if name == "metrics":
             from actorlib._features.middleware.runtime import metrics
 
             return metrics
-    if name == "trace":
-        with needed_for("actorlib trace", "actorlib._features.recording"):
+        if name == "trace":
             from actorlib._features.recording.runtime_trace import trace
 
             return trace
@@ -133,21 +125,21 @@ def find_query(name: str) -> Query | None:
 
 
 @contextmanager
-def needed_for(verb: str, package: str) -> Generator[None]:
-    """Names what a user has asked for if the package of its feature is missing.
+def needed_for(verb: str) -> Generator[None]:
+    """Names what a user has asked for if a part of actorlib is missing for it.
 
     Args:
         verb: What the user has asked for.
-        package: The package that is imported inside the block.
 
     Raises:
-        UnsupportedOptionError: It is missing.
+        UnsupportedOptionError: A package that is imported inside the block is missing.
     """
     try:
         yield
-    except ImportError as error:
-        if error.name != package and not str(error.name).startswith(f"{package}."):
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("actorlib."):
             raise
         raise UnsupportedOptionError(
-            f"{verb} needs {package}, which this installation of actorlib does not have"
+            f"{verb} needs {error.name}, which this installation of actorlib does not "
+            "have"
         ) from error

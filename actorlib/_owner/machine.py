@@ -455,7 +455,6 @@ class LocalNode:
                 steps.push_async_callback(self._resident.aclose)
 
 
-@final
 class OutputKeeper(Protocol):
     """Keeps the lines that workers print. For an actor, None stands for functions."""
 
@@ -483,6 +482,7 @@ class OutputKeeper(Protocol):
         ...
 
 
+@final
 class WorkerStarter:
     """Starts the workers of one runtime's actors, and ends what was kept for them.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def attach_to_process_and_forks() -> None:
     """Attaches what the template has, with its forks, or a worker that is no fork."""
-    with suppress(ImportError):
+    with suppress(ModuleNotFoundError):
         from actorlib._features.stacks import worker  # noqa: PLC0415  # it may be missing
 
         worker.offer_stacks()
@@ -31,7 +31,7 @@ def attach_to_process_and_forks() -> None:
 
 def attach_to_forks() -> None:
     """Attaches what forks of the template have: none of them does that itself."""
-    with suppress(ImportError):
+    with suppress(ModuleNotFoundError):
         from actorlib._features.logs.worker import send_records  # noqa: PLC0415  # likewise
 
         send_records({})
@@ -39,7 +39,7 @@ def attach_to_forks() -> None:
 
 def import_parts() -> None:
     """Imports what many workers need when something happens to them."""
-    with suppress(ImportError):
+    with suppress(ModuleNotFoundError):
         import actorlib._features.logs.worker_records  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # likewise
 
 

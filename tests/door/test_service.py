@@ -44,7 +44,6 @@ from actorlib._door.protocol import (
 from actorlib._door.rows import Standstill
 from actorlib._door.service import MOST_VISITORS, LoopVisits
 from actorlib._features.logs import runtime_lines as actor_logs
-from actorlib._features.logs.runtime import Logs
 from actorlib._features.logs.runtime_lines import ActorLogs
 from actorlib._features.runtime import find_query, logs_of
 from actorlib.exceptions import RuntimeUnreachableError
@@ -246,7 +245,7 @@ def lines(household: Household, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of m1, which has printed, and of m2, which has not."""
     table = household.engine.actor_table
     kept = ActorLogs()
-    monkeypatch.setattr(household.engine.attached(Logs, "logs"), "lines", kept)
+    monkeypatch.setattr(logs_of(household.engine, "logs"), "lines", kept)
     address = household.address
     monkeypatch.setattr(logs, "the_runtime", lambda _: address)
     m1, m2 = table.by_id
@@ -292,7 +291,7 @@ def test_logs_when_the_loop_is_blocked_then_they_are_there_all_the_same(
 def test_logs_when_followed_then_what_is_new_until_nobody_reads(
     household: Household, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = logs_of(household.engine, "logs")
+    kept = logs_of(household.engine, "logs").lines
     m1 = ActorId(bytes.fromhex(lines[0]))
     written: list[str] = []
 
@@ -325,7 +324,7 @@ def test_logs_when_followed_and_lines_are_dropped_then_every_line_is_counted(
     as_json: bool,
 ) -> None:
     monkeypatch.setattr(actor_logs, "BUDGET", 1000 * 204)
-    kept = logs_of(household.engine, "logs")
+    kept = logs_of(household.engine, "logs").lines
     m1 = ActorId(bytes.fromhex(lines[0]))
     bursts = [[b"line"] * 1500, [b"one more"], [b"none", b"last line"]]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from actorlib._features.logs.runtime_lines import ActorLogs
 from actorlib._features.logs.runtime_records import WorkerRecords, program_levels
@@ -28,8 +28,8 @@ class Logs:
         lines: The last lines of each actor.
     """
 
-    command = "actorlib logs"
-    on_ray = (
+    command: ClassVar[str] = "actorlib logs"
+    on_ray: ClassVar[str] = (
         "what actors print is in Ray's own files, of which it tells itself: by the "
         "command 'ray logs'"
     )

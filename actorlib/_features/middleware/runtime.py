@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from actorlib._core.call_events import Run
 from actorlib._core.fork_copies import close_in_forks
@@ -36,8 +36,8 @@ class Observation:
         engine: The engine of the runtime.
     """
 
-    command = ""
-    on_ray = (
+    command: ClassVar[str] = ""
+    on_ray: ClassVar[str] = (
         "on Ray calls are Ray's, and are not told of: leave it out and look at Ray's "
         "own metrics and traces, or use the local engine"
     )

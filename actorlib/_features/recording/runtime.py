@@ -15,7 +15,7 @@ import os
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar, final
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
@@ -84,8 +84,10 @@ class CallRecording:
         engine: That of the runtime.
     """
 
-    command = "actorlib trace"
-    on_ray = "calls are Ray's, which draws them itself: by the command 'ray timeline'"
+    command: ClassVar[str] = "actorlib trace"
+    on_ray: ClassVar[str] = (
+        "calls are Ray's, which draws them itself: by the command 'ray timeline'"
+    )
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine
