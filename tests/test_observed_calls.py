@@ -416,6 +416,19 @@ async def test_middleware_when_others_come_and_go_then_its_copy_stays(
     assert len(COPIES) == 2
 
 
+async def test_calls_of_actors_when_middlewares_change_then_no_two_have_one_number(
+    runtime: Runtime,
+) -> None:
+    caller, other = KINDS["serial"].remote(), KINDS["serial"].remote()
+    IN_WORKERS.clear()
+    for _ in range(2):
+        with added(runtime, Seen()):
+            await caller.call.remote(other, "place")
+
+    made = [call.number for side, call, *_ in IN_WORKERS if side == "caller"]
+    assert len(made) == len({*made}) == 2
+
+
 async def test_middleware_when_it_is_removed_then_it_hears_the_end_of_what_it_saw(
     runtime: Runtime,
 ) -> None:
