@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from actorlib._core.public import public
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from actorlib._core.outcomes import Status
@@ -19,6 +20,7 @@ when it was made, and what the caller's side has added."""
 
 
 @public("actorlib.observe")
+@dataclass(eq=False, slots=True)
 class ObservedCall:
     """A call as a middleware sees it, on one of its two sides.
 
@@ -36,40 +38,15 @@ class ObservedCall:
             as a W3C trace context. What is added on the worker's side stays there.
     """
 
-    __slots__ = (
-        "actor_id",
-        "actor_name",
-        "caller_id",
-        "carrier",
-        "class_name",
-        "is_stream",
-        "method",
-        "number",
-        "side",
-    )
-
-    def __init__(
-        self,
-        side: Side,
-        number: int,
-        actor_id: str,
-        class_name: str,
-        actor_name: str | None,
-        method: str,
-        caller_id: str,
-        *,
-        is_stream: bool,
-        carrier: dict[str, str],
-    ) -> None:
-        self.side = side
-        self.number = number
-        self.actor_id = actor_id
-        self.class_name = class_name
-        self.actor_name = actor_name
-        self.method = method
-        self.caller_id = caller_id
-        self.is_stream = is_stream
-        self.carrier = carrier
+    side: Side
+    number: int
+    actor_id: str
+    class_name: str
+    actor_name: str | None
+    method: str
+    caller_id: str
+    is_stream: bool
+    carrier: dict[str, str]
 
     def __repr__(self) -> str:
         what = f"{self.class_name}.{self.method}" if self.class_name else self.method

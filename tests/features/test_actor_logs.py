@@ -25,18 +25,7 @@ def prints(logs: ActorLogs, actor: ActorId | None, *lines: bytes) -> None:
 
 
 def record(logs: ActorLogs, actor: ActorId | None, text: str, now: float = 5.0) -> None:
-    logs.add_record(
-        actor,
-        now,
-        label="Model",
-        pid=7,
-        text=text,
-        level=30,
-        logger="app",
-        method="work",
-        call="0a",
-        traceback="",
-    )
+    logs.add_record(actor, now, "log", "Model", 7, text, 30, "app", "work", "0a", "")
 
 
 def test_read_when_several_have_lines_then_in_the_order_in_which_they_came() -> None:

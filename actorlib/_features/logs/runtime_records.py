@@ -112,14 +112,15 @@ class WorkerRecords:
         self._logs.add_record(
             record.id if record.is_actor else None,
             seconds,
-            label=record.label,
-            pid=record.pid,
-            text=message,
-            level=level,
-            logger=name,
-            method=method,
-            call=request or "",
-            traceback=traceback or "",
+            "log",
+            record.label,
+            record.pid,
+            message,
+            level,
+            name,
+            method,
+            request or "",
+            traceback or "",
         )
         logger = self._logger_of(name)
         if not self._is_shown or not logger.isEnabledFor(level):
