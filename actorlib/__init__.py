@@ -33,7 +33,6 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.remote_function import GeneratorFunction, RemoteFunction
     from actorlib._api.replicas import ReplicaInfo, Replicas
     from actorlib._api.results import Results
-    from actorlib._api.tracing import Trace
     from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
     from actorlib._api.waiting import Waiting, wait
     from actorlib._core.actor_options import ActorKeywords, ActorOptions, CommonKeywords
@@ -71,6 +70,7 @@ if _typing.TYPE_CHECKING:
         WorkerGroupInfo,
     )
     from actorlib._core.stream_reader import ObjectRefGenerator
+    from actorlib._features.recording.runtime_trace import Trace
     from actorlib._runtime import (
         Runtime,
         attach,
@@ -136,7 +136,7 @@ _LATE = {
     "RuntimeKeywords": "_core.runtime_options",
     "RuntimeOptions": "_core.runtime_options",
     "Snapshot": "_core.snapshot",
-    "Trace": "_api.tracing",
+    "Trace": "_features.recording.runtime_trace",
     "TypedGenerator": "_api.typed_methods",
     "TypedMethod": "_api.typed_methods",
     "Waiting": "_api.waiting",

@@ -31,7 +31,6 @@ from actorlib._api.remote_function import RemoteFunction, asked_by
 from actorlib._api.waiting import get_all
 from actorlib._core.engine import current_engine, find_engine, set_engine
 from actorlib._core.loop_thread import OTHER_LOOP, ThreadedLoop, new_loop
-from actorlib._core.middleware import unobserved
 from actorlib._core.object_ref import ObjectRef
 from actorlib._core.public import public
 from actorlib._core.runtime_env import refuse_env, resolved_env
@@ -49,6 +48,7 @@ from actorlib._core.validation import (
     checked_duration,
     words_of,
 )
+from actorlib._features import runtime as features
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -57,9 +57,8 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from actorlib._api.tracing import Trace
+    from actorlib._core.call_events import Middleware
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.snapshot import (
         AllCalls,
@@ -69,7 +68,9 @@ if TYPE_CHECKING:
         ObjectOrder,
         Snapshot,
     )
+    from actorlib._door.queries import FindQuery
     from actorlib._door.reception import Reception
+    from actorlib._features.recording.runtime_trace import Trace
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.machine import LocalNode
     from actorlib._web.server import PageServer
@@ -135,7 +136,10 @@ async def started(
 
         fill_standard_streams()
         threads = InlineLauncher(asyncio.get_running_loop(), options)
-        machine = await LocalNode.open(options, threads, _load_local)
+        machine = await LocalNode.open(
+            options, threads, features.make_tiers, _load_local
+        )
+        is_open = False
     else:
         from actorlib._owner.launching import begin_launcher
 
@@ -146,13 +150,16 @@ async def started(
         is_open = has_door(options)
         with _shown_preload(options):
             machine = await LocalNode.open(
-                options, processes, _load_with_door if is_open else _load_local
+                options,
+                processes,
+                features.make_tiers,
+                _load_with_door if is_open else _load_local,
             )
-        local = _load_local()(machine, options)
-        if is_open and (close := _load_with_door()(local)) is not None:
-            local.at_end(close)
-        return local
-    return _load_local()(machine, options)
+    local = _load_local()(machine, options)
+    features.attach(local, options)
+    if is_open and (close := _load_with_door()(local, features.find_query)) is not None:
+        local.at_end(close)
+    return local
 
 
 def _shown_preload(options: RuntimeOptions) -> AbstractContextManager[None]:
@@ -164,14 +171,20 @@ def _shown_preload(options: RuntimeOptions) -> AbstractContextManager[None]:
     return shown_while(f"importing {', '.join(options.preload)} for workers")
 
 
-def check_page(engine: str) -> None:
+def check_page(address: str, engine: str) -> None:
     """Makes sure that a runtime can have a page.
 
     Raises:
-        UnsupportedOptionError: The engine is Ray's.
+        TypeError: The address is no text.
+        ValueError: It is no host and port.
+        UnsupportedOptionError: The engine is Ray's, or the page is missing here.
         ImportError: What serves it is not installed.
     """
-    from actorlib._web.server import check_installed
+    with features.needed_for("init(dashboard=...)"):
+        from actorlib._web.address import web_address
+        from actorlib._web.server import check_installed
+
+    web_address("dashboard", address)
 
     if engine == "ray":
         raise UnsupportedOptionError(
@@ -189,7 +202,7 @@ def listening_page(options: RuntimeOptions) -> PageServer | None:
     """
     if options.dashboard is None:
         return None
-    from actorlib._core.web_address import web_address
+    from actorlib._web.address import web_address
     from actorlib._web.server import PageServer
 
     address = web_address("dashboard", options.dashboard)
@@ -200,7 +213,7 @@ def show_page(page: PageServer, engine: LocalEngine) -> None:
     """Shows a runtime on a page for as long as it runs."""
     from actorlib._door.within import InnerDoor
 
-    door = InnerDoor(engine)
+    door = InnerDoor(engine, features.find_query)
 
     def close() -> None:
         door.close()
@@ -270,7 +283,9 @@ def _load_local() -> Callable[[LocalNode, RuntimeOptions], LocalEngine]:
     return CrossingEngine
 
 
-def _load_with_door() -> Callable[[RuntimeEngine], Callable[[], None] | None]:
+def _load_with_door() -> Callable[
+    [RuntimeEngine, FindQuery], Callable[[], None] | None
+]:
     """Loads that engine, and what opens its door."""
     from actorlib._door.door import open_door
 
@@ -323,13 +338,12 @@ class Runtime:
         self._address = address_of(options, self._engine_name)
         self._page: PageServer | None = None
         if options.dashboard is not None:
-            check_page(self._engine_name)
+            check_page(options.dashboard, self._engine_name)
         if options.name is not None:
             check_name(options.name, self._engine_name)
         if self._engine_name == "inline":
             refuse_env(options.runtime_env)
-        if self._engine_name == "ray" and options.middleware:
-            raise unobserved("init(middleware=...)")
+        features.check(options, self._engine_name)
         self._engine: RuntimeEngine | None = None
         self._task: asyncio.Task[Any] | None = None
         self._is_used = False
@@ -531,11 +545,12 @@ class Runtime:
             >>> actorlib.run(main())
             (1, 0)
         """
-        from actorlib._api.tracing import Trace
-
         check_count("kept", kept, 1)
         self._running()
-        return Trace(self._running, path, kept)
+        verb = "runtime.trace()"
+        with features.needed_for(verb):
+            from actorlib._features.recording.runtime_trace import Trace
+        return Trace(lambda: features.recording_of(self._running(), verb), path, kept)
 
     def objects(
         self, *, sort: ObjectOrder = "size", limit: int | None = None
@@ -600,7 +615,8 @@ class Runtime:
         """
         check_count("limit", limit, 1)
         whose = None if actor is None else pin_of(_checked(actor)).actor_id
-        return self._running().logs(whose, most=limit, is_newest=True).lines
+        lines = features.logs_of(self._running(), "runtime.logs()").lines
+        return lines.read(whose, most=limit, is_newest=True).lines
 
     def add_middleware(
         self, middleware: Middleware, *, in_workers: bool = True
@@ -639,10 +655,11 @@ class Runtime:
             >>> actorlib.run(main())
             1
         """
-        from actorlib._core.middleware import checked_middleware
+        from actorlib._core.call_events import checked_middleware
 
         checked = checked_middleware(middleware)
-        self._running().add_middleware(checked, in_workers=in_workers)
+        middlewares = features.middlewares_of(self._running(), "add_middleware()")
+        middlewares.add(checked, in_workers=in_workers)
 
     def remove_middleware(self, middleware: Middleware) -> None:
         """Tells a middleware, and its copies, of no further calls.
@@ -657,7 +674,9 @@ class Runtime:
             ValueError: It is none of those.
             RuntimeError: The runtime is not running.
         """
-        self._running().remove_middleware(middleware)
+        features.middlewares_of(self._running(), "remove_middleware()").remove(
+            middleware
+        )
 
     def available_resources(self) -> dict[str, float]:
         """Tells how much of each resource is free, by its name; memory in bytes.

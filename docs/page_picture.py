@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from selenium import webdriver
 
 from actorlib import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
-from actorlib._core.web_address import WebAddress
 from actorlib._door.processes import Usage
 from actorlib._door.protocol import OK, VERSION, Answer
 from actorlib._door.rows import Status
+from actorlib._web.address import WebAddress
 from actorlib._web.application import Application
 from actorlib._web.guard import Admission
 from actorlib._web.uvicorn_server import QuietServer

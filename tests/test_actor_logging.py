@@ -15,7 +15,7 @@ from helpers.owners import Owner
 from helpers.scripted import ScriptedWorker, be_silent, scripted
 
 import actorlib
-from actorlib._owner.worker_records import program_levels
+from actorlib._features.logs.runtime_records import program_levels
 from actorlib._wire.messages import LOG, READY, START
 
 if TYPE_CHECKING:

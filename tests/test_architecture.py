@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -11,8 +12,11 @@ import pytest
 from helpers.host import RecordedHost
 from test_house import ROOMS
 
+import actorlib
 from actorlib._core.actor_options import ActorOptions
+from actorlib._core.engine import find_engine
 from actorlib._core.kinds import UNITS
+from actorlib._door.within import InnerDoor
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import Site
 from actorlib.accelerators import (
@@ -44,8 +48,8 @@ def test_page_when_it_names_a_path_then_that_is_there(page: Path) -> None:
 
 def test_rooms_when_listed_then_their_arrows_are_those_of_the_house() -> None:
     text = PAGES[0].read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| .* \| ?([^|]*)\|$", text, re.MULTILINE)
-    said = {room: set(re.findall(r"`(\w+)`", arrows)) for room, arrows in rows}
+    rows = re.findall(r"^\| `([\w.]+)` \| .* \| ?([^|]*)\|$", text, re.MULTILINE)
+    said = {room: set(re.findall(r"`([\w.]+)`", arrows)) for room, arrows in rows}
 
     assert said == {
         room or "actorlib": {*arrows.split()} - {"exceptions"}
@@ -87,14 +91,50 @@ def test_page_when_it_quotes_a_name_then_the_code_has_it() -> None:
         assert {name for name in quoted if "FOO" not in name} <= known, page.name
 
 
-def code_below(title: str) -> dict[str, Any]:
-    """Runs the example of a paragraph about how to add; gives what it defines."""
-    _, _, text = PAGES[0].read_text(encoding="utf-8").partition(f"**{title}")
-    section = text.partition("\n**")[0]
+def example_of(title: str) -> dict[str, Any]:
+    """Runs the code of a section of the page; gives its names."""
+    _, _, rest = PAGES[0].read_text(encoding="utf-8").partition(title)
+    section, _, _ = rest.partition("\n**")
     code = dedent("\n".join(re.findall(r"^(?: {4}.*)?$", section, re.MULTILINE)))
     names: dict[str, Any] = {"__name__": "foo_actorlib"}
     exec(code, names)
     return names
+
+
+@actorlib.remote
+class Pinged:
+    def ping(self) -> None: ...
+
+
+@pytest.mark.memory
+async def test_consumer_when_written_as_the_page_says_then_it_is_told_of_calls() -> (
+    None
+):
+    slowest = example_of("**A consumer of events of calls.**")["Slowest"]()
+
+    async with actorlib.init(engine="inline", middleware=[slowest]):
+        await Pinged.remote().ping.remote()
+
+    assert [*slowest.seconds] == ["ping"]
+    assert slowest.seconds["ping"] > 0
+
+
+@pytest.mark.memory
+async def test_query_when_written_as_the_page_says_then_it_is_answered() -> None:
+    queries = {"classes": example_of("**A query.**")["classes"]}
+
+    async with actorlib.init(engine="inline"):
+        engine: Any = find_engine()
+        door = InnerDoor(engine, queries.get)
+        handle = Pinged.remote()
+        await handle
+        living = await asyncio.to_thread(door.ask, "classes")
+        await actorlib.kill(handle)
+        ended = await asyncio.to_thread(door.ask, "classes")
+        with pytest.raises(ValueError, match="'color' cannot be said"):
+            await asyncio.to_thread(door.ask, "classes", color=True)
+
+    assert (living.value, ended.value) == (["Pinged"], [])
 
 
 def test_vendor_when_added_as_the_page_says_then_it_is_found_masked_and_explained() -> (
@@ -105,7 +145,7 @@ def test_vendor_when_added_as_the_page_says_then_it_is_found_masked_and_explaine
         devices={"/dev/foo0": True, "/dev/foo1": False, "/dev/foo2": True},
     )
 
-    foo = code_below("A vendor:")["Foo"]()
+    foo = example_of("**A vendor:")["Foo"]()
     detections = discover(host, [foo])
     found = inventory(detections, {}, [foo])
     first, second = found.devices["FOO"]
@@ -121,7 +161,7 @@ def test_vendor_when_added_as_the_page_says_then_it_is_found_masked_and_explaine
 
 
 def test_tier_when_added_as_the_page_says_then_it_holds_or_is_refused() -> None:
-    limit = code_below("A tier:")["FooLimit"]
+    limit = example_of("**A tier:")["FooLimit"]
     foo = Device(family="foo", kind="GPU", index=0, id="0", memory=80)
     other = Device(family="bar", kind="GPU", index=1, id="1", memory=80)
     enforcement = Enforcement(

@@ -14,10 +14,10 @@ from helpers.actors import limited, running
 import actorlib
 from actorlib._core.engine import find_engine
 from actorlib._core.function_options import FunctionOptions, FunctionSpec
-from actorlib._core.middleware import Middlewares
-from actorlib._core.observed_calls import ObservedCalls
 from actorlib._core.propagation import OBSERVED, PROPAGATED
 from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._features.middleware.middlewares import Middlewares
+from actorlib._features.middleware.observed_calls import ObservedCalls
 from actorlib.exceptions import (
     ActorDiedError,
     TaskCancelledError,
@@ -414,6 +414,19 @@ async def test_middleware_when_others_come_and_go_then_its_copy_stays(
     with added(runtime, first, Loaded()):
         await handle.place.remote()
     assert len(COPIES) == 2
+
+
+async def test_calls_of_actors_when_middlewares_change_then_no_two_have_one_number(
+    runtime: Runtime,
+) -> None:
+    caller, other = KINDS["serial"].remote(), KINDS["serial"].remote()
+    IN_WORKERS.clear()
+    for _ in range(2):
+        with added(runtime, Seen()):
+            await caller.call.remote(other, "place")
+
+    made = [call.number for side, call, *_ in IN_WORKERS if side == "caller"]
+    assert len(made) == len({*made}) == 2
 
 
 async def test_middleware_when_it_is_removed_then_it_hears_the_end_of_what_it_saw(

@@ -11,6 +11,7 @@ import pytest
 import actorlib
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
+from actorlib._features.runtime import recording_of
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def runs(trace: Trace) -> list[tuple[str, str]]:
 
 def recording() -> Any:
     engine: Any = find_engine()
-    return engine.actor_table.recording
+    return recording_of(engine, "runtime.trace()")
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -171,13 +172,12 @@ async def test_traces_when_two_at_once_then_each_has_its_own_time(
 async def test_record_when_looked_at_and_it_goes_on_then_all_and_later_more() -> None:
     actor = KINDS["serial"].remote()
     await actor
-    engine: Any = find_engine()
 
-    began = engine.begin_trace(10)
+    began = recording().begin(10)
     await actor.ping.remote()
-    first = (await engine.end_trace(began, 1.0, goes_on=True))()
+    first = (await recording().end(began, 1.0, goes_on=True))()
     await actor.ping.remote()
-    last = (await engine.end_trace(began, 1.0))()
+    last = (await recording().end(began, 1.0))()
 
     assert (len(first.calls), len(last.calls)) == (1, 2)
     assert (len(first.runs), len(last.runs)) == (1, 2)

@@ -34,5 +34,4 @@ In reading order:
 * ``progress_line``: shows that below what the program prints on its terminal.
 * ``progress_cell``: shows that in the output of a notebook's cell.
 * ``notebook``: interrupts what an interrupted cell waits for; ends its output.
-* ``tracing``: a trace: what a runtime does meanwhile, drawn.
 """

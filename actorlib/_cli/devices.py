@@ -23,7 +23,7 @@ from actorlib._core.rows import RowEncoder, extend_row
 from actorlib._core.tables import Column, table_of
 from actorlib._core.value import dataclass
 from actorlib._enforcement.enforcement import site_of
-from actorlib._features.owner import make_tiers
+from actorlib._features.runtime import make_tiers
 from actorlib.accelerators import (
     Device,
     Host,

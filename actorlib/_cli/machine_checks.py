@@ -27,7 +27,7 @@ from actorlib._core.process_stat import parse_stat
 from actorlib._core.resources import format_bytes
 from actorlib._door import processes
 from actorlib._enforcement.tiers import Site
-from actorlib._features.owner import make_tiers
+from actorlib._features.runtime import make_tiers
 from actorlib.accelerators import families
 from actorlib.accelerators.nvidia_driver import is_traced, scan_driver
 

@@ -16,7 +16,7 @@ from actorlib._cli.pages import console, printable
 from actorlib._core.rows import encode_row
 from actorlib._door.client import ask, ask_loop, named_process, the_runtime
 from actorlib._door.protocol import BLOCKED
-from actorlib._door.worker_stacks import worker_stacks
+from actorlib._features.runtime import worker_stacks
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from actorlib._core.web_address import WebAddress
 from actorlib._door.client import ask, the_runtime
-from actorlib._web.server import PageServer, check_installed
+from actorlib._features.runtime import needed_for
 
 _WHO = "actorlib top --web"
+
+with needed_for(_WHO):
+    from actorlib._web.address import WebAddress
+    from actorlib._web.server import PageServer, check_installed
 
 
 def serve(*, pid: int | None = None, host: str = "127.0.0.1", port: int = 0) -> int:

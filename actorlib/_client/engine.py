@@ -12,10 +12,10 @@ import contextlib
 import threading
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 from actorlib._client.connection import PATIENCE, connect
-from actorlib._core.engine import Engine, Refusal, RuntimeEngine, override
+from actorlib._core.engine import Engine, FeatureT, Refusal, RuntimeEngine, override
 from actorlib._core.forking import detach_loop
 from actorlib._core.loop_thread import block
 from actorlib._core.runtime_context import RuntimeContext
@@ -29,6 +29,7 @@ from actorlib.exceptions import (
     ActorHandleNotFoundError,
     RuntimeLostError,
     RuntimeUnreachableError,
+    UnsupportedOptionError,
 )
 
 if TYPE_CHECKING:
@@ -53,13 +54,8 @@ _LAST_FRAMES = 5.0
 
 _OWNERS = {
     "all_calls": ("all_calls()", "actorlib calls"),
-    "begin_trace": ("trace()", "actorlib trace"),
-    "end_trace": ("trace()", "actorlib trace"),
     "objects": ("objects()", "actorlib objects"),
-    "add_middleware": ("add_middleware()", ""),
-    "remove_middleware": ("remove_middleware()", ""),
     "drain": ("drain()", ""),
-    "logs": ("logs()", "actorlib logs"),
     "explain": ("explain()", "actorlib ps"),
     "survey": ("explain()", "actorlib ps"),
     "explain_group": ("explain()", "actorlib ps"),
@@ -241,6 +237,12 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         """The calls of the runtime that have no answer yet, without their variables."""
         return cast("list[CallInfo]", self.ask_and_wait(LIST, "calls"))
 
+    @override
+    def attached(self, feature: type[FeatureT], verb: str) -> NoReturn:
+        verb = verb.removeprefix("runtime.")
+        why = _refusal(self._runtime, self._pid, verb, feature.command)
+        raise UnsupportedOptionError(why)
+
     # The end.
 
     @property
@@ -303,14 +305,17 @@ def refusals_of_client(runtime: str, pid: int) -> dict[str, Refusal]:
         runtime: How messages name the runtime.
         pid: The process of the owner; 0 if it is not known.
     """
-    table: dict[str, Refusal] = {}
-    for verb, (what, command) in _OWNERS.items():
-        shell = f", and {command} --pid {pid} in a shell" if command else ""
-        table[verb] = Refusal(
-            f"{what} is for the program that has started the {runtime}, and this "
-            f"one is a client of it: call it there{shell}"
-        )
-    return table
+    return {
+        verb: Refusal(_refusal(runtime, pid, *said)) for verb, said in _OWNERS.items()
+    }
+
+
+def _refusal(runtime: str, pid: int, what: str, command: str) -> str:
+    shell = f", and {command} --pid {pid} in a shell" if command else ""
+    return (
+        f"{what} is for the program that has started the {runtime}, and this one is a "
+        f"client of it: call it there{shell}"
+    )
 
 
 def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:

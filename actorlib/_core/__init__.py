@@ -16,12 +16,10 @@ In reading order:
 * ``function_options``: the options of remote functions.
 * ``runtime_name``: what a runtime may be called.
 * ``runtime_options``: the options of runtimes.
-* ``web_address``: where a page is served: a host and a port.
 * ``group_spec``: what a placement group asks for: checked once, then frozen.
 * ``hooks``: marks the methods with which an actor's life begins and ends.
 * ``interface``: the signatures of an actor class, by which callers check calls.
 * ``tables``: makes what people see of rows: lines of text, tables of columns.
-* ``trace_events``: draws what a runtime has recorded, for Perfetto and Chrome.
 * ``rows``: encodes rows as plain values, for sockets and documents, and decodes them.
 * ``snapshot``: the state of a runtime at one moment, as rows.
 * ``labels``: how messages name an actor: ``Model 'm1' (pid 812)``.
@@ -39,8 +37,7 @@ In reading order:
 * ``current_call``: the call whose code is running.
 * ``runtime_context``: the machine, the actor and the call that code is running in.
 * ``propagation``: context variables that are sent along with each call.
-* ``middleware``: what a program may have told of each call, before and after it.
-* ``observed_calls``: makes calls that middlewares are told of.
+* ``call_events``: the events of a call that users' code may consume.
 * ``outcomes``: how a call ended.
 * ``tally``: counts calls by how they ended, without a look at each of them.
 * ``loop_thread``: calls functions on an event loop that another thread runs.

@@ -25,7 +25,15 @@ import weakref
 from collections import Counter
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    NamedTuple,
+    NoReturn,
+    Protocol,
+    TypeVar,
+)
 
 from actorlib._core.labels import Label
 from actorlib._core.value import dataclass
@@ -42,7 +50,6 @@ if TYPE_CHECKING:
     from actorlib._core.group_spec import GroupId, GroupSpec
     from actorlib._core.ids import ActorId, CountedId, ObjectId
     from actorlib._core.interface import Interface
-    from actorlib._core.middleware import Middleware
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.shares import ActorShare
@@ -51,13 +58,11 @@ if TYPE_CHECKING:
         AllCalls,
         CallInfo,
         GroupInfo,
-        LogPage,
         ObjectInfo,
         ObjectOrder,
         Snapshot,
     )
     from actorlib._core.stream_reader import StreamReader
-    from actorlib._core.trace_events import Recorded
 
 if TYPE_CHECKING:
     # Checkers know it without the package. From Python 3.12 on ``typing`` has it.
@@ -495,6 +500,23 @@ def _are_of_one_runtime(one: Engine, other: Engine) -> bool:
     return one.context.job_id == other.context.job_id
 
 
+class Feature(Protocol):
+    """What a runtime can do besides: a class of ``_features``, made for its engine.
+
+    Attributes:
+        command: The command of a shell that shows the same; empty for none.
+        on_ray: Why Ray's engine has none.
+    """
+
+    command: ClassVar[str]
+    on_ray: ClassVar[str]
+
+    def __init__(self, engine: Any) -> None: ...
+
+
+FeatureT = TypeVar("FeatureT", bound=Feature)
+
+
 class RuntimeEngine(Engine, Protocol):
     """The engine of the user's program, with what its Runtime asks besides.
 
@@ -534,34 +556,17 @@ class RuntimeEngine(Engine, Protocol):
         """
         raise _refusal(self, "all_calls")
 
-    def begin_trace(self, kept: int) -> float:
-        """Begins to record what happens, for one who wants to know; on its loop.
+    def attached(self, feature: type[FeatureT], verb: str) -> FeatureT:
+        """Returns this runtime's instance of a feature, made when first asked for.
 
         Args:
-            kept: How many calls, and how many runs, are kept at the most.
-
-        Returns:
-            When that was, for ``end_trace``.
+            feature: The class of the feature.
+            verb: What the user has called, for the message of a refusal.
 
         Raises:
-            UnsupportedOptionError: The engine does not record.
+            UnsupportedOptionError: This engine has no features.
         """
-        raise _refusal(self, "begin_trace")
-
-    def end_trace(
-        self, began: float, patience: float, *, goes_on: bool = False
-    ) -> asyncio.Future[Callable[[], Recorded]]:
-        """Ends that, or gives what there is so far.
-
-        Args:
-            began: When it began.
-            patience: Seconds that workers may take to tell the rest.
-            goes_on: Whether it is recorded further. Default: False.
-
-        Returns:
-            Done when they have, with what makes the record, on any thread.
-        """
-        raise _refusal(self, "end_trace")
+        ...
 
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None
@@ -577,36 +582,6 @@ class RuntimeEngine(Engine, Protocol):
         """
         raise _refusal(self, "objects")
 
-    def add_middleware(
-        self, middleware: Middleware, *, in_workers: bool = True
-    ) -> None:
-        """Tells a middleware of every call from now on; from any thread.
-
-        Args:
-            middleware: The middleware.
-            in_workers: Whether a copy of it is told in each worker, if it can be
-                pickled.
-
-        Raises:
-            ValueError: It was added before.
-            UnsupportedOptionError: The engine does not observe calls.
-        """
-        raise _refusal(self, "add_middleware")
-
-    @property
-    def middlewares(self) -> tuple[Middleware, ...]:
-        """Those that are told of calls; from any thread."""
-        return ()
-
-    def remove_middleware(self, middleware: Middleware) -> None:
-        """Tells a middleware, and its copies, of no further calls; from any thread.
-
-        Raises:
-            ValueError: It is none of those that were added.
-            UnsupportedOptionError: The engine does not observe calls.
-        """
-        raise _refusal(self, "remove_middleware")
-
     async def drain(self, patience: float) -> list[CallInfo]:
         """Refuses what is new and waits for what is under way.
 
@@ -620,30 +595,6 @@ class RuntimeEngine(Engine, Protocol):
             UnsupportedOptionError: The engine cannot.
         """
         raise _refusal(self, "drain")
-
-    def logs(
-        self,
-        actor: ActorId | None = None,
-        *,
-        after: int = 0,
-        most: int = 1000,
-        since: float = 0.0,
-        is_newest: bool = False,
-    ) -> LogPage:
-        """Gives lines that actors have printed or logged, from any thread.
-
-        Args:
-            actor: Whose; None for those of all.
-            after: The position behind which they are wanted: 0, or that of a page of
-                the same actor.
-            most: How many at the most.
-            since: The time from which on they are wanted, in seconds since the epoch.
-            is_newest: Whether those are the last ones, or those right behind ``after``.
-
-        Raises:
-            UnsupportedOptionError: The engine does not know.
-        """
-        raise _refusal(self, "logs")
 
     def explain(self, actor: ActorId) -> str:
         """Says why an actor is not placed yet, or where it is.

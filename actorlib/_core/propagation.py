@@ -41,7 +41,7 @@ PROPAGATED: dict[str, PropagatedVariable] = {}
 """Every marked variable, by name."""
 
 OBSERVED: ContextVar[Any] = ContextVar("actorlib_observed")
-"""What middlewares have cross with the call that is being made; see ``middleware``.
+"""What crosses with the call that is being made, if it is observed; see ``Observed``.
 
 It is among the marked variables while somebody observes calls: so one look tells a call
 with which nothing travels. It has a header of its own, and is set nowhere else.

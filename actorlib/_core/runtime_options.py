@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence  # types that are asked for
 from dataclasses import field
 from typing import ClassVar, Literal, TypedDict, cast
 
-from actorlib._core.middleware import Middleware, checked_middleware
+from actorlib._core.call_events import Middleware, checked_middleware
 from actorlib._core.public import public
 from actorlib._core.resources import Resources, bytes_of, device_memory_of, totals
 from actorlib._core.runtime_env import RuntimeEnv, checked_env
@@ -77,12 +77,6 @@ def _checked_middlewares(name: str, value: object) -> tuple[Middleware, ...]:
             f"{name} takes a list of middlewares, for example [Slow()], not {value!r}"
         )
     return tuple(map(checked_middleware, cast("Sequence[object]", value)))
-
-
-def _check_page(name: str, value: object) -> None:
-    from actorlib._core.web_address import web_address  # noqa: PLC0415  # few have a page
-
-    web_address(name, value)
 
 
 def _check_name(name: str, value: object) -> None:
@@ -239,7 +233,7 @@ class RuntimeOptions(Options):
     runtime_env: RuntimeEnv | None = None
     control: bool = option(check_bool, default=True)
     middleware: Sequence[Middleware] = option(_checked_middlewares, default=())
-    dashboard: str | None = option(_check_page, default=None)
+    dashboard: str | None = None
     name: str | None = option(_check_name, default=None)
     capacity: Resources = field(init=False)
 

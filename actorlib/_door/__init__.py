@@ -8,9 +8,9 @@ In reading order:
 * ``reception``: lets clients in, where a runtime has a name.
 * ``door``: opens one, and sleeps behind it until somebody knocks.
 * ``service``: serves those who ask, also while the owner's loop is blocked.
-* ``answers``: what can be asked, and what is answered.
+* ``queries``: what a query is: a name, parameters, an answer.
+* ``answers``: what any runtime can be asked, and what it answers.
 * ``stacks``: where the threads and the tasks of the owner stand.
-* ``worker_stacks``: asks the threads of an actor's process where they stand.
 * ``client``: asks, from another process.
 * ``within``: asks, from another thread of the same process.
 * ``processes``: what the system says of processes: state, time, memory, words.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.engine import RuntimeEngine
+    from actorlib._door.queries import FindQuery
     from actorlib._door.service import Service
 
 _PATIENCE = 2.0
@@ -31,18 +32,21 @@ _PATIENCE = 2.0
 _PAUSE = 0.05
 
 
-def open_door(engine: RuntimeEngine) -> Callable[[], None] | None:
+def open_door(
+    engine: RuntimeEngine, find_query: FindQuery
+) -> Callable[[], None] | None:
     """Opens the door of a runtime; called by the thread of its loop.
 
     Args:
         engine: The runtime.
+        find_query: Finds what answers a question.
 
     Returns:
         Closes it; None if it cannot be opened, of which the log tells: the runtime
         works without.
     """
     try:
-        door = Door(engine)
+        door = Door(engine, find_query)
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
         warn("nobody can look into this runtime from outside: %s", error)
         return None
@@ -55,14 +59,16 @@ class Door:
 
     Args:
         engine: The runtime.
+        find_query: Finds what answers a question.
 
     Raises:
         OSError: There can be no socket.
         RuntimeError: There can be no thread.
     """
 
-    def __init__(self, engine: RuntimeEngine) -> None:
+    def __init__(self, engine: RuntimeEngine, find_query: FindQuery) -> None:
         self._engine = engine
+        self._find_query = find_query
         self._loop_thread = threading.get_ident()
         self._is_closed = False
         self._service: Service | None = None
@@ -125,6 +131,7 @@ class Door:
 
             self._service = Service(
                 self._engine,
+                self._find_query,
                 self._listener,
                 self._loop_thread,
                 wake=self._knock,

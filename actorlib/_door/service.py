@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 from actorlib._core.fork_copies import close_in_forks
 from actorlib._door.addresses import peer_uid
-from actorlib._door.answers import ANSWERS, Asked
 from actorlib._door.protocol import (
     BLOCKED,
     LONGEST_PATIENCE,
@@ -38,6 +37,7 @@ from actorlib._door.protocol import (
     read_question,
     version,
 )
+from actorlib._door.queries import begin_query
 from actorlib._door.stacks import where_it_stands
 from actorlib.exceptions import ProtocolError
 
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from actorlib._core.engine import RuntimeEngine
     from actorlib._door.protocol import Question
+    from actorlib._door.queries import Asked, FindQuery
 
 MOST_VISITORS = 8
 _ASKING = 2.0
@@ -266,6 +267,7 @@ class Service:
 
     Args:
         engine: The runtime.
+        find_query: Finds what answers a question.
         listener: Where they come.
         loop_thread: The thread of its loop.
         wake: Makes the listener readable.
@@ -275,6 +277,7 @@ class Service:
     def __init__(
         self,
         engine: RuntimeEngine,
+        find_query: FindQuery,
         listener: socket.socket,
         loop_thread: int,
         *,
@@ -282,6 +285,7 @@ class Service:
         is_over: Callable[[], bool],
     ) -> None:
         self._engine = engine
+        self._find_query = find_query
         self._listener = listener
         self._loop_thread = loop_thread
         self._is_over = is_over
@@ -395,10 +399,8 @@ class Service:
             raise ValueError(
                 f"patience takes 0 to {LONGEST_PATIENCE:g} seconds, not {patience!r}"
             )
-        make = ANSWERS.get(question.verb)
-        if make is None:
-            raise ValueError(f"this runtime is not asked {question.verb!r}")
-        visitor.asked = asked = make(self._engine, self._loop_thread, options)
+        asked = begin_query(self._find_query, self._engine, question.verb, options)
+        visitor.asked = asked
         if asked.on_loop is None:
             self._finish(visitor, asked, None, now)
             return

@@ -1,6 +1,6 @@
 """Asks a runtime from another thread of its own process, as others ask at its door.
 
-There need be no door: what is asked and answered is the same (``answers``).
+There need be no door: what is asked and answered is the same (``queries``).
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._door.answers import ANSWERS
 from actorlib._door.protocol import OK, REFUSED, VERSION, Answer
+from actorlib._door.queries import begin_query
 from actorlib._door.service import LoopVisits
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
+    from actorlib._door.queries import FindQuery
     from actorlib._door.service import Visit
 
 _OVER = "this runtime has ended"
@@ -27,10 +28,12 @@ class InnerDoor:
 
     Args:
         engine: The runtime.
+        find_query: Finds what answers a question.
     """
 
-    def __init__(self, engine: RuntimeEngine) -> None:
+    def __init__(self, engine: RuntimeEngine, find_query: FindQuery) -> None:
         self._engine = engine
+        self._find_query = find_query
         self._loop_thread = threading.get_ident()
         self._answered = threading.Condition()
         self._visits = LoopVisits(engine.loop, self._wake)
@@ -51,10 +54,7 @@ class InnerDoor:
             RuntimeUnreachableError: The runtime has ended.
             ValueError: It refuses, and says why.
         """
-        make = ANSWERS.get(verb)
-        if make is None:
-            raise ValueError(f"this runtime is not asked {verb!r}")
-        asked = make(self._engine, self._loop_thread, options)
+        asked = begin_query(self._find_query, self._engine, verb, options)
         if asked.on_loop is None:
             return Answer(VERSION, OK, asked.finish(None))
         try:

@@ -5,8 +5,6 @@ In reading order:
 * ``engine``: the verbs of the embedded engine, in the owner's process.
 * ``threadsafe_engine``: the embedded engine for threads that are not its loop's, such
   as scripts'.
-* ``call_recording``: records what happens while somebody wants to know, for a timeline.
-* ``observing``: adds middlewares to a runtime and removes them, and hears what ran.
 * ``launching``: chooses what starts workers, and has it begin before the rest is
   loaded.
 * ``machine``: the machine a runtime works on: what there is, and how workers start
@@ -49,9 +47,7 @@ In reading order:
 * ``submission``: calls on their way out, with their arguments and in order.
 * ``worker_requests``: serves what workers ask for: calls to other actors, creations,
   endings, references.
-* ``actor_logs``: keeps the last lines and log records of each actor.
 * ``log_tail``: cuts the last lines of standard error down to what helps a user.
-* ``worker_records``: gives the log records of workers to the program's loggers.
 * ``pending_creations``: actors that workers make: first what they are, then the
   constructor's arguments.
 * ``untrusted``: what workers send pickled for the owner itself to read: options,

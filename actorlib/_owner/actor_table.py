@@ -26,7 +26,6 @@ from actorlib._core.ids import (
 )
 from actorlib._core.interface import Interface, method_of
 from actorlib._core.snapshot import AllCalls
-from actorlib._owner.actor_logs import ActorLogs
 from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
 from actorlib._owner.call_policy import CallPolicy
 from actorlib._owner.creation import ActorDefinition
@@ -44,11 +43,9 @@ from actorlib._owner.shared_memory import ObjectStore, settings_of
 from actorlib._owner.supervisor import ActorSupervisor
 from actorlib._owner.task_pool import TaskPool
 from actorlib._owner.teardown import Phase, tear_down
-from actorlib._owner.worker_records import WorkerRecords, program_levels
 from actorlib._owner.worker_requests import WorkerRequests
-from actorlib._processes.worker_output import style_of
 from actorlib._scheduler.scheduler import Scheduler
-from actorlib._wire.messages import LINK_CALLS, OBSERVE
+from actorlib._wire.messages import LINK_CALLS
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
@@ -59,14 +56,14 @@ if TYPE_CHECKING:
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import CallInfo
     from actorlib._owner.call_policy import CancelChildren
-    from actorlib._owner.call_recording import CallRecording
     from actorlib._owner.clients import Clients
     from actorlib._owner.creation import EncodedArguments
     from actorlib._owner.gangs import Gangs
-    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.machine import LocalNode, OutputKeeper
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.catalogue import Demand
     from actorlib._wire.arguments import SendingEngine
+    from actorlib._wire.messages import Frame
 
 _CALLS_AT_ONCE = 200
 """Calls that are described in one turn of the loop: 15 us each."""
@@ -95,10 +92,10 @@ class ActorTable:
         pool: Takes the calls of functions.
         inspector: Describes actors and calls to who asks.
         inquiries: Asks workers what only they know.
-        logs: The last lines of each of them.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
         clients: The programs that are attached; None before the first of them.
+        watch: Told of each actor that is made; None while nobody wants to know.
     """
 
     def __init__(
@@ -114,9 +111,8 @@ class ActorTable:
             machine.shareable(options), settings_of(options), self.loop
         )
         self.by_id: dict[ActorId, ActorSupervisor] = {}
-        self.logs = ActorLogs()
         self.actor_names = ActorNames(options.namespace, self.by_id.get)
-        self._recording: CallRecording | None = None
+        self.watch: Callable[[ActorSupervisor], None] | None = None
         self.clients: Clients | None = None
         self._made_by: dict[int, set[ActorId]] = {}
         self._gangs: Gangs | None = None
@@ -156,7 +152,6 @@ class ActorTable:
             object_store=self.object_store,
             clock=self.clock,
             history=options.actor_history,
-            logs=self.logs,
         )
         self.inquiries = Inquiries(self.loop)
         self._requests = WorkerRequests(
@@ -176,21 +171,12 @@ class ActorTable:
             pool=self.pool,
             clock=self.clock,
             inquiries=self.inquiries,
-            records=WorkerRecords(
-                self.by_id.get,
-                self.logs,
-                is_shown=style_of(
-                    machine.environ(), is_shown=options.log_to_driver
-                ).is_shown,
-            ),
         )
         self._starter = WorkerStarter(
             self.loop,
             machine,
             grace=options.grace,
             namespace=options.namespace,
-            logs=self.logs,
-            log_levels=None if machine.is_shared else program_levels(options.log_level),
             registry=self.registry,
             refcount=self.refcount,
             references=self.references,
@@ -253,8 +239,8 @@ class ActorTable:
             make_route or self._router_of,
             self._on_dead,
         )
-        if self._recording is not None:
-            self._recording.watch(supervisor)
+        if self.watch is not None:
+            self.watch(supervisor)
         removed = ""
         if options.group is not None:
             removed = self.groups.add_member(options.group, actor, supervisor.evict)
@@ -307,18 +293,34 @@ class ActorTable:
         )
         return self.by_id[actor]
 
-    def observe(self, middlewares: bytes, note_run: Callable[..., None] | None) -> None:
-        """Tells workers, those that start too, who is told of calls from now on.
+    def attach(self, frame: Frame) -> None:
+        """Attaches a feature to all workers, those that start too; or changes it.
 
         Args:
-            middlewares: As ``observing`` encodes them; empty for nobody.
-            note_run: Gets what workers tell of runs, with the actor's record.
+            frame: What each of them gets; it replaces an earlier one of its kind.
         """
-        self._requests.note_run = note_run
-        self._starter.middleware = middlewares
+        self._starter.attached[frame[0]] = frame
         for supervisor in self:
             if supervisor.session is not None:
-                supervisor.session.channel.send((OBSERVE, middlewares))
+                supervisor.session.channel.send(frame)
+
+    def detach(self, frame: Frame) -> None:
+        """Switches a feature off in all workers; those that start do not load it."""
+        self.attach(frame)
+        del self._starter.attached[frame[0]]
+
+    def serve(self, kind: int, take: Callable[..., None]) -> None:
+        """Has a feature take the frames of a kind that workers send.
+
+        Args:
+            kind: The kind.
+            take: Gets the session of the worker, and the fields of the frame.
+        """
+        self._requests.others[kind] = take
+
+    def keep_output(self, keeper: OutputKeeper) -> None:
+        """Has a feature keep what workers print."""
+        self.inspector.output = self._starter.output = keeper
 
     async def calls(
         self, patience: float, most: int | None, actor: ActorId | None
@@ -349,23 +351,6 @@ class ActorTable:
     async def client_calls(self, patience: float) -> list[asyncio.Future[None]]:
         """Gives what clients have called; see ``WorkerRequests``."""
         return await self._requests.client_calls(patience)
-
-    @property
-    def recording(self) -> CallRecording:
-        """Records what happens, while somebody wants to know."""
-        if self._recording is None:
-            from actorlib._owner.call_recording import CallRecording  # noqa: PLC0415  # few ask
-
-            self._recording = CallRecording(
-                self.by_id,
-                registry=self.registry,
-                pool=self.pool,
-                objects=self.objects,
-                inquiries=self.inquiries,
-                loop=self.loop,
-            )
-            self._requests.note_recorded = self._recording.add
-        return self._recording
 
     def open_clients(
         self, context: RuntimeContext, lists: Mapping[str, Callable[[], object]]

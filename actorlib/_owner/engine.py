@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import (
     ActorSpec,
+    Feature,
+    FeatureT,
     HandlePin,
     PendingCalls,
     PlacementGroups,
@@ -58,20 +60,16 @@ if TYPE_CHECKING:
     from actorlib._core.function_options import FunctionSpec
     from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId, CountedId, ObjectId
-    from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
     from actorlib._core.snapshot import (
         ActorInfo,
         AllCalls,
         CallInfo,
-        LogPage,
         ObjectInfo,
         ObjectOrder,
     )
-    from actorlib._core.trace_events import Recorded
     from actorlib._owner.machine import LocalNode
-    from actorlib._owner.observing import Observation
     from actorlib._owner.supervisor import ActorSupervisor
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
@@ -193,9 +191,8 @@ class LocalEngine(RuntimeEngine):
         env = options.runtime_env
         self._heritage = InheritedEnv(env) if env else None
         self.pending = PendingCalls()
-        self._observation: Observation | None = None
-        for middleware in options.middleware:
-            self.add_middleware(middleware)
+        self._features: dict[type[Feature], Feature] = {}
+        self._attaching = threading.Lock()  # the door asks from a thread of its own
 
     # The verbs.
 
@@ -451,8 +448,6 @@ class LocalEngine(RuntimeEngine):
         detach_loop(self.loop)
         for supervisor in self.actor_table:
             supervisor.close_in_fork()
-        if self._observation is not None:
-            self._observation.close()
 
     async def aclose(self) -> None:
         """Ends every actor, the busy ones after a grace, and leaves no process."""
@@ -510,31 +505,13 @@ class LocalEngine(RuntimeEngine):
         """The calls without what is the user's own in them."""
         return [replace(call, variables={}) for call in self.calls()]
 
-    @on_loop
-    def add_middleware(
-        self, middleware: Middleware, *, in_workers: bool = True
-    ) -> None:
-        self._check_open()
-        if self._observation is None:
-            from actorlib._owner.observing import Observation  # noqa: PLC0415  # most are never observed
-
-            self._observation = Observation(self, self.actor_table)
-            self.at_end(self._observation.close)
-        self._observation.add(middleware, in_workers=in_workers)
-
-    @property
     @override
-    def middlewares(self) -> tuple[Middleware, ...]:
-        return () if self._observation is None else self._observation.middlewares
-
-    @on_loop
-    def remove_middleware(self, middleware: Middleware) -> None:
-        if self._observation is None:
-            raise ValueError(
-                f"{middleware!r} is none of the middlewares of this runtime: none was "
-                "added"
-            )
-        self._observation.remove(middleware)
+    def attached(self, feature: type[FeatureT], verb: str) -> FeatureT:
+        del verb
+        with self._attaching:
+            if feature not in self._features:
+                self._features[feature] = feature(self)
+            return cast("FeatureT", self._features[feature])
 
     def _close_others(self) -> None:
         closers, self._closers = self._closers, []
@@ -648,9 +625,14 @@ class LocalEngine(RuntimeEngine):
 
     def _check_taking(self) -> None:
         self._check_not_draining()
-        self._check_open()
+        self.check_open()
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Refuses what a runtime does only while it runs, on its loop's thread.
+
+        Raises:
+            RuntimeError: It was shut down, or this is another thread.
+        """
         if self._is_closed:
             raise RuntimeError("this runtime was shut down")
         self._check_thread()
@@ -698,7 +680,7 @@ class LocalEngine(RuntimeEngine):
         actor: ActorId | None = None,
     ) -> tuple[AllCalls, int]:
         if patience:
-            self._check_open()
+            self.check_open()
         return await self.actor_table.calls(patience, most, actor)
 
     @override
@@ -727,32 +709,6 @@ class LocalEngine(RuntimeEngine):
             for target in targets
         ]
         return [ref for ref in refs if asyncio.isfuture(ref) and not ref.done()]
-
-    @override
-    def logs(
-        self,
-        actor: ActorId | None = None,
-        *,
-        after: int = 0,
-        most: int = 1000,
-        since: float = 0.0,
-        is_newest: bool = False,
-    ) -> LogPage:
-        return self.actor_table.logs.read(
-            actor, after=after, most=most, since=since, is_newest=is_newest
-        )
-
-    @override
-    def begin_trace(self, kept: int) -> float:
-        self._check_open()
-        return self.actor_table.recording.begin(kept)
-
-    @override
-    def end_trace(
-        self, began: float, patience: float, *, goes_on: bool = False
-    ) -> asyncio.Future[Callable[[], Recorded]]:
-        recording = self.actor_table.recording
-        return recording.end(began, patience, goes_on=goes_on)
 
     @on_loop
     def objects(

@@ -25,10 +25,9 @@ from actorlib._wire.peer_socket import method_number
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from actorlib._owner.actor_logs import ActorLogs
     from actorlib._owner.actor_record import Registry
     from actorlib._owner.deadlines import Clock
-    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.machine import LocalNode, OutputKeeper
     from actorlib._owner.names import ActorNames
     from actorlib._owner.placement import ActorPlacer
     from actorlib._owner.shared_memory import ObjectStore
@@ -69,7 +68,9 @@ class Inspector:
         object_store: Has what workers write of the calls that they run.
         clock: Says how long ago a call was made.
         history: How many actors are listed that are dead and forgotten.
-        logs: The last lines of those that are listed.
+
+    Attributes:
+        output: Keeps the lines of those that are listed; None if nobody does.
     """
 
     def __init__(
@@ -84,7 +85,6 @@ class Inspector:
         object_store: ObjectStore,
         clock: Clock,
         history: int,
-        logs: ActorLogs,
     ) -> None:
         self._supervisors = supervisors
         self._registry = registry
@@ -94,7 +94,7 @@ class Inspector:
         self._node = node
         self._object_store = object_store
         self._clock = clock
-        self._logs = logs
+        self.output: OutputKeeper | None = None
         self._history: deque[ActorInfo] = deque(maxlen=min(history, sys.maxsize))
 
     def actors(self) -> list[ActorInfo]:
@@ -108,13 +108,15 @@ class Inspector:
         record = supervisor.record
         if not record.is_actor:
             return
-        if not self._history.maxlen:
-            self._logs.forget(record.id)
-            return
-        if len(self._history) == self._history.maxlen:  # the oldest makes room
-            self._logs.forget(ActorId(bytes.fromhex(self._history[0].actor_id)))
-        self._history.append(self._info(supervisor))
-        self._logs.shorten(record.id)
+        oldest = record.id if not self._history.maxlen else None
+        if len(self._history) == self._history.maxlen and oldest is None:
+            oldest = ActorId(bytes.fromhex(self._history[0].actor_id))  # it makes room
+        if self._history.maxlen:
+            self._history.append(self._info(supervisor))
+        if self.output is not None:
+            self.output.shorten(record.id)
+            if oldest is not None:
+                self.output.forget(oldest)
 
     def calls(
         self, most: int | None = None, actor: ActorId | None = None

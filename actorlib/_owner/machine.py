@@ -12,7 +12,7 @@ import time
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.kinds import GPU, KINDS, UNITS
@@ -22,7 +22,6 @@ from actorlib._core.runtime_env import variables_of
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import INLINE
-from actorlib._features.owner import make_tiers
 from actorlib._owner.exit_reason import is_out_of_memory
 from actorlib._owner.teardown import Cleanup, Phase
 from actorlib._owner.worker_session import WorkerSession
@@ -43,14 +42,15 @@ from actorlib.accelerators import (
 from actorlib.accelerators.claims import DeviceClaims, describe_claims
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
     from actorlib._core.actor_options import ActorOptions
+    from actorlib._core.ids import ActorId
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.shares import ActorShare
     from actorlib._enforcement.checkpoints import Checkpoints
     from actorlib._enforcement.gpu_watch import GpuWatch
-    from actorlib._owner.actor_logs import ActorLogs
+    from actorlib._enforcement.tiers import Site, Tier
     from actorlib._owner.actor_record import ActorRecord, Registry
     from actorlib._owner.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.gangs import Gangs
@@ -108,6 +108,7 @@ class LocalNode:
         cls,
         options: RuntimeOptions,
         launcher: Launcher,
+        make_tiers: Callable[[Site], Sequence[Tier]],
         meanwhile: Callable[[], object] | None = None,
     ) -> LocalNode:
         """Looks around and makes ready to start workers.
@@ -115,6 +116,7 @@ class LocalNode:
         Args:
             options: What was declared, and how workers are started.
             launcher: Starts them; closed if this fails.
+            make_tiers: Makes what enforces shares there, the weakest first.
             meanwhile: Called in another thread while the template starts.
 
         Raises:
@@ -133,6 +135,7 @@ class LocalNode:
                 host,
                 claims,
                 options,
+                make_tiers,
                 meanwhile,
                 is_inline=launcher.environment is None,
             )
@@ -352,6 +355,33 @@ class LocalNode:
             steps.push_async_callback(self._launcher.aclose)
 
 
+class OutputKeeper(Protocol):
+    """Keeps the lines that workers print. For an actor, None stands for functions."""
+
+    def add_printed(
+        self,
+        actor: ActorId | None,
+        source: str,
+        label: str,
+        pid: int,
+        lines: Iterable[bytes],
+    ) -> None:
+        """Adds lines that a worker has just printed."""
+        ...
+
+    def tail(self, actor: ActorId | None, pid: int) -> str:
+        """Gives the last lines of a process's standard error; for who died."""
+        ...
+
+    def shorten(self, actor: ActorId) -> None:
+        """An actor is dead and has no handle, and is still listed."""
+        ...
+
+    def forget(self, actor: ActorId) -> None:
+        """An actor is not listed any more."""
+        ...
+
+
 @final
 class WorkerStarter:
     """Starts the workers of one runtime's actors, and ends what was kept for them.
@@ -361,9 +391,6 @@ class WorkerStarter:
         node: Where they run.
         grace: Seconds a busy actor is given to end.
         namespace: Where a worker looks for names if nothing else is said.
-        logs: Keeps what workers print.
-        log_levels: The levels of the program's loggers; None where workers live in this
-            process, and log by themselves.
         registry: Gives the prefixes of ids.
         refcount: Who holds what.
         references: Counts what the first frame lends.
@@ -375,7 +402,8 @@ class WorkerStarter:
     Attributes:
         loop: As given, like node and grace.
         session_numbers: Numbers the sessions of the runtime.
-        middleware: What workers are told of who is told of calls; see ``observing``.
+        output: Keeps what workers print; None while nobody wants it.
+        attached: The frames that attach features to workers that start, by their kinds.
     """
 
     def __init__(
@@ -385,8 +413,6 @@ class WorkerStarter:
         *,
         grace: float,
         namespace: str,
-        logs: ActorLogs,
-        log_levels: Mapping[str, int] | None,
         registry: Registry,
         refcount: RefCount,
         references: BorrowedReferences,
@@ -400,8 +426,6 @@ class WorkerStarter:
         self.grace = grace
         self.node = node
         self._namespace = namespace
-        self._logs = logs
-        self._log_levels = log_levels
         self._registry = registry
         self._refcount = refcount
         self._references = references
@@ -409,7 +433,8 @@ class WorkerStarter:
         self._serve = serve
         self._cleanup = cleanup
         self.session_numbers = itertools.count(1)
-        self.middleware = b""
+        self.output: OutputKeeper | None = None
+        self.attached: dict[int, Frame] = {}
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a process for an actor that holds a lease.
@@ -458,7 +483,8 @@ class WorkerStarter:
             ready: Called when the actor is there, with what it calls itself.
         """
         whose = record.id if record.is_actor else None
-        process.keep_output(partial(self._logs.add_printed, whose))
+        if self.output is not None:
+            process.keep_output(partial(self.output.add_printed, whose))
         number = next(self.session_numbers)
         prefix = self._registry.prefix(number)
         self._refcount.enter(number, record.id)
@@ -509,7 +535,9 @@ class WorkerStarter:
 
     def log_tail(self, record: ActorRecord, process: WorkerProcess) -> str:
         """Gives the last lines of a worker's standard error, whole once it is gone."""
-        return self._logs.tail(record.id if record.is_actor else None, process.pid)
+        if self.output is None:
+            return ""
+        return self.output.tail(record.id if record.is_actor else None, process.pid)
 
     def close_session(self, session: WorkerSession) -> int:
         """Has everything let go that was kept for a worker.
@@ -601,8 +629,7 @@ class WorkerStarter:
             was_reconstructed=was_reconstructed,
             placement_group=None if group is None else dump(group),
             captures_children=group is not None and bool(captures),
-            middleware=self.middleware,
-            log_levels=self._log_levels,
+            attached=tuple(self.attached.values()),
         )
 
 
@@ -634,6 +661,7 @@ def _look_around(
     host: Host,
     claims: DeviceClaims,
     options: RuntimeOptions,
+    make_tiers: Callable[[Site], Sequence[Tier]],
     meanwhile: Callable[[], object] | None,
     *,
     is_inline: bool,

@@ -42,15 +42,11 @@ from actorlib._wire.messages import (
     LINK_CALLS,
     LINKED,
     LIST,
-    LOG,
     NOTE_CALLS,
     OBJECT_ANNOUNCE,
     OBJECT_CANCEL,
     OBJECT_GET,
     OBJECT_PUT,
-    RAN,
-    RECORD,
-    RECORDED,
     REGISTER_FUNCTION,
     RELEASE_REFS,
     RESULT,
@@ -86,7 +82,6 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_pool import TaskPool
-    from actorlib._owner.worker_records import WorkerRecords
     from actorlib._owner.worker_session import WorkerSession
     from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
@@ -114,14 +109,12 @@ class WorkerRequests:
         pool: Takes the calls of functions.
         clock: Says which calls' time is over.
         inquiries: Gets what workers answer that were asked.
-        records: Takes log records.
 
     Attributes:
         lists: As given, by the name; more may be added.
         links: The links between workers.
-        note_recorded: Takes what workers have recorded; None if nobody wanted it yet.
-        note_run: Told of the runs of calls that middlewares are told of; None while
-            there are none.
+        others: Serves the kinds of frames that are none of the frequent ones. Features
+            add their own.
     """
 
     def __init__(
@@ -140,7 +133,6 @@ class WorkerRequests:
         pool: TaskPool,
         clock: Clock,
         inquiries: Inquiries,
-        records: WorkerRecords,
     ) -> None:
         self._find_actor = find
         self.lists = dict(lists)
@@ -153,10 +145,8 @@ class WorkerRequests:
         self._deadlocks = Deadlocks(self._calls.get, find)
         self._creations = PendingCreations(create, names, engine, references)
         self.links = LinkBroker(self._calls, find, self.cancel_children)
-        self.note_run: Callable[..., None] | None = None
-        self.note_recorded: Callable[[WorkerSession, int, bytes], None] | None = None
         self._inquiries = inquiries
-        self._others: dict[int, Callable[..., None]] = {
+        self.others: dict[int, Callable[..., None]] = {
             AWAIT: self._await_actor,
             END: self._await_actor,
             CANCEL: self._cancel,
@@ -173,11 +163,8 @@ class WorkerRequests:
             RUN: self._run,
             FORCE_CANCEL: self._force,
             STUCK: self._warn_stuck,
-            RAN: self._note_run,
             LINK_CALLS: self._tell_link_calls,
             NOTE_CALLS: self._cannot_note,
-            LOG: records.take,
-            RECORDED: self._take_recorded,
         }
 
     def serve(self, session: WorkerSession, frame: Frame) -> None:
@@ -208,8 +195,8 @@ class WorkerRequests:
             self._creations.give(*frame[1:])
         elif kind == LIST:
             self._list(session, *frame[1:])
-        elif kind in self._others:
-            self._others[kind](session, *frame[1:])
+        elif kind in self.others:
+            self.others[kind](session, *frame[1:])
         elif kind in OF_LINKS:
             self.links.serve(session, frame)
         elif kind in _OF_TASK_WORKERS:
@@ -362,11 +349,6 @@ class WorkerRequests:
                 made.method,
             )
 
-    def _note_run(self, session: WorkerSession, *run: Any) -> None:
-        supervisor = self._find_actor(session.actor)
-        if self.note_run is not None and supervisor is not None:
-            self.note_run(supervisor.record, *run)
-
     def _cannot_note(self, session: WorkerSession, _: int) -> None:
         supervisor = self._find_actor(session.actor)
         if supervisor is not None:
@@ -393,14 +375,6 @@ class WorkerRequests:
             busy = [session for session, calls in first.answers if calls]
             await self._inquiries.ask(busy, (LINK_CALLS, 1), patience, 1)
         return self._calls.of_clients()
-
-    def _take_recorded(
-        self, session: WorkerSession, number: int, runs: int, piece: bytes
-    ) -> None:
-        if self.note_recorded is not None:
-            self.note_recorded(session, runs, piece)
-        if number:
-            self._inquiries.answered(session, RECORD, None, number)
 
     def _defer(
         self,

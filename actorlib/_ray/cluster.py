@@ -16,11 +16,10 @@ from dataclasses import replace
 from functools import partial
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
-from actorlib._core.engine import Refusal, RuntimeEngine
+from actorlib._core.engine import FeatureT, Refusal, RuntimeEngine, override
 from actorlib._core.function_options import FunctionOptions
-from actorlib._core.middleware import unobserved
 from actorlib._core.resources import MEMORY, bytes_of
 from actorlib._core.runtime_env import InheritedEnv
 from actorlib._core.runtime_portal import RuntimePortal, on_loop
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from actorlib._core.actor_options import ActorOptions
     from actorlib._core.group_spec import GroupId
     from actorlib._core.ids import ActorId
-    from actorlib._core.middleware import Middleware
     from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._core.snapshot import CallInfo
 
@@ -244,12 +242,6 @@ def _nbytes(said: float | str | None) -> int | None:
     return None if said is None else bytes_of(MEMORY, said)
 
 
-_TRACE = Refusal(
-    "runtime.trace(): calls are Ray's, which draws them itself: by the command "
-    "'ray timeline'"
-)
-
-
 class OwnerEngine(RayEngine, RuntimeEngine):
     """The engine of the process that has started the runtime; see RuntimeEngine.
 
@@ -260,20 +252,13 @@ class OwnerEngine(RayEngine, RuntimeEngine):
 
     refusals: Mapping[str, Refusal] = {
         **RayEngine.refusals,
-        "add_middleware": Refusal(str(unobserved("add_middleware()"))),
         "drain": Refusal(
             "runtime.drain(): the Ray engine cannot refuse calls; await those that you "
             "have made, and shut the runtime down. The local engine can"
         ),
-        "begin_trace": _TRACE,
-        "end_trace": _TRACE,
         "objects": Refusal(
             "runtime.objects(): objects are in Ray's own store, of which it tells "
             "itself: by the commands 'ray memory' and 'ray list objects'"
-        ),
-        "logs": Refusal(
-            "runtime.logs(): what actors print is in Ray's own files, of which it "
-            "tells itself: by the command 'ray logs'"
         ),
     }
 
@@ -292,11 +277,9 @@ class OwnerEngine(RayEngine, RuntimeEngine):
         self._grace = options.grace
         self._explainer = Explainer(self.query, self.nodes)
 
-    def remove_middleware(self, middleware: Middleware) -> None:
-        """Refuses: none was added; see RuntimeEngine."""
-        raise ValueError(
-            f"{middleware!r} is none of the middlewares of this runtime: none was added"
-        )
+    @override
+    def attached(self, feature: type[FeatureT], verb: str) -> NoReturn:
+        raise UnsupportedOptionError(f"{verb}: {feature.on_ray}")
 
     def abandon(self) -> Callable[[], None]:
         """Leaves the cluster, where the loop is closed; its actors end with that."""

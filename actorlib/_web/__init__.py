@@ -2,6 +2,7 @@
 
 In reading order:
 
+* ``address``: where a page is served: a host and a port.
 * ``guard``: who may ask: by the token in the address, and by the host that was meant.
 * ``looks``: makes of what a runtime tells what the page shows, with rates.
 * ``watch``: looks at a runtime for as long as somebody watches.

@@ -19,14 +19,14 @@ from urllib.parse import parse_qs
 
 from starlette.responses import PlainTextResponse
 
-from actorlib._core.web_address import LOCALHOST, is_loopback
+from actorlib._web.address import LOCALHOST, is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from actorlib._core.web_address import WebAddress
+    from actorlib._web.address import WebAddress
 
 _NO_TOKEN = (
     "This address lacks the token that belongs to it. The whole address was printed "

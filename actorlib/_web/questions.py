@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from actorlib._core.labels import with_pid
 from actorlib._core.value import dataclass
 from actorlib._door.protocol import BLOCKED
-from actorlib._door.worker_stacks import worker_stacks
+from actorlib._features.runtime import worker_stacks
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.fork_copies import close_in_forks
 from actorlib._core.log import warn
-from actorlib._core.web_address import WebAddress
+from actorlib._web.address import WebAddress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

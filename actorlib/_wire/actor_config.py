@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from actorlib._core.ids import ActorId
+    from actorlib._wire.messages import Frame
 
 
 @final
@@ -48,10 +49,7 @@ class ActorConfig:
         was_reconstructed: Whether the actor was restarted after a death.
         placement_group: The group that the actor is in, pickled, or None.
         captures_children: Whether actors that it makes go into that group by default.
-        middleware: The middlewares that are told of calls; empty for nobody. See
-            ``_owner/observing.py``.
-        log_levels: The levels of the program's loggers, by name, the root's by the
-            empty one; or None if what the worker logs is not sent to the owner.
+        attached: The frames that attach features to the worker; see its ``features``.
     """
 
     actor_id: ActorId
@@ -78,5 +76,4 @@ class ActorConfig:
     was_reconstructed: bool = False
     placement_group: bytes | None = None
     captures_children: bool = False
-    middleware: bytes = b""
-    log_levels: Mapping[str, int] | None = None
+    attached: Sequence[Frame] = ()

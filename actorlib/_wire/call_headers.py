@@ -10,7 +10,7 @@ Most calls have none, and then nothing of this runs. Headers travel as a dict:
 * ``mover``: gives another actor that may have the call if this one dies; for the
   owner alone.
 * ``name``: what the call is called where it runs.
-* ``observed``: what the worker's side of middlewares gets; see ``Observed``.
+* ``observed``: what crosses with a call that is observed; see ``Observed``.
 * ``retries``: how often and after what it is sent again; for the owner alone.
 * ``variables``: the context variables that travel, each as a payload.
 """

@@ -88,8 +88,8 @@ FORCE_CANCEL       up    id, whether the calls that it made are not wanted eithe
 DURATION           up    function, seconds that it takes of late
 RETURN_UNSTARTED   down  give back the calls that have not begun
 RAN                up    number, method, caller, made, began, ended, status, error: a
-                         call that middlewares are told of has run; see ``Run``
-OBSERVE            down  the middlewares that are told of calls, or nothing
+                         call that is observed has run; see ``Run``
+OBSERVE            down  what is told of calls in this worker, or nothing
 LINK_OPEN          both  up: actor: this worker calls it often; may there be a link to
                          it? down: session of the caller: a link from it is here
 LINK_OPENED        down  actor, the session that the link goes to; 0: not now, -1: never
@@ -209,7 +209,7 @@ LINK_LOST: Final = 48
 CALL_SCALARS: Final = 49
 RESULT_SCALAR: Final = 50
 
-# Calls that middlewares are told of.
+# Calls that are observed.
 RAN: Final = 51
 OBSERVE: Final = 52
 

@@ -13,12 +13,8 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``huge_pages``: makes forks of a template with large preloads cheap.
 * ``immortal``: has forks copy less, as they count no references to what they share.
 * ``os_process``: asks the kernel about processes, and ends them.
-* ``stack_file``: lets who may look see where the threads of a worker stand.
-* ``task_stacks``: writes down where its tasks stand, for the same.
 * ``startup``: makes the environment, the class and the object of the START frame.
-* ``features``: what features do there before the user's code, by their keys.
-* ``log_handler``: takes what is logged in a worker.
-* ``log_records``: sends that to the owner, within a budget.
+* ``features``: the features of a worker, each imported when the owner asks for it.
 * ``executor_threads``: starts the threads of an actor beside its main one.
 * ``invoke``: runs one call: decodes, calls the method, encodes the answer. Executors
   inherit it, and decide where that happens.
@@ -48,8 +44,8 @@ Loading it is part of every start, so it imports neither ``_owner`` nor
 * ``actor_calls``: sends calls to other actors, in order.
 * ``task_calls``: sends calls of functions, each function once.
 * ``actor_creation``: creates actors from within a worker.
-* ``run_events``: produces the events of the calls that run here, and records them.
-* ``run_observer``: tells middlewares of calls that run here, and the owner of each.
+* ``features``: the features that a worker can have, each imported when asked for.
+* ``run_events``: produces the events of the calls that run here.
 * ``placement_groups``: asks the owner for placement groups.
 * ``pending``: keeps calls that are not sent yet, and those without an answer.
 * ``outgoing_links``: calls actors over links, and chooses the route of each call.

@@ -19,9 +19,13 @@ from actorlib._shm.memory import SharedMemory
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.fd_passing import SegmentSharing
-from actorlib._worker.features import load_features, refusal
+from actorlib._worker.features import (
+    attach_to_process_and_forks,
+    load_features,
+    refusal,
+)
+from actorlib._worker.features import import_parts as import_features
 from actorlib._worker.os_process import ProcessTitle, code_of, exit_process
-from actorlib._worker.stack_file import offer_stacks
 from actorlib._worker.startup import prepare, read_start
 from actorlib.exceptions import EnforcementRefused
 
@@ -42,7 +46,6 @@ PARTS = (
     "actorlib._worker.actor_calls",
     "actorlib._worker.actor_creation",
     "actorlib._worker.incoming_links",
-    "actorlib._worker.log_records",
     "actorlib._worker.objects",
     "actorlib._worker.outgoing_links",
     "actorlib._worker.pending",
@@ -56,6 +59,7 @@ def import_parts() -> None:
     """Imports what only some workers need: in the template, and where it is time."""
     for name in PARTS:
         importlib.import_module(name)
+    import_features()
 
 
 class WarmWorker:
@@ -167,6 +171,6 @@ def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None
 
 if __name__ == "__main__":
     flush_each_line()
-    offer_stacks()
+    attach_to_process_and_forks()
     os.set_inheritable(int(sys.argv[1]), False)  # noqa: FBT003  # the os API
     run_worker(socket.socket(fileno=int(sys.argv[1])), WarmWorker(ProcessTitle()))

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from actorlib._wire.fd_passing import SegmentSharing
     from actorlib._worker.actor_calls import ActorCalls, AsyncResultOwner
     from actorlib._worker.actor_creation import ActorCreation
+    from actorlib._worker.features import WorkerFeatures
     from actorlib._worker.inbox import Inbox
     from actorlib._worker.incoming_links import IncomingLinks
     from actorlib._worker.objects import WorkerObjects
@@ -89,6 +90,8 @@ if TYPE_CHECKING:
     from actorlib._worker.task_calls import TaskCalls
 
 TOO_LATE = "the result did not come in time; the call goes on"
+_SWITCHED = (OBSERVE, RECORD)
+"""The frames that attach a feature to an engine, or switch it off."""
 WAIT_REPORT_DELAY = 0.1
 """Seconds after which a wait is reported to the owner, as it may be for ever."""
 
@@ -188,8 +191,9 @@ class OwnerClient(Engine):
         self.pipe = pipe
         self.events: RunEvents | None = None
         self.running_calls: RunningCalls | None = None
-        if start.config.middleware:
-            self.events = self._run_events.switch((OBSERVE, start.config.middleware))
+        for frame in start.config.attached:
+            if frame[0] in _SWITCHED:
+                self.events = self._features.switch(frame)
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
         self.memory.bind_to(blocks, self, self.receive_pending)
 
@@ -309,10 +313,10 @@ class OwnerClient(Engine):
         self.post(frame)
 
     @lazy
-    def _run_events(self) -> RunEvents:
-        from actorlib._worker.run_events import RunEvents  # noqa: PLC0415  # seldom
+    def _features(self) -> WorkerFeatures:
+        from actorlib._worker.features import WorkerFeatures  # noqa: PLC0415  # seldom
 
-        return RunEvents(self, self._config, self.post, self.gather)
+        return WorkerFeatures(self, self._config, self.post, self.gather)
 
     @abstractmethod
     def offer(self, frame: Frame) -> bool:
@@ -663,8 +667,8 @@ class OwnerClient(Engine):
 
     def take_other(self, frame: Frame) -> list[Frame]:
         """Does what a frame about links or events says; gives those that follow."""
-        if frame[0] in (OBSERVE, RECORD):
-            self.events = self._run_events.switch(frame)
+        if frame[0] in _SWITCHED:
+            self.events = self._features.switch(frame)
             return []
         if frame[0] == NOTE_CALLS:
             self._note_calls()

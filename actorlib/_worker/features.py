@@ -1,6 +1,8 @@
-"""The features of a worker: the one list of what may be done there, by its key.
+"""The features that a worker can have, each imported when the owner asks for it.
 
-A feature is imported only if the START frame has an entry for it.
+The owner asks by a frame: in START for what is to be there from the beginning, on the
+pipe for what changes meanwhile. What the template has for all its forks it imports
+itself, if this installation has it.
 """
 
 from __future__ import annotations
@@ -9,14 +11,17 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from traceback import format_exception
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
-from actorlib._wire.messages import FAILURE, RAISED
+from actorlib._wire.messages import FAILURE, LOG, OBSERVE, RAISED, RECORD_END
 from actorlib._wire.serialization import encode
+from actorlib._worker.run_events import RunEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from actorlib._core.engine import Engine
+    from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
     from actorlib.exceptions import EnforcementRefused
 
@@ -66,3 +71,99 @@ def remove_leftovers(owner: int) -> None:
     for name in LEFTOVERS:
         with suppress(ModuleNotFoundError):  # what is not installed has left nothing
             import_module(name).remove_leftovers(owner)
+
+
+def attach_to_process_and_forks() -> None:
+    """Attaches what the template has, with its forks, or a worker that is no fork."""
+    with suppress(ModuleNotFoundError):
+        from actorlib._features.stacks import worker  # noqa: PLC0415  # it may be missing
+
+        worker.offer_stacks()
+
+
+def attach_to_forks() -> None:
+    """Attaches what forks of the template have: none of them does that itself."""
+    with suppress(ModuleNotFoundError):
+        from actorlib._features.logs.worker import send_records  # noqa: PLC0415  # likewise
+
+        send_records({})
+
+
+def import_parts() -> None:
+    """Imports what many workers need when something happens to them."""
+    with suppress(ModuleNotFoundError):
+        import actorlib._features.logs.worker_records  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # likewise
+
+
+def attach_to_process(frames: Iterable[Frame]) -> None:
+    """Attaches what is there before any of the user's code is imported.
+
+    Args:
+        frames: Those of START.
+    """
+    for kind, *what in frames:
+        if kind == LOG:
+            from actorlib._features.logs.worker import send_records  # noqa: PLC0415  # inline none does
+
+            send_records(*what)
+
+
+@final
+class WorkerFeatures:
+    """Attaches features to the engine of one worker.
+
+    Args:
+        engine: The engine of the worker.
+        config: What the owner says of the worker.
+        post: Sends a frame to the owner now.
+        gather: Sends a frame to the owner, at the latest with the answer that follows.
+
+    Attributes:
+        events: Tells consumers of the calls that run.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: ActorConfig,
+        post: Callable[[Frame], None],
+        gather: Callable[[Frame], None],
+    ) -> None:
+        self._engine = engine
+        self._config = config
+        self._post = post
+        self._gather = gather
+        self.events = RunEvents()
+        # Those that have been attached, also while they are off.
+        self._observer: Any = None
+        self._recorder: Any = None
+
+    def switch(self, frame: Frame) -> RunEvents | None:
+        """Attaches what a frame asks for, or switches it off.
+
+        Args:
+            frame: OBSERVE or RECORD.
+
+        Returns:
+            What ``WorkerEngine.events`` is from now on.
+        """
+        (self._observe if frame[0] == OBSERVE else self._record)(*frame[1:])
+        events = self.events
+        return None if events.recorder is None and events.observer is None else events
+
+    def _observe(self, middlewares: bytes) -> None:
+        if self._observer is None:
+            from actorlib._features.middleware.worker import RunObserver  # noqa: PLC0415  # seldom
+
+            self._observer = RunObserver(self._engine, self._config, self._gather)
+        is_on = self._observer.switch(middlewares)
+        self.events.observer = self._observer if is_on else None
+
+    def _record(self, mode: int, number: int) -> None:
+        if self._recorder is None:
+            from actorlib._features.recording.worker import RunRecorder  # noqa: PLC0415  # seldom
+
+            self._recorder = RunRecorder(self._post)
+        self.events.recorder = None if mode == RECORD_END else self._recorder
+        if number:
+            self._recorder.send(number)

@@ -54,6 +54,7 @@ from actorlib._wire.forkserver_protocol import (
     worker_mark,
 )
 from actorlib._worker.__main__ import PARTS
+from actorlib._worker.features import import_parts
 from actorlib._worker.os_process import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -631,7 +632,7 @@ def _parts() -> list[Callable[[], object]]:
 
     In between this process looks for requests, and whether its owner is there.
     """
-    return [partial(importlib.import_module, name) for name in PARTS]
+    return [*(partial(importlib.import_module, name) for name in PARTS), import_parts]
 
 
 def _wake_up(*_: object) -> None:

@@ -105,10 +105,10 @@ def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
     """
     importlib.import_module("actorlib._worker.serial_executor")
     from actorlib._worker.__main__ import WarmWorker, flush_each_line, run_worker  # noqa: PLC0415  # warm now
-    from actorlib._worker.stack_file import offer_stacks  # noqa: PLC0415  # likewise
+    from actorlib._worker.features import attach_to_process_and_forks  # noqa: PLC0415  # likewise
 
     flush_each_line()
-    offer_stacks()
+    attach_to_process_and_forks()
     warm = WarmWorker(title)
     # Pool threads of numerical libraries survive a fork by handlers of their own. What
     # forks in a worker is the user's, and workers have these filters too.
@@ -136,19 +136,14 @@ def rest() -> list[Callable[[], object]]:
         "uvloop",
     )
     loads = (partial(_load, name) for name in modules)
-    return [*loads, _load_names, _send_log_records, collect_garbage]
+    from actorlib._worker.features import attach_to_forks  # noqa: PLC0415  # likewise
+
+    return [*loads, _load_names, attach_to_forks, collect_garbage]
 
 
 def _load(name: str) -> None:
     with contextlib.suppress(ImportError):  # the worker that needs it says why
         importlib.import_module(name)
-
-
-def _send_log_records() -> None:
-    """Has what forks log sent to the owner: none of them does that itself."""
-    from actorlib._worker.log_handler import send_records  # noqa: PLC0415  # likewise
-
-    send_records({})
 
 
 def _load_names() -> None:

@@ -19,6 +19,7 @@ from actorlib import _runtime
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._core.loop_thread import ThreadedLoop, new_loop
 from actorlib._core.stdio import fill_standard_streams
+from actorlib._features.runtime import recording_of
 from actorlib.exceptions import RuntimeNotStartedError, UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
     from actorlib._core.engine import Engine, RuntimeEngine
     from actorlib._core.runtime_options import RuntimeKeywords
-    from actorlib._core.trace_events import Recorded
+    from actorlib._features.recording.runtime import CallRecording
+    from actorlib._features.recording.trace_events import Event, Recorded
     from actorlib._runtime import Runtime
 
 T = TypeVar("T")
@@ -137,7 +139,7 @@ class ScriptRuntime:
         home = self._home
         if kept and home is not None:
             with suppress(UnsupportedOptionError):  # Ray's calls are not recorded
-                home.recording_began = home.loop.call(_engine_here().begin_trace, kept)
+                home.recording_began = home.loop.call(_recording_here().begin, kept)
 
     def attach(self, name: str, namespace: str | None) -> None:
         """Makes this process a client of another runtime, in a thread of its own.
@@ -202,8 +204,11 @@ class ScriptRuntime:
         home = self._running_home()
         return home.loop.call(what, home.runtime)
 
-    def recorded(self) -> Recorded | None:
+    def recorded(self) -> tuple[float, list[Event]] | None:
         """Gives what the script has done so far; None if that is not recorded.
+
+        Returns:
+            When the record begins, by the monotonic clock, and the trace events.
 
         Raises:
             RuntimeNotStartedError: None runs, or it is not this process that has it.
@@ -214,9 +219,12 @@ class ScriptRuntime:
             return None
 
         async def ask() -> Callable[[], Recorded]:
-            return await _engine_here().end_trace(began, _PATIENCE, goes_on=True)
+            return await _recording_here().end(began, _PATIENCE, goes_on=True)
 
-        return home.do(ask)()
+        from actorlib._features.recording.trace_events import events  # noqa: PLC0415  # few ask
+
+        recorded = home.do(ask)()
+        return recorded.began, events(recorded)
 
     def _running_home(self) -> _RuntimeThread:
         home = self._home
@@ -267,8 +275,8 @@ def kept_events() -> int:
     return KEPT if value == "1" else int(value)
 
 
-def _engine_here() -> RuntimeEngine:
-    return cast("RuntimeEngine", current_engine())
+def _recording_here() -> CallRecording:
+    return recording_of(cast("RuntimeEngine", current_engine()), "timeline()")
 
 
 async def _end_tasks() -> None:

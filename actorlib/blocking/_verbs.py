@@ -319,11 +319,9 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
             "start the script with ACTORLIB_TIMELINE=1. What has no answer yet is told "
             "by util.state.list_tasks(), and what there is by util.state.snapshot()"
         )
-    from actorlib._core.trace_events import events  # noqa: PLC0415  # few ask
-
-    drawn = events(recorded)
+    began, drawn = recorded
     # As Ray's: microseconds since 1970.
-    origin = (time.time() - time.monotonic() + recorded.began) * 1e6
+    origin = (time.time() - time.monotonic() + began) * 1e6
     for event in drawn:
         if "ts" in event:
             event["ts"] += origin

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from prometheus_client.metrics_core import Metric
 
+    from actorlib._core.call_events import ObservedCall, Outcome, Run
     from actorlib._core.callee import Callee
-    from actorlib._core.middleware import ObservedCall, Outcome, Run
     from actorlib._core.snapshot import ActorInfo
 
 _CALLS: Final = (

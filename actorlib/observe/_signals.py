@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
-    from actorlib._core.middleware import Middleware
+    from actorlib._core.call_events import Middleware
 
 
 @public("actorlib.observe")

@@ -16,7 +16,7 @@ from actorlib._cli.stack import text_of
 from actorlib._core.rows import decode_row
 from actorlib._door.processes import usage
 from actorlib._door.rows import Frame, Stacks, Task, Thread
-from actorlib._door.worker_stacks import (
+from actorlib._features.stacks.runtime import (
     frames_in,
     tasks_in,
     worker_tasks,

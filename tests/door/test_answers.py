@@ -11,6 +11,7 @@ import pytest
 from actorlib._core.snapshot import AllCalls, CallInfo
 from actorlib._door.answers import ANSWERS
 from actorlib._door.protocol import OK, answer_frame, read_answer
+from actorlib._door.queries import begin_query
 
 
 class Lane(IntEnum):
@@ -25,7 +26,9 @@ def told_of(variables: dict[str, object]) -> Any:
         actor_id="", class_name="", method="f", state="running", variables=variables
     )
     no_engine: Any = None
-    made = ANSWERS["calls"](no_engine, 0, {}).finish((AllCalls([info]), 0))
+    made = begin_query(ANSWERS.get, no_engine, "calls", {}).finish(
+        (AllCalls([info]), 0)
+    )
     answer = read_answer(answer_frame(OK, made)[4:], "calls")
     return answer.value.calls[0].variables
 

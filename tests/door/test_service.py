@@ -43,8 +43,9 @@ from actorlib._door.protocol import (
 )
 from actorlib._door.rows import Standstill
 from actorlib._door.service import MOST_VISITORS, LoopVisits
-from actorlib._owner import actor_logs
-from actorlib._owner.actor_logs import ActorLogs
+from actorlib._features.logs import runtime_lines as actor_logs
+from actorlib._features.logs.runtime_lines import ActorLogs
+from actorlib._features.runtime import find_query, logs_of
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Household:
         self._end = asyncio.Event()
         async with actorlib.init(engine="inline", num_cpus=2, num_gpus=1):
             self.engine: Any = find_engine()
-            self.door: Any = Door(self.engine)
+            self.door: Any = Door(self.engine, find_query)
             self.echo = Echo.options(name="m1", num_gpus=1).remote()
             await self.echo
             self.waiting = Echo.options(name="m2", num_gpus=0.5).remote()
@@ -244,7 +245,7 @@ def lines(household: Household, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of m1, which has printed, and of m2, which has not."""
     table = household.engine.actor_table
     kept = ActorLogs()
-    monkeypatch.setattr(table, "logs", kept)
+    monkeypatch.setattr(logs_of(household.engine, "logs"), "lines", kept)
     address = household.address
     monkeypatch.setattr(logs, "the_runtime", lambda _: address)
     m1, m2 = table.by_id
@@ -290,7 +291,7 @@ def test_logs_when_the_loop_is_blocked_then_they_are_there_all_the_same(
 def test_logs_when_followed_then_what_is_new_until_nobody_reads(
     household: Household, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = household.engine.actor_table.logs
+    kept = logs_of(household.engine, "logs").lines
     m1 = ActorId(bytes.fromhex(lines[0]))
     written: list[str] = []
 
@@ -323,7 +324,7 @@ def test_logs_when_followed_and_lines_are_dropped_then_every_line_is_counted(
     as_json: bool,
 ) -> None:
     monkeypatch.setattr(actor_logs, "BUDGET", 1000 * 204)
-    kept = household.engine.actor_table.logs
+    kept = logs_of(household.engine, "logs").lines
     m1 = ActorId(bytes.fromhex(lines[0]))
     bursts = [[b"line"] * 1500, [b"one more"], [b"none", b"last line"]]
 
@@ -529,7 +530,7 @@ def test_door_when_descriptors_are_short_for_once_then_the_next_is_answered(
     def short(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    door: Any = Door(household.engine)
+    door: Any = Door(household.engine, find_query)
     try:
         with monkeypatch.context() as patched:
             patched.setattr("actorlib._door.service.Service", short)

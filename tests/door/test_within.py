@@ -13,6 +13,7 @@ import actorlib
 from actorlib._core.engine import find_engine
 from actorlib._door.protocol import BLOCKED, OK
 from actorlib._door.within import InnerDoor
+from actorlib._features.runtime import find_query
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ NOBODY = "ab" * 16
 async def door() -> AsyncIterator[InnerDoor]:
     async with actorlib.init(engine="inline", num_cpus=1):
         engine: Any = find_engine()
-        yield InnerDoor(engine)
+        yield InnerDoor(engine, find_query)
 
 
 async def test_runtime_when_asked_then_it_answers_as_at_its_door(

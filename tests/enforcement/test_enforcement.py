@@ -17,7 +17,7 @@ from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._core.shares import ActorShare, DeviceShare
 from actorlib._enforcement.enforcement import Enforcement, divided
 from actorlib._enforcement.tiers import INLINE
-from actorlib._features.owner import make_tiers
+from actorlib._features.runtime import make_tiers
 from actorlib.accelerators import Device, Inventory, Lease, Share
 from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 

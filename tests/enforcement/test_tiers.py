@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actorlib._core.kinds import UNITS
 from actorlib._core.shares import ENFORCEMENTS
-from actorlib._features.owner import TIERS
+from actorlib._features.runtime import TIERS
 from actorlib.accelerators import Device, Share
 from actorlib.exceptions import EnforcementRefused
 

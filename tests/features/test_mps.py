@@ -25,7 +25,7 @@ from actorlib._features.mps.decisions import (
     to_blame,
 )
 from actorlib._features.mps.tier import Mps
-from actorlib._features.owner import make_tiers
+from actorlib._features.runtime import make_tiers
 from actorlib.accelerators import Device, Share, discover, inventory
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import Enforced, Site, Tier, choose
-from actorlib._features.owner import make_tiers
+from actorlib._features.runtime import make_tiers
 from helpers.host import RecordedHost
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from actorlib._cli import metrics as command
 from actorlib._core.engine import find_engine
 from actorlib._core.function_options import FunctionOptions, FunctionSpec
 from actorlib._core.snapshot import ObjectStoreInfo
-from actorlib._door.answers import ANSWERS
+from actorlib._door.queries import begin_query
+from actorlib._features.runtime import find_query
 from actorlib.observe import Run
 from actorlib.observe import prometheus as made
 
@@ -310,7 +311,7 @@ async def test_door_when_a_program_counts_then_it_tells_that() -> None:
     metrics = prometheus(CollectorRegistry())
 
     def asked(**options: bool) -> Any:
-        question = ANSWERS["metrics"](engine, 0, options)
+        question = begin_query(find_query, engine, "metrics", options)
         assert question.on_loop is not None
         return question.finish(question.on_loop())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._core.web_address import WebAddress
+from actorlib._web.address import WebAddress
 
 pytest.importorskip("starlette")
 

@@ -20,7 +20,7 @@ from actorlib._wire.messages import (
     STREAM_ACK,
 )
 from actorlib._wire.serialization import dump
-from actorlib._worker.run_events import RunEvents
+from actorlib._worker.features import WorkerFeatures
 
 if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
@@ -68,84 +68,84 @@ def sent() -> list[Frame]:
 
 
 @pytest.fixture
-def events(sent: list[Frame]) -> RunEvents:
-    return RunEvents(
+def features(sent: list[Frame]) -> WorkerFeatures:
+    return WorkerFeatures(
         cast("Any", Engine()), cast("Any", Config()), sent.append, sent.append
     )
 
 
-def pieces(events: RunEvents, sent: list[Frame]) -> list[list[Any]]:
+def pieces(features: WorkerFeatures, sent: list[Frame]) -> list[list[Any]]:
     """The runs of all pieces."""
-    events.switch((RECORD, RECORD_END, 1))
+    features.switch((RECORD, RECORD_END, 1))
     found = [cast("Any", msgpack).unpackb(f[3]) for f in sent if f[0] == RECORDED]
     return [run for runs, _ in found for run in runs]
 
 
-def recorded(events: RunEvents, sent: list[Frame]) -> list[tuple[Any, ...]]:
+def recorded(features: WorkerFeatures, sent: list[Frame]) -> list[tuple[Any, ...]]:
     """The same without their times."""
-    return [(*run[:2], *run[4:]) for run in pieces(events, sent)]
+    return [(*run[:2], *run[4:]) for run in pieces(features, sent)]
 
 
 def test_run_when_recorded_then_its_end_is_there(
-    events: RunEvents, sent: list[Frame]
+    features: WorkerFeatures, sent: list[Frame]
 ) -> None:
-    events.switch((RECORD, RECORD_BEGIN, 0))
+    features.switch((RECORD, RECORD_BEGIN, 0))
 
-    events.started(PLAIN).finish()
-    events.started(PLAIN).finish(KeyError("no"))
-    events.started(PLAIN).finish(is_cancelled=True)
+    features.events.started(PLAIN).finish()
+    features.events.started(PLAIN).finish(KeyError("no"))
+    features.events.started(PLAIN).finish(is_cancelled=True)
 
-    assert recorded(events, sent) == [
+    assert recorded(features, sent) == [
         (1, "work", "", False),
         (1, "work", "KeyError", False),
         (1, "work", "TaskCancelledError", False),
     ]
-    assert events.switch((OBSERVE, b"")) is None
+    assert features.switch((OBSERVE, b"")) is None
 
 
 def test_stream_when_it_was_paused_then_each_part_has_its_own_times(
-    events: RunEvents, sent: list[Frame]
+    features: WorkerFeatures, sent: list[Frame]
 ) -> None:
-    events.switch((RECORD, RECORD_BEGIN, 0))
+    features.switch((RECORD, RECORD_BEGIN, 0))
 
-    run = events.started((CALL_WITH, 1, "items", None, {"stream": 1}, b""))
+    run = features.events.started((CALL_WITH, 1, "items", None, {"stream": 1}, b""))
     run.pause()
     run.resume()
     run.finish(KeyError("no"))
 
-    first, second = pieces(events, sent)
+    first, second = pieces(features, sent)
     assert first[2] <= first[3] <= second[2] <= second[3]
     assert [part[4:] for part in (first, second)] == [["", True], ["KeyError", True]]
 
 
 def test_consumer_when_it_comes_late_then_it_hears_the_rest_and_no_end_alone(
-    events: RunEvents, sent: list[Frame]
+    features: WorkerFeatures, sent: list[Frame]
 ) -> None:
     headers = {"stream": 1, "observed": SEEN}
-    events.switch((OBSERVE, dump([dump(Copy())])))
-    woken = events.started((STREAM_ACK, 1, "items", None, headers, b""))
-    plain = events.started(PLAIN)
-    events.switch((RECORD, RECORD_BEGIN, 0))
+    features.switch((OBSERVE, dump([dump(Copy())])))
+    woken = features.events.started((STREAM_ACK, 1, "items", None, headers, b""))
+    plain = features.events.started(PLAIN)
+    features.switch((RECORD, RECORD_BEGIN, 0))
 
     woken.finish()
     plain.finish()
 
     assert TOLD == []
-    assert recorded(events, sent) == [(1, "items", "", True), (1, "work", "", False)]
+    assert recorded(features, sent) == [(1, "items", "", True), (1, "work", "", False)]
 
 
 def test_middleware_when_a_call_is_observed_then_it_acts_where_the_code_runs(
-    events: RunEvents, sent: list[Frame]
+    features: WorkerFeatures, sent: list[Frame]
 ) -> None:
-    events.switch((OBSERVE, dump([dump(Copy())])))
+    features.switch((OBSERVE, dump([dump(Copy())])))
     headers = {"observed": SEEN}
     context = copy_context()
-    assert events.sets_context(headers)
-    assert not events.sets_context({})
+    assert features.events.sets_context(headers)
+    assert not features.events.sets_context({})
 
-    run = events.started((CALL_WITH, 1, "3:work", None, headers, b""), context)
+    run = features.events.started((CALL_WITH, 1, "3:work", None, headers, b""), context)
     in_code = context.run(PLACE.get)
-    events.switch((OBSERVE, b""))
+    features.switch((OBSERVE, b""))
     run.finish(KeyError("no"))
 
     assert (in_code, PLACE.get()) == ("work", "")

@@ -1,8 +1,8 @@
 """Takes the log records of a worker, and has them sent once there is one.
 
 Every worker has this handler: the template puts it there for its forks, and whoever
-came before that, or is no fork, loads this small file. What sends (``log_records``) is
-loaded by the first record.
+came before that, or is no fork, loads this small file. What sends (``worker_records``)
+is loaded by the first record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from actorlib._core.engine import find_engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._worker.log_records import RecordSender
+    from actorlib._features.logs.worker_records import RecordSender
 
 
 def send_records(levels: Mapping[str, int]) -> None:
@@ -68,7 +68,7 @@ class RecordHandler(logging.Handler):
         """Sends a record; see logging.Handler. ``handle`` holds the lock."""
         try:
             if self._sender is None:
-                from actorlib._worker.log_records import RecordSender  # noqa: PLC0415  # few log
+                from actorlib._features.logs.worker_records import RecordSender  # noqa: PLC0415  # few log
 
                 self._sender = RecordSender(self.lock, self._find)
             self._sender.send(record)

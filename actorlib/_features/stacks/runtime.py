@@ -1,7 +1,7 @@
 """Asks the threads of a worker where they stand, also those that are stuck in C.
 
 A worker has a file in memory, whose name says by which signal a thread of it writes its
-stack there (``_worker/stack_file.py``). Each thread is sent that signal by itself and
+stack there (``worker``). Each thread is sent that signal by itself and
 writes about itself alone: to walk over the frames of a thread that runs meanwhile could
 crash the process. What is waited for is told by the kernel: a thread has written when
 it neither has the signal before it nor keeps it blocked, as it does while handling it.

@@ -2,7 +2,7 @@
 
 What is written down here of a call is when it got its number, who made it and for
 whom, as the tables of calls tell it (``call_table``). When a call ran is written down
-by its worker (``run_events`` there), and comes in pieces that nobody looks into
+by its worker (``worker``), and comes in pieces that nobody looks into
 before the end. So a call costs the owner little while this goes on.
 
 Several may record at once: there is one record, and each gets what is of its time. The
@@ -15,13 +15,20 @@ import os
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar, final
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
 from actorlib._core.ids import ActorId
 from actorlib._core.object_ref import ObjectRef
-from actorlib._core.trace_events import Actor, Made, Moved, Ran, Recorded, read_piece
+from actorlib._features.recording.trace_events import (
+    Actor,
+    Made,
+    Moved,
+    Ran,
+    Recorded,
+    read_piece,
+)
 from actorlib._owner.actor_record import ActorState
 from actorlib._owner.worker_calls import WorkerCall, WorkerStream
 from actorlib._wire.function_code import ADD_FUNCTION
@@ -30,17 +37,17 @@ from actorlib._wire.messages import (
     RECORD_BEGIN,
     RECORD_END,
     RECORD_TELL,
+    RECORDED,
 )
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from actorlib._owner.actor_record import ActorRecord, Registry
-    from actorlib._owner.inquiries import Inquiries, Told
-    from actorlib._owner.objects import ObjectTable
+    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._owner.engine import LocalEngine
+    from actorlib._owner.inquiries import Told
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task_pool import TaskPool
     from actorlib._owner.worker_session import WorkerSession
 
 _MOVES: Final = 10_000
@@ -71,33 +78,28 @@ class _User(NamedTuple):
 
 @final
 class CallRecording:
-    """Records for all who want to know of one runtime.
+    """Records for all who want to know of one runtime; see ``RuntimeEngine.attached``.
 
     Args:
-        supervisors: The actors that live, or that somebody holds.
-        registry: All actors.
-        pool: Has the calls of functions.
-        objects: Is told of values that are put.
-        inquiries: Asks workers what they have recorded.
-        loop: The owner's loop.
+        engine: That of the runtime.
     """
 
-    def __init__(
-        self,
-        supervisors: Mapping[ActorId, ActorSupervisor],
-        *,
-        registry: Registry,
-        pool: TaskPool,
-        objects: ObjectTable,
-        inquiries: Inquiries,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        self._supervisors = supervisors
-        self._registry = registry
-        self._pool = pool
-        self._objects = objects
-        self._inquiries = inquiries
-        self._loop = loop
+    command: ClassVar[str] = "actorlib trace"
+    on_ray: ClassVar[str] = (
+        "calls are Ray's, which draws them itself: by the command 'ray timeline'"
+    )
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self._engine = engine
+        table = engine.actor_table
+        table.watch = self._watch_new
+        table.serve(RECORDED, self._add)
+        self._supervisors = table.by_id
+        self._registry = table.registry
+        self._pool = table.pool
+        self._objects = table.objects
+        self._inquiries = table.inquiries
+        self._loop = table.loop
         # By when they began, and whether they go on.
         self._users: dict[float, _User] = {}
         self._active: set[float] = set()
@@ -118,7 +120,11 @@ class CallRecording:
 
         Args:
             kept: How many calls, and how many runs, are kept at the most.
+
+        Raises:
+            RuntimeError: The runtime was shut down, or this is not its loop's thread.
         """
+        self._engine.check_open()
         began = time.monotonic()
         while began in self._users:  # the clock is coarse on some systems
             began += 1e-6
@@ -196,14 +202,21 @@ class CallRecording:
 
     # What is recorded.
 
-    def watch(self, supervisor: ActorSupervisor) -> None:
+    def _watch_new(self, supervisor: ActorSupervisor) -> None:
         """Records what happens to an actor that is made now."""
         if self._active:
             self._moved(supervisor.record)
             self._watch(supervisor)
 
-    def add(self, session: WorkerSession, runs: int, piece: bytes) -> None:
+    def _add(
+        self, session: WorkerSession, number: int, runs: int, piece: bytes
+    ) -> None:
         """Takes a piece of what a worker has recorded, with so many runs."""
+        self._keep_piece(session, runs, piece)
+        if number:
+            self._inquiries.answered(session, RECORD, None, number)
+
+    def _keep_piece(self, session: WorkerSession, runs: int, piece: bytes) -> None:
         if not self._users:
             return
         _keep(self._sessions, session.number, session.actor)

@@ -3,7 +3,7 @@
 A thread that gets the signal writes its stack into a file in memory, also when it is
 stuck in a library written in C, and goes on. The file's name says which signal that is.
 It is one of those that only programs use that know them, and each thread writes about
-itself alone (``_door/worker_stacks.py``).
+itself alone (``runtime``).
 
 The signal below that one has the main thread write where the tasks of its loops stand.
 No C code can do that, so it is done between two steps of whatever that thread runs:
@@ -52,6 +52,6 @@ def offer_stacks() -> None:
 def _show_tasks(file: int, _: int, frame: FrameType | None) -> None:
     """Writes down the tasks, amid code of the user's that nothing here may harm."""
     with suppress(Exception):
-        from actorlib._worker.task_stacks import write_tasks  # noqa: PLC0415  # for who asks
+        from actorlib._features.stacks.worker_tasks import write_tasks  # noqa: PLC0415  # for who asks
 
         write_tasks(file, frame)

@@ -1,39 +1,54 @@
 """Adds middlewares to a runtime that runs, and removes them; tells its workers.
 
-Workers that start are told by the START frame, and the others by OBSERVE. A worker
-reads that when it reads next: what its code calls before is not told of.
+A worker that runs reads that when it reads next: what its code calls before is not
+told of.
 """
 
 from __future__ import annotations
 
 import itertools
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from actorlib._core.middleware import Middlewares, Run
-from actorlib._core.observed_calls import ObservedCalls
-from actorlib._wire.messages import LINKED
+from actorlib._core.call_events import Run
+from actorlib._core.fork_copies import close_in_forks
+from actorlib._core.ids import ActorId
+from actorlib._core.runtime_portal import on_loop
+from actorlib._door.queries import Asked
+from actorlib._features.middleware.middlewares import Middlewares
+from actorlib._features.middleware.observed_calls import ObservedCalls
+from actorlib._wire.messages import LINKED, OBSERVE, RAN
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
-    from actorlib._core.engine import Engine
-    from actorlib._core.ids import ActorId
-    from actorlib._core.middleware import Middleware
+    from actorlib._core.call_events import Middleware
+    from actorlib._core.engine import RuntimeEngine
     from actorlib._core.outcomes import Status
-    from actorlib._owner.actor_record import ActorRecord
-    from actorlib._owner.actor_table import ActorTable
+    from actorlib._door.queries import Parameters
+    from actorlib._owner.engine import LocalEngine
+    from actorlib._owner.worker_session import WorkerSession
 
 
 class Observation:
-    """Keeps the middlewares of one runtime.
+    """Keeps the middlewares of one runtime; see ``RuntimeEngine.attached``.
 
     Args:
         engine: The engine of the runtime.
-        table: Its actors.
     """
 
-    def __init__(self, engine: Engine, table: ActorTable) -> None:
-        self._table = table
+    command: ClassVar[str] = ""
+    on_ray: ClassVar[str] = (
+        "on Ray calls are Ray's, and are not told of: leave it out and look at Ray's "
+        "own metrics and traces, or use the local engine"
+    )
+
+    def __init__(self, engine: LocalEngine) -> None:
+        self.portal = engine.portal
+        self._engine = engine
+        self._table = engine.actor_table
+        self._table.serve(RAN, self._ran)
+        engine.at_end(self.close)
+        close_in_forks(self, Observation.close)
         # Each with how it is sent to workers; empty if it is not.
         self._middlewares: list[tuple[Middleware, bytes]] = []
         self._failed: set[int] = set()
@@ -45,6 +60,7 @@ class Observation:
         """Those that are told of calls now."""
         return self._told.each
 
+    @on_loop
     def add(self, middleware: Middleware, *, in_workers: bool) -> None:
         """Tells a middleware of calls from now on.
 
@@ -54,13 +70,16 @@ class Observation:
 
         Raises:
             ValueError: It was added before.
+            RuntimeError: The runtime was shut down.
         """
+        self._engine.check_open()
         if any(known is middleware for known, _ in self._middlewares):
             raise ValueError(f"the middleware {middleware!r} was added before")
         pickled = _pickled(middleware) if in_workers else b""
         self._middlewares.append((middleware, pickled))
         self._tell()
 
+    @on_loop
     def remove(self, middleware: Middleware) -> None:
         """Tells a middleware of no further calls.
 
@@ -86,17 +105,17 @@ class Observation:
         """Tells workers who is told of calls now."""
         table, middlewares = self._table, self._middlewares
         self._told = Middlewares((made for made, _ in middlewares), self._failed)
-        sent = b""
         if middlewares:
             sent = dump([pickled for _, pickled in middlewares if pickled])
             self._calls.begin(self._told.counter)
+            table.attach((OBSERVE, sent))
         else:
             self._calls.end()
-        table.observe(sent, self._ran if middlewares else None)
+            table.detach((OBSERVE, b""))
 
     def _ran(
         self,
-        record: ActorRecord,
+        session: WorkerSession,
         number: int,
         method: str,
         caller: ActorId,
@@ -107,6 +126,10 @@ class Observation:
         error: str,
     ) -> None:
         """A worker has run a call."""
+        supervisor = self._table.by_id.get(ActorId(session.actor))
+        if supervisor is None or not self._middlewares:
+            return
+        record = supervisor.record
         runs = self._calls.under_way.get(number)
         if runs is not None:
             runs.append((began, ended, error))
@@ -128,6 +151,20 @@ class Observation:
                 number < LINKED,
             )
         )
+
+
+def metrics(engine: RuntimeEngine, parameters: Parameters) -> Asked:
+    """The metrics, as text for Prometheus; with ``rows`` as values."""
+    name = "metrics_rows" if parameters.flag("rows") else "metrics_text"
+    for middleware in engine.attached(Observation, "actorlib metrics").middlewares:
+        write = getattr(middleware, name, None)
+        if callable(write):
+            return Asked(engine.snapshot, write)
+    raise ValueError(
+        "this runtime counts nothing: give it metrics, by actorlib.init(middleware="
+        "[actorlib.observe.prometheus()]) or runtime.add_middleware(...); it takes "
+        "pip install 'actorlib[metrics]'"
+    )
 
 
 def _pickled(middleware: Any) -> bytes:

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._wire.messages import LOG
-from actorlib._wire.worker_messages import check_frame
-from actorlib._worker import log_records
-from actorlib._worker.log_handler import RecordHandler, send_records
-from actorlib._worker.log_records import (
+from actorlib._features.logs import worker_records as log_records
+from actorlib._features.logs.worker import RecordHandler, send_records
+from actorlib._features.logs.worker_records import (
     BURST,
     LONGEST,
     RATE,
     LogBudget,
 )
+from actorlib._wire.messages import LOG
+from actorlib._wire.worker_messages import check_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from actorlib._core.ids import ActorId
-    from actorlib._owner.actor_logs import ActorLogs
+    from actorlib._features.logs.runtime_lines import ActorLogs
     from actorlib._owner.actor_record import ActorRecord
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.worker_session import WorkerSession
@@ -112,14 +112,15 @@ class WorkerRecords:
         self._logs.add_record(
             record.id if record.is_actor else None,
             seconds,
-            label=record.label,
-            pid=record.pid,
-            text=message,
-            level=level,
-            logger=name,
-            method=method,
-            call=request or "",
-            traceback=traceback or "",
+            "log",
+            record.label,
+            record.pid,
+            message,
+            level,
+            name,
+            method,
+            request or "",
+            traceback or "",
         )
         logger = self._logger_of(name)
         if not self._is_shown or not logger.isEnabledFor(level):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._core.ids import LINKED
-from actorlib._core.trace_events import (
+from actorlib._features.recording.trace_events import (
     Actor,
     Made,
     Moved,

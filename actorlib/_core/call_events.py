@@ -1,23 +1,17 @@
-"""What a program may have told of each call: before it, and after it.
+"""The events of a call that users' code may consume: what it is given, and when.
 
-What users are to know of it stands in ``actorlib.observe``. The agreement of both sides
-is here: what middlewares are given, what crosses with a call, and that what they raise
-breaks nothing.
+``actorlib.observe`` explains them to users. ``_features/middleware`` produces them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from actorlib._core.public import public
-from actorlib.exceptions import UnsupportedOptionError
+from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from actorlib._core.callee import Callee
     from actorlib._core.outcomes import Status
-    from actorlib._core.tally import Tally
 
 Side: TypeAlias = Literal["caller", "worker"]
 Observed: TypeAlias = tuple[int, bytes, float, dict[str, str]]
@@ -26,6 +20,7 @@ when it was made, and what the caller's side has added."""
 
 
 @public("actorlib.observe")
+@dataclass(eq=False, slots=True)
 class ObservedCall:
     """A call as a middleware sees it, on one of its two sides.
 
@@ -43,40 +38,15 @@ class ObservedCall:
             as a W3C trace context. What is added on the worker's side stays there.
     """
 
-    __slots__ = (
-        "actor_id",
-        "actor_name",
-        "caller_id",
-        "carrier",
-        "class_name",
-        "is_stream",
-        "method",
-        "number",
-        "side",
-    )
-
-    def __init__(
-        self,
-        side: Side,
-        number: int,
-        actor_id: str,
-        class_name: str,
-        actor_name: str | None,
-        method: str,
-        caller_id: str,
-        *,
-        is_stream: bool,
-        carrier: dict[str, str],
-    ) -> None:
-        self.side = side
-        self.number = number
-        self.actor_id = actor_id
-        self.class_name = class_name
-        self.actor_name = actor_name
-        self.method = method
-        self.caller_id = caller_id
-        self.is_stream = is_stream
-        self.carrier = carrier
+    side: Side
+    number: int
+    actor_id: str
+    class_name: str
+    actor_name: str | None
+    method: str
+    caller_id: str
+    is_stream: bool
+    carrier: dict[str, str]
 
     def __repr__(self) -> str:
         what = f"{self.class_name}.{self.method}" if self.class_name else self.method
@@ -188,92 +158,6 @@ class RunListener(Protocol):
         ...
 
 
-class CallCounter(Protocol):
-    """A middleware of the program that need not see each call, but has to count it."""
-
-    def tally_of(self, callee: Callee) -> Tally | None:
-        """Is asked before a call of the program is made, if that gives no stream.
-
-        Args:
-            callee: What is called.
-
-        Returns:
-            What counts it, and as many further calls of the callee as its ``left``
-            says; or None, to be told of this call as of any.
-        """
-        ...
-
-
-_FAILED: Final = object()
-
-
-class Middlewares:
-    """Tells middlewares of calls, and keeps calls from what those raise.
-
-    Args:
-        each: The middlewares.
-        failed: Those of which it was logged that they raise, by their ids.
-
-    Attributes:
-        each: The same.
-    """
-
-    def __init__(self, each: Iterable[Middleware], failed: set[int]) -> None:
-        self.each = tuple(each)
-        self._listeners: tuple[Any, ...] = tuple(
-            one for one in self.each if callable(getattr(one, "ran", None))
-        )
-        self._failed = failed
-
-    @property
-    def counter(self) -> CallCounter | None:
-        """The only one that there is, if it has calls counted."""
-        alone: Any = self.each[0] if len(self.each) == 1 else None
-        return alone if callable(getattr(alone, "tally_of", None)) else None
-
-    def before(self, call: ObservedCall) -> list[object]:
-        """Tells of a call that begins; gives what ``after`` takes."""
-        tokens: list[object] = []
-        for middleware in self.each:
-            try:
-                tokens.append(middleware.before(call))
-            except Exception as error:  # noqa: BLE001  # the user's code
-                tokens.append(_FAILED)
-                self.note(middleware, "before", error)
-        return tokens
-
-    def after(self, call: ObservedCall, tokens: list[object], outcome: Outcome) -> None:
-        """Tells of a call that is over."""
-        for middleware, token in zip(self.each, tokens, strict=True):
-            if token is not _FAILED:
-                try:
-                    middleware.after(call, token, outcome)
-                except Exception as error:  # noqa: BLE001  # likewise
-                    self.note(middleware, "after", error)
-
-    def ran(self, run: Run) -> None:
-        """Tells those who listen of a run."""
-        for listener in self._listeners:
-            try:
-                listener.ran(run)
-            except Exception as error:  # noqa: BLE001  # likewise
-                self.note(listener, "ran", error)
-
-    def note(self, middleware: object, method: str, error: Exception) -> None:
-        """Logs that a middleware has raised, the first time that it does."""
-        if id(middleware) not in self._failed:
-            from actorlib._core.log import warn  # noqa: PLC0415  # loads logging
-
-            self._failed.add(id(middleware))
-            warn(
-                "%s.%s() of a middleware raised %r: the call goes on, and this is said "
-                "once",
-                type(middleware).__qualname__,
-                method,
-                error,
-            )
-
-
 def checked_middleware(value: object) -> Middleware:
     """Gives a middleware.
 
@@ -291,15 +175,3 @@ def checked_middleware(value: object) -> Middleware:
             )
     middleware: Middleware = made
     return middleware
-
-
-def unobserved(where: str) -> UnsupportedOptionError:
-    """The refusal to observe calls on Ray.
-
-    Args:
-        where: What asked for it.
-    """
-    return UnsupportedOptionError(
-        f"{where}: on Ray calls are Ray's, and are not told of: leave it out and look "
-        "at Ray's own metrics and traces, or use the local engine"
-    )

@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any
 
-from actorlib._worker.task_stacks import write_tasks
+from actorlib._features.stacks.worker_tasks import write_tasks
 
 
 def written(stack: Any) -> dict[str, dict[str, Any]]:

@@ -139,51 +139,17 @@ class ActorLogs:
             for line in lines:
                 self._add(actor, now, source, label, pid, line)
 
-    def add_record(
-        self,
-        actor: ActorId | None,
-        now: float,
-        *,
-        label: str,
-        pid: int,
-        text: str,
-        level: int,
-        logger: str,
-        method: str,
-        call: str,
-        traceback: str,
-    ) -> None:
-        """Adds a log record; see ``Kept``.
+    def add_record(self, actor: ActorId | None, *values: Any) -> None:
+        """Adds a log record.
 
         Args:
             actor: Whose it is; None for a function's.
-            now: When it was made, in seconds since the epoch.
-            label: See ``Kept``, as all that follow.
-            pid: See there.
-            text: See there.
-            level: See there.
-            logger: See there.
-            method: See there.
-            call: See there.
-            traceback: See there.
+            *values: Those of ``Kept`` from ``time`` on.
         """
         with self._lock:
-            self._add(
-                actor,
-                now,
-                "log",
-                label,
-                pid,
-                text,
-                level,
-                logger,
-                method,
-                call,
-                traceback,
-            )
+            self._add(actor, *values)
 
     def _add(self, actor: ActorId | None, *values: Any) -> None:
-        """Adds a line, whose values are those of ``Kept`` from ``time`` on."""
         log = self._logs[actor]
         self.number += 1
         log.add(Kept(self.number, log.count + 1, *values))

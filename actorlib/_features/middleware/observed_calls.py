@@ -15,9 +15,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from actorlib._core.call_events import ObservedCall, Outcome
 from actorlib._core.callee import BoundMethod
 from actorlib._core.loop_thread import add_done_callback
-from actorlib._core.middleware import ObservedCall, Outcome
 from actorlib._core.outcomes import status_of_ref
 from actorlib._core.propagation import (
     OBSERVED,
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping
 
+    from actorlib._core.call_events import Observed
     from actorlib._core.callee import Callee
     from actorlib._core.engine import Engine
-    from actorlib._core.middleware import CallCounter, Middlewares, Observed
     from actorlib._core.object_ref import ObjectRef
     from actorlib._core.outcomes import Status
     from actorlib._core.stream_reader import StreamReader
     from actorlib._core.tally import Tally
+    from actorlib._features.middleware.middlewares import CallCounter, Middlewares
 
 _MOST_TALLIES: Final = 10_000
 """Methods of actors whose tallies are found at once; actors come and go."""

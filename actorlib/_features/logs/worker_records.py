@@ -20,7 +20,7 @@ to its output shows the record there, and then it is not sent: nothing appears t
 ``basicConfig()`` does its work as in any process, which it would not where the root
 logger has a handler.
 
-The handler itself (``log_handler``) is in every worker, and loads this with the first
+The handler itself (``worker``) is in every worker, and loads this with the first
 record.
 """
 
@@ -33,7 +33,7 @@ import time
 from _thread import start_new_thread
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, cast, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, final
 
 from actorlib._core.current_call import running
 from actorlib._wire.messages import LOG
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.messages import Frame
-    from actorlib._worker.engine import WorkerEngine
 
 RATE: Final = 1000.0
 """Records of a KiB or less that a worker may send in a second, in the long run."""
@@ -75,6 +74,19 @@ _CROSSING = (
     "stack_info",
 )
 """Those that cross as they are."""
+
+
+class RecordChannel(Protocol):
+    """The engine of a worker, as far as records need it."""
+
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait, from any thread.
+
+        Raises:
+            EOFError: Nothing can be sent any more.
+            OSError: Likewise.
+        """
+        ...
 
 
 @final
@@ -119,7 +131,7 @@ class RecordSender:
     def __init__(self, lock: Any, find: Callable[[], object]) -> None:
         self._lock = lock
         self._find = find
-        self._client: WorkerEngine | None = None
+        self._client: RecordChannel | None = None
         self._budget = LogBudget(time.monotonic())
         self._waiting: deque[Frame] = deque()
         self._dropped = 0
@@ -161,10 +173,10 @@ class RecordSender:
     def _lost(self) -> str:
         return f"{len(self._waiting) + self._dropped} log records"
 
-    def _client_here(self) -> WorkerEngine | None:
+    def _client_here(self) -> RecordChannel | None:
         """Gives what sends, once there is something; the template has nothing."""
         if self._client is None:
-            self._client = cast("WorkerEngine | None", self._find())
+            self._client = cast("RecordChannel | None", self._find())
         return self._client
 
     def _is_written_here(self, record: logging.LogRecord) -> bool:
@@ -222,7 +234,7 @@ class RecordSender:
         )
 
     def _send(
-        self, client: WorkerEngine, frame: Frame, record: logging.LogRecord
+        self, client: RecordChannel, frame: Frame, record: logging.LogRecord
     ) -> None:
         cost = 1 + (len(frame[-1]) + len(frame[-2] or "")) / 1024
         is_severe = record.levelno >= logging.WARNING
@@ -260,7 +272,7 @@ class RecordSender:
                     self._has_thread = False
                     return
 
-    def _send_rest(self, client: WorkerEngine, *, is_last: bool = False) -> bool:
+    def _send_rest(self, client: RecordChannel, *, is_last: bool = False) -> bool:
         """Sends what waits, as far as there is room; says whether that was all."""
         try:
             while self._waiting:

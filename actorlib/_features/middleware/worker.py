@@ -1,19 +1,19 @@
 """Tells middlewares of the calls that run in this worker, and the owner of each run.
 
-The owner says who wants to be told (OBSERVE, or the START frame), and each call that is
-to be told of has a header that says so. So calls without it pay nothing here.
+The owner sends the middlewares (OBSERVE), and each call that is to be told of has a
+header that says so. So calls without it pay nothing here.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
+from actorlib._core.call_events import ObservedCall, Outcome
 from actorlib._core.log import warn
-from actorlib._core.middleware import Middlewares, ObservedCall, Outcome
-from actorlib._core.observed_calls import ObservedCalls
+from actorlib._features.middleware.middlewares import Middlewares
+from actorlib._features.middleware.observed_calls import ObservedCalls
 from actorlib._wire.messages import LINKED, RAN
 from actorlib._wire.serialization import decode
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Context
 
+    from actorlib._core.call_events import Middleware, Observed
     from actorlib._core.engine import Engine
-    from actorlib._core.middleware import Middleware, Observed
     from actorlib._core.outcomes import Status
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
@@ -40,9 +40,6 @@ class RunObserver:
         engine: The engine of the worker.
         config: What the owner says of the worker.
         report: Sends a frame to the owner, at the latest with the answer that follows.
-        middlewares: Those that the owner could pickle, each as bytes, pickled.
-        copies: What was loaded here before, each with how it was sent; what is loaded
-            is added.
     """
 
     def __init__(
@@ -50,14 +47,13 @@ class RunObserver:
         engine: Engine,
         config: ActorConfig,
         report: Callable[[Frame], None],
-        middlewares: bytes,
-        copies: Copies,
     ) -> None:
         self._report = report
         self._config = config
         self._is_actor = not config.runs_functions
-        self._pickled = middlewares
-        self._copies = copies
+        self._pickled = b""
+        self._copies: Copies = []
+        self._loaded: Middlewares | None = None
         session = int.from_bytes(config.prefix[4:])
         self._calls = ObservedCalls(
             engine,
@@ -65,21 +61,35 @@ class RunObserver:
             config.actor_id if self._is_actor else b"",
             lambda: self._middlewares,
         )
-        self._calls.begin()
 
-    def end(self) -> None:
-        """Sees nothing any more but the end of what has begun."""
-        self._calls.end()
+    def switch(self, middlewares: bytes) -> bool:
+        """Tells these middlewares from now on, and of the end of what has begun others.
 
-    @cached_property
-    def has_middlewares(self) -> bool:
-        """Whether any middleware has a copy here."""
+        Args:
+            middlewares: Those that the owner could pickle, each as bytes, pickled;
+                empty for none.
+
+        Returns:
+            Whether calls are told of.
+        """
+        if self._pickled:
+            self._calls.end()
+        self._pickled, self._loaded = middlewares, None
+        if middlewares:
+            self._calls.begin()
+        return bool(middlewares)
+
+    @property
+    def sets_context(self) -> bool:
+        """Whether any middleware has a copy here, which may set context variables."""
         return bool(self._middlewares.each)
 
-    @cached_property
+    @property
     def _middlewares(self) -> Middlewares:
         """The middlewares, which are loaded when there is something to tell."""
-        return Middlewares(_load(self._pickled, self._copies), set())
+        if self._loaded is None:
+            self._loaded = Middlewares(_load(self._pickled, self._copies), set())
+        return self._loaded
 
     def started(
         self, name: str, headers: Mapping[str, Any], context: Context | None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._core.runtime_options import RuntimeOptions
-from actorlib._core.web_address import WebAddress, web_address
+import actorlib
+from actorlib._web.address import WebAddress, web_address
 
 
 @pytest.mark.parametrize(
@@ -36,10 +36,10 @@ def test_address_when_it_is_one_then_it_is_read_and_written_alike(
 )
 def test_address_when_it_is_none_then_it_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match=r"dashboard takes a host and a port from 0"):
-        RuntimeOptions(dashboard=text)
+        actorlib.init(dashboard=text)
 
 
 @pytest.mark.parametrize("value", [True, 8265, ("localhost", 1)])
 def test_address_when_it_is_no_text_then_it_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="dashboard takes a host and a port"):
-        RuntimeOptions(dashboard=value)  # type: ignore[arg-type]
+        actorlib.init(dashboard=value)  # type: ignore[arg-type]

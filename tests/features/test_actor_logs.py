@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
-from actorlib._owner import actor_logs
-from actorlib._owner.actor_logs import ActorLogs
+from actorlib._features.logs import runtime_lines as actor_logs
+from actorlib._features.logs.runtime_lines import ActorLogs
 
 if TYPE_CHECKING:
     from actorlib._core.snapshot import LogPage
@@ -25,18 +25,7 @@ def prints(logs: ActorLogs, actor: ActorId | None, *lines: bytes) -> None:
 
 
 def record(logs: ActorLogs, actor: ActorId | None, text: str, now: float = 5.0) -> None:
-    logs.add_record(
-        actor,
-        now,
-        label="Model",
-        pid=7,
-        text=text,
-        level=30,
-        logger="app",
-        method="work",
-        call="0a",
-        traceback="",
-    )
+    logs.add_record(actor, now, "log", "Model", 7, text, 30, "app", "work", "0a", "")
 
 
 def test_read_when_several_have_lines_then_in_the_order_in_which_they_came() -> None:

@@ -1,0 +1,64 @@
+"""Records when the calls of this worker run, for traces and timelines."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, cast, final
+
+import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
+
+from actorlib._wire.messages import CALL_WITH, RECORDED, STREAM_ACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.messages import Frame
+
+_PIECE: Final = 1000
+_SECONDS: Final = 0.25
+
+_msgpack: Any = msgpack
+
+
+@final
+class RunRecorder:
+    """Records when calls ran, and when the worker made calls over links.
+
+    What was recorded goes to the owner in pieces, a quarter of a second's at the most,
+    with the next run: so little is kept here, and little is lost if the process is
+    killed. The owner keeps the pieces as they come.
+
+    Args:
+        post: Sends a frame to the owner.
+    """
+
+    def __init__(self, post: Callable[[Frame], None]) -> None:
+        self._post = post
+        # Filled by any thread that runs calls, and emptied by one at a time.
+        self._runs: deque[tuple[int, str, float, float, str, bool]] = deque()
+        self._link_calls: deque[tuple[int, int, float]] = deque()
+        self._sent_at = 0.0
+        self._sending = threading.Lock()
+
+    def ran(self, frame: Frame, began: float, ended: float, error: str) -> None:
+        """A call has run, or a part of a stream; see ``run_events.RunRecorder``."""
+        kind, call, name = frame[0], frame[1], frame[2]
+        is_part = kind == STREAM_ACK or (kind == CALL_WITH and "stream" in frame[4])
+        self._runs.append((call, name, began, ended, error, is_part))
+        if ended - self._sent_at > _SECONDS or len(self._runs) >= _PIECE:
+            self.send(0)
+
+    def link_call(self, number: int, parent: int) -> None:
+        """A call leaves over a link; see there."""
+        self._link_calls.append((number, parent, time.monotonic()))
+
+    def send(self, number: int) -> None:
+        """Sends what was recorded since the last time; see there."""
+        with self._sending:
+            self._sent_at = time.monotonic()
+            runs = [self._runs.popleft() for _ in range(len(self._runs))]
+            calls = [self._link_calls.popleft() for _ in range(len(self._link_calls))]
+            piece = cast("bytes", _msgpack.packb((runs, calls)))
+            self._post((RECORDED, number, len(runs), piece))
