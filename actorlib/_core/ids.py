@@ -43,7 +43,7 @@ KIND_AT: Final = PREFIX_SIZE
 LINKED: Final = 1 << 40
 """The least number of a call that came over a link: the session of its caller times
 this, and the caller's own number of it. So no two calls in one worker have the same.
-Calls that middlewares are told of have numbers of their own, made in the same way."""
+Observed calls have numbers of their own, made in the same way."""
 
 _prefix = struct.Struct(">4sI")
 _COUNT_SIZE = ID_SIZE - PREFIX_SIZE - 1
