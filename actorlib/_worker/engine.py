@@ -160,7 +160,7 @@ class LinkSource(Protocol):
 
 
 class LinkReader(Protocol):
-    """Reads links beside the pipe: the inbox, or an event loop."""
+    """Reads links beside the pipe, as each inbox does."""
 
     def watch(self, source: LinkSource) -> None:
         """Reads a link from now on."""
