@@ -167,7 +167,9 @@ class Mailbox(Generic[R]):
 
     def was_sent(self, number: int) -> bool:
         """Whether a call is on its way and has no answer."""
-        number = self.current(number)
+        return self._is_sent(self.current(number))
+
+    def _is_sent(self, number: int) -> bool:
         return number in self.answerable and number not in self.waiting
 
     def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
@@ -242,13 +244,12 @@ class Mailbox(Generic[R]):
 
     def _ran(self, number: int) -> bool:
         """Whether a call ran when the process ended, as far as that is known."""
-        if number not in self.answerable or number in self.waiting:
-            return False
-        return self.begun is None or self.begun.runs(number)
+        begun = self.begun
+        return self._is_sent(number) and (begun is None or begun.runs(number))
 
     def _may_have_begun(self, number: int) -> bool:
-        was_sent = number in self.answerable and number not in self.waiting
-        return was_sent and (self.begun is None or self.begun.may_have_begun(number))
+        begun = self.begun
+        return self._is_sent(number) and (begun is None or begun.may_have_begun(number))
 
     def movable(self) -> list[int]:
         """The calls that another actor may have, now that the process is gone."""

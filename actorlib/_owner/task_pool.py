@@ -7,7 +7,8 @@ they had never been sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from actorlib._core.object_ref import ObjectRef
 from actorlib._owner.call_table import CallTable
@@ -21,6 +22,7 @@ from actorlib._owner.response_target import (
 from actorlib._owner.router import give_item
 from actorlib._owner.task_functions import FunctionTable
 from actorlib._owner.task_queue import Task, retries_after_end
+from actorlib._owner.task_worker import TaskWorker
 from actorlib._owner.task_workers import TaskWorkers
 from actorlib._wire.errors import load_result
 from actorlib._wire.messages import (
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.response_target import ResponseTarget
     from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task_worker import CalledFunction, FunctionCall, TaskWorker
+    from actorlib._owner.task_worker import CalledFunction, FunctionCall
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib._shm.memory import Payload
 
@@ -91,8 +93,9 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             create_worker,
             machine,
             scheduler,
-            references,
-            self,
+            partial(_PooledWorker, self),
+            self.refuse,
+            self.worker_lost,
         )
         self.functions = FunctionTable(
             self.workers, references, machine, scheduler, may_wait=may_wait
@@ -155,7 +158,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         return None if call is None else call[1]
 
     def settle(self, worker: TaskWorker, frame: Frame) -> None:
-        """Gives an answer to the caller, or sends it again; see FunctionCalls."""
+        """Gives an answer to the caller, or sends it again."""
         number = frame[1]
         # As target() and drop() of the table, at hand for every answer.
         call = self._posted.get(number)
@@ -181,7 +184,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         self._finish(task, worker)
 
     def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
-        """Gives an answer that stood in its frame to the caller; see FunctionCalls."""
+        """Gives an answer that stood in its frame to the caller."""
         target, task, _ = self._posted.get(number, _NO_CALL)
         if task is None or type(target) is not ObjectRef or self._timed:
             # As it would have come in a payload, for a caller that passes it on.
@@ -242,7 +245,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
     # Streams.
 
     def item(self, worker: TaskWorker, frame: Frame) -> None:
-        """Gives an item to the reader of a stream; see FunctionCalls."""
+        """Gives an item to the reader of a stream."""
         target, task, _ = self._posted.get(frame[1], _NO_CALL)
         is_its_own = task is not None and task.worker is worker
         give_item(target if is_its_own else None, frame, self.references)
@@ -344,6 +347,23 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         self._timekeeper.keep(lambda _: False)
         for task in self.workers.close():
             self.refuse(task, self._cancelled_error(task.entry))
+
+
+class _PooledWorker(TaskWorker):
+    """Gives what a worker answers to the pool; see WorkerRoute."""
+
+    def __init__(self, pool: TaskPool, *about: Any) -> None:
+        super().__init__(pool.references, *about)
+        self._pool = pool
+
+    def settle(self, frame: Frame) -> None:
+        self._pool.settle(self, frame)
+
+    def settle_scalar(self, number: int, value: object) -> None:
+        self._pool.settle_scalar(self, number, value)
+
+    def item(self, frame: Frame) -> None:
+        self._pool.item(self, frame)
 
 
 def _lost_error(

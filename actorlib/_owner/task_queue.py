@@ -299,17 +299,15 @@ class Backlog(Generic[W]):
         waiting: The calls, in order; also some that were cancelled.
         pending: Their place in the line for a slot, if they have one.
         starting_worker: The worker that is started on a device for them, if one is.
-        has_no_worker: Whether no worker could take one when that was tried last.
     """
 
-    __slots__ = ("has_no_worker", "is_nested", "pending", "starting_worker", "waiting")
+    __slots__ = ("is_nested", "pending", "starting_worker", "waiting")
 
     def __init__(self, *, is_nested: bool) -> None:
         self.is_nested = is_nested
         self.waiting: deque[Task[W]] = deque()
         self.pending: PendingLease | None = None
         self.starting_worker: W | None = None
-        self.has_no_worker = False
 
 
 class TaskQueue(Generic[W]):
@@ -366,16 +364,21 @@ class TaskQueue(Generic[W]):
     # Calls that wait.
 
     def add(self, task: Task[W]) -> bool:
-        """Adds a call behind those that wait; says whether a worker may take it."""
+        """Adds a call behind those that wait.
+
+        Returns:
+            Whether a worker may take it: no other of its kind waits for one.
+        """
         backlog = self.nested if task.is_nested else self.usual
         backlog.waiting.append(task)
         self.waiting_count += 1
-        return not backlog.has_no_worker
+        return len(backlog.waiting) == 1
 
     def put_back(self, tasks: Sequence[Task[W]]) -> None:
         """Adds calls before those that wait: they were sent before, and came back."""
         for task in reversed(tasks):
-            self._backlog_of(task).waiting.appendleft(task)
+            backlog = self.nested if task.is_nested else self.usual
+            backlog.waiting.appendleft(task)
         self.waiting_count += len(tasks)
 
     def first(self, *, nested_first: bool = False) -> list[Task[W]]:
@@ -428,22 +431,9 @@ class TaskQueue(Generic[W]):
         self.waiting_count = 0
         for backlog in (self.usual, self.nested):
             backlog.waiting.clear()
-        self.reconsider()
         return tasks
 
-    def _backlog_of(self, task: Task[W]) -> Backlog[W]:
-        return self.nested if task.is_nested else self.usual
-
     # Workers that take them.
-
-    def note_no_worker(self, tasks: Sequence[Task[W]]) -> None:
-        """Keeps in mind that no worker takes one of these, until ``reconsider``."""
-        for task in tasks:
-            self._backlog_of(task).has_no_worker = True
-
-    def reconsider(self) -> None:
-        """Lets every call that waits be looked at again."""
-        self.nested.has_no_worker = self.usual.has_no_worker = False
 
     def choose(self, task: Task[W]) -> W | None:
         """Chooses a worker that has a slot: a free one, else the least busy.

@@ -7,7 +7,7 @@ whose call takes long are taken back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from actorlib._owner.read_signal import UNSENT_DELAY, ask_to_read
 from actorlib._owner.router import WorkerRoute
@@ -46,38 +46,15 @@ IDLE_LIMIT = 30.0
 _SWEEP = 1.0
 
 
-class FunctionCalls(Protocol):
-    """Keeps the calls of functions that have no answer; see TaskPool."""
-
-    def settle(self, worker: TaskWorker, frame: Frame) -> None:
-        """Gives an answer to the caller, or sends the call once more."""
-        ...
-
-    def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
-        """Gives an answer that stood in its frame to the caller."""
-        ...
-
-    def item(self, worker: TaskWorker, frame: Frame) -> None:
-        """Gives an item to the reader of a stream."""
-        ...
-
-    def refuse(self, task: FunctionCall, error: BaseException) -> None:
-        """Fails a call that no worker will run."""
-        ...
-
-    def worker_lost(self, worker: TaskWorker) -> None:
-        """Gives the calls of a worker whose process is gone to others."""
-        ...
-
-
 class TaskWorker(WorkerLoad, WorkerRoute):
     """Holds what is known of one worker of functions, and the calls that it has.
 
+    What it answers is for the pool, which says how; see ``WorkerRoute``.
+
     Args:
+        references: Counts what is in functions and arguments.
         queue: Whose calls it runs.
         supervisor: Starts and ends its process.
-        calls: Takes what it answers.
-        references: Counts what is in functions and arguments.
         cancel_children: Cancels what a call has made; see ``WorkerRoute``.
 
     Attributes:
@@ -97,17 +74,15 @@ class TaskWorker(WorkerLoad, WorkerRoute):
 
     def __init__(
         self,
+        references: BorrowedReferences,
         queue: FunctionQueue,
         supervisor: ActorSupervisor,
-        calls: FunctionCalls,
-        references: BorrowedReferences,
         cancel_children: CancelChildren,
     ) -> None:
         super().__init__()
         WorkerRoute.__init__(self, supervisor.idle, cancel_children)
         self.queue = queue
         self.supervisor = supervisor
-        self._calls = calls
         self._references = references
         self._loop = supervisor.ended.get_loop()
         self.lease: Lease | None = None
@@ -152,18 +127,6 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         payload = encode_call((code.method, PickledFunction(code.source)), {})
         borrowed = code.borrowed or None
         channel.send((CALL, NO_CALL, ADD_FUNCTION, borrowed, payload))
-
-    def settle(self, frame: Frame) -> None:
-        """Passes an answer on; see WorkerRoute."""
-        self._calls.settle(self, frame)
-
-    def settle_scalar(self, number: int, value: object) -> None:
-        """Passes an answer on that stood in its frame; see WorkerRoute."""
-        self._calls.settle_scalar(self, number, value)
-
-    def item(self, frame: Frame) -> None:
-        """Passes an item on; see WorkerRoute."""
-        self._calls.item(self, frame)
 
     def opened(self, channel: AsyncChannel, session: int) -> None:
         """Sends the calls that it has got meanwhile; see WorkerRoute."""

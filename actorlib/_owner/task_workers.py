@@ -26,7 +26,7 @@ from actorlib._core.log import warn
 from actorlib._core.resources import CPU, MEMORY
 from actorlib._core.snapshot import WorkerGroupInfo
 from actorlib._owner.creation import EncodedArguments
-from actorlib._owner.task_worker import IdleWorkers, StuckCallMonitor, TaskWorker
+from actorlib._owner.task_worker import IdleWorkers, StuckCallMonitor
 from actorlib._scheduler.request import described
 from actorlib._wire.messages import RESUME, RETURN_UNSTARTED
 from actorlib._wire.serialization import encode_call
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from actorlib._core.ids import ActorId
     from actorlib._owner.call_policy import CancelChildren
     from actorlib._owner.machine import LocalNode
-    from actorlib._owner.refcount import BorrowedReferences
     from actorlib._owner.supervisor import ActorSupervisor
     from actorlib._owner.task_queue import Backlog
     from actorlib._owner.task_slots import PendingLease
-    from actorlib._owner.task_worker import FunctionCall, FunctionCalls, FunctionQueue
+    from actorlib._owner.task_worker import FunctionCall, FunctionQueue, TaskWorker
     from actorlib._scheduler.scheduler import Scheduler
     from actorlib.accelerators.base import Lease
 
@@ -59,8 +58,9 @@ class TaskWorkers:
         create_worker: Creates the supervisor of a worker.
         machine: Where workers live.
         scheduler: Grants the slots that queues wait for.
-        references: Counts what is in functions and arguments.
-        calls: The calls of functions.
+        new_worker: Makes what is known of a worker.
+        refuse: Fails a call that no worker will run.
+        on_lost: Gives the calls of a worker whose process is gone to others.
 
     Attributes:
         queues: The queues, by what their calls ask for.
@@ -73,17 +73,21 @@ class TaskWorkers:
         create_worker: Callable[..., ActorSupervisor],
         machine: LocalNode,
         scheduler: Scheduler,
-        references: BorrowedReferences,
-        calls: FunctionCalls,
+        new_worker: Callable[
+            [FunctionQueue, ActorSupervisor, CancelChildren], TaskWorker
+        ],
+        refuse: Callable[[FunctionCall, BaseException], None],
+        on_lost: Callable[[TaskWorker], None],
     ) -> None:
         self.by_id: dict[ActorId, TaskWorker] = {}
-        self._calls = calls
+        self._make_worker = new_worker
+        self._refuse = refuse
+        self._on_lost = on_lost
         self._create_worker = create_worker
         self._long_waits = scheduler.long_waits
         self._machine = machine
         self._loop = scheduler.loop
         self._parallel = machine.parallel
-        self._references = references
         self.idle = IdleWorkers(scheduler.loop, machine, self._dismiss)
         self.queues: weakref.WeakValueDictionary[tuple[object, ...], FunctionQueue] = (
             weakref.WeakValueDictionary()
@@ -130,7 +134,6 @@ class TaskWorkers:
             nested_first: Whether the first of them is a nested one, if there is any,
                 rather than the one that came first.
         """
-        queue.reconsider()
         while first := queue.first(nested_first=nested_first):
             nested_first = False
             for task in first:
@@ -140,8 +143,7 @@ class TaskWorkers:
                     self._send(task, worker)
                     break
             else:
-                if not self._refuse_all(queue):
-                    queue.note_no_worker(first)
+                self._refuse_if_hopeless(queue)
                 break
         nested = queue.nested
         if nested.pending is not None and not nested.waiting:
@@ -161,13 +163,12 @@ class TaskWorkers:
             if queue.waiting_count:
                 self.feed(queue)
 
-    def _refuse_all(self, queue: FunctionQueue) -> bool:
-        """Fails the calls that wait if nobody can ever run them; says whether so."""
+    def _refuse_if_hopeless(self, queue: FunctionQueue) -> None:
+        """Fails the calls that wait if nobody can ever run them."""
         error = queue.slots.error()
         if error is not None:
             for task in self._give_up(queue):
-                self._calls.refuse(task, type(error)(str(error)))
-        return error is not None
+                self._refuse(task, type(error)(str(error)))
 
     def _next_worker(
         self, queue: FunctionQueue, task: FunctionCall
@@ -351,9 +352,7 @@ class TaskWorkers:
         supervisor: ActorSupervisor,
         cancel_children: CancelChildren,
     ) -> TaskWorker:
-        worker = TaskWorker(
-            queue, supervisor, self._calls, self._references, cancel_children
-        )
+        worker = self._make_worker(queue, supervisor, cancel_children)
         self.by_id[supervisor.record.id] = worker
         return worker
 
@@ -414,7 +413,7 @@ class TaskWorkers:
         self._end_wait(worker)
         self._leave_slot(worker)
         self.idle.remove(worker)
-        self._calls.worker_lost(worker)
+        self._on_lost(worker)
         self._feed_all()
 
     def _dismiss(self, worker: TaskWorker, why: str) -> None:

@@ -86,25 +86,20 @@ def taken(queue: Queue) -> list[int]:
 
 def test_add_when_calls_wait_then_they_are_taken_in_order(queue: Queue) -> None:
     for call in calls(queue, 1, 2, 3):
-        assert queue.add(call)
+        queue.add(call)
 
     assert repr(queue) == "<TaskQueue 3 waiting, 0 workers, 0 in slots>"
     assert taken(queue) == [1, 2, 3]
     assert queue.waiting_count == 0
 
 
-def test_add_when_no_worker_took_one_then_false_until_reconsidered(
+def test_add_when_another_of_its_kind_waits_then_no_worker_takes_it_now(
     queue: Queue,
 ) -> None:
-    one, two, three = calls(queue, 1, 2, 3)
-    (nested,) = calls(queue, 4, is_nested=True)
-    queue.add(one)
-    queue.note_no_worker(queue.first())
+    one, two = calls(queue, 1, 2)
+    (nested,) = calls(queue, 3, is_nested=True)
 
-    assert not queue.add(two)
-    assert queue.add(nested)
-    queue.reconsider()
-    assert queue.add(three)
+    assert [queue.add(call) for call in (one, two, nested)] == [True, False, True]
 
 
 def test_first_when_nested_ones_wait_too_then_the_older_one_is_first(
@@ -166,7 +161,6 @@ def test_clear_when_calls_wait_then_those_that_are_not_cancelled(
     for call in (one, two, nested):
         queue.add(call)
     queue.cancel(one)
-    queue.note_no_worker([two, nested])
 
     assert queue.clear() == [two, nested]
     assert (queue.waiting_count, queue.first()) == (0, [])
