@@ -35,23 +35,29 @@ if _typing.TYPE_CHECKING:
     from actorlib._api.results import Results
     from actorlib._api.typed_methods import TypedGenerator, TypedMethod, method, typed
     from actorlib._api.waiting import Waiting, wait
-    from actorlib._core.actor_options import ActorKeywords, ActorOptions, CommonKeywords
-    from actorlib._core.call_options import CallKeywords, CallOptions, MethodKeywords
-    from actorlib._core.function_options import (
+    from actorlib._core.propagation import propagate
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._core.serializers import deregister_serializer, register_serializer
+    from actorlib._features.recording.runtime_trace import Trace
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import ObjectRefGenerator
+    from actorlib._options.actor_options import (
+        ActorKeywords,
+        ActorOptions,
+        CommonKeywords,
+    )
+    from actorlib._options.call_options import CallKeywords, CallOptions, MethodKeywords
+    from actorlib._options.function_options import (
         CallingKeywords,
         FunctionKeywords,
         FunctionOptions,
     )
-    from actorlib._core.group_spec import GroupId
-    from actorlib._core.hooks import close, setup
-    from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.propagation import propagate
-    from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.runtime_env import RuntimeEnv
-    from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
-    from actorlib._core.serializers import deregister_serializer, register_serializer
-    from actorlib._core.shares import ActorShare, DeviceShare
-    from actorlib._core.snapshot import (
+    from actorlib._options.group_spec import GroupId
+    from actorlib._options.hooks import close, setup
+    from actorlib._options.runtime_env import RuntimeEnv
+    from actorlib._options.runtime_options import RuntimeKeywords, RuntimeOptions
+    from actorlib._options.shares import ActorShare, DeviceShare
+    from actorlib._rows.snapshot import (
         ActorInfo,
         AllCalls,
         BundleInfo,
@@ -69,8 +75,6 @@ if _typing.TYPE_CHECKING:
         Snapshot,
         WorkerGroupInfo,
     )
-    from actorlib._core.stream_reader import ObjectRefGenerator
-    from actorlib._features.recording.runtime_trace import Trace
     from actorlib._runtime import (
         Runtime,
         attach,
@@ -90,39 +94,39 @@ if _typing.TYPE_CHECKING:
 _LATE = {
     "ActorClass": "_api.decorators",
     "ActorHandle": "_api.actor_handle",
-    "ActorInfo": "_core.snapshot",
-    "ActorKeywords": "_core.actor_options",
+    "ActorInfo": "_rows.snapshot",
+    "ActorKeywords": "_options.actor_options",
     "ActorMethod": "_api.actor_handle",
-    "ActorOptions": "_core.actor_options",
+    "ActorOptions": "_options.actor_options",
     "ActorPool": "_api.actor_pool",
-    "ActorShare": "_core.shares",
-    "AllCalls": "_core.snapshot",
+    "ActorShare": "_options.shares",
+    "AllCalls": "_rows.snapshot",
     "Batch": "_api.call_batch",
-    "BundleInfo": "_core.snapshot",
-    "CallInfo": "_core.snapshot",
-    "CallKeywords": "_core.call_options",
-    "CallOptions": "_core.call_options",
-    "CallState": "_core.snapshot",
-    "CallingKeywords": "_core.function_options",
-    "ClientInfo": "_core.snapshot",
-    "CommonKeywords": "_core.actor_options",
-    "DemandInfo": "_core.snapshot",
-    "DeviceInfo": "_core.snapshot",
-    "DeviceShare": "_core.shares",
+    "BundleInfo": "_rows.snapshot",
+    "CallInfo": "_rows.snapshot",
+    "CallKeywords": "_options.call_options",
+    "CallOptions": "_options.call_options",
+    "CallState": "_rows.snapshot",
+    "CallingKeywords": "_options.function_options",
+    "ClientInfo": "_rows.snapshot",
+    "CommonKeywords": "_options.actor_options",
+    "DemandInfo": "_rows.snapshot",
+    "DeviceInfo": "_rows.snapshot",
+    "DeviceShare": "_options.shares",
     "Failure": "_api.inspection",
-    "Filter": "_core.snapshot",
-    "FunctionKeywords": "_core.function_options",
-    "FunctionOptions": "_core.function_options",
+    "Filter": "_rows.snapshot",
+    "FunctionKeywords": "_options.function_options",
+    "FunctionOptions": "_options.function_options",
     "GeneratorFunction": "_api.remote_function",
-    "GroupId": "_core.group_spec",
-    "GroupInfo": "_core.snapshot",
-    "MethodKeywords": "_core.call_options",
-    "ObjectRef": "_core.object_ref",
-    "ObjectRefGenerator": "_core.stream_reader",
-    "LogLine": "_core.snapshot",
-    "ObjectInfo": "_core.snapshot",
-    "ObjectOrder": "_core.snapshot",
-    "ObjectStoreInfo": "_core.snapshot",
+    "GroupId": "_options.group_spec",
+    "GroupInfo": "_rows.snapshot",
+    "MethodKeywords": "_options.call_options",
+    "ObjectRef": "_futures.object_ref",
+    "ObjectRefGenerator": "_futures.stream_reader",
+    "LogLine": "_rows.snapshot",
+    "ObjectInfo": "_rows.snapshot",
+    "ObjectOrder": "_rows.snapshot",
+    "ObjectStoreInfo": "_rows.snapshot",
     "PlacementGroup": "_api.placement_group",
     "PlacementGroupSchedulingStrategy": "_api.group_options",
     "Queue": "_api.queue",
@@ -132,20 +136,20 @@ _LATE = {
     "Results": "_api.results",
     "Runtime": "_runtime",
     "RuntimeContext": "_core.runtime_context",
-    "RuntimeEnv": "_core.runtime_env",
-    "RuntimeKeywords": "_core.runtime_options",
-    "RuntimeOptions": "_core.runtime_options",
-    "Snapshot": "_core.snapshot",
+    "RuntimeEnv": "_options.runtime_env",
+    "RuntimeKeywords": "_options.runtime_options",
+    "RuntimeOptions": "_options.runtime_options",
+    "Snapshot": "_rows.snapshot",
     "Trace": "_features.recording.runtime_trace",
     "TypedGenerator": "_api.typed_methods",
     "TypedMethod": "_api.typed_methods",
     "Waiting": "_api.waiting",
-    "WorkerGroupInfo": "_core.snapshot",
+    "WorkerGroupInfo": "_rows.snapshot",
     "as_completed": "_api.as_completed",
     "attach": "_runtime",
     "batch": "_api.batching",
     "cancel": "_runtime",
-    "close": "_core.hooks",
+    "close": "_options.hooks",
     "deregister_serializer": "_core.serializers",
     "exit_actor": "_runtime",
     "get": "_runtime",
@@ -170,7 +174,7 @@ _LATE = {
     "remote": "_api.decorators",
     "remove_placement_group": "_api.placement_group",
     "run": "_runtime",
-    "setup": "_core.hooks",
+    "setup": "_options.hooks",
     "shutdown": "_runtime",
     "typed": "_api.typed_methods",
     "wait": "_api.waiting",

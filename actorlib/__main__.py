@@ -14,9 +14,9 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 from actorlib import __version__
+from actorlib._base.validation import words_of
 from actorlib._cli.recorded_parser import RecordedParser
-from actorlib._core.runtime_options import RuntimeOptions
-from actorlib._core.validation import words_of
+from actorlib._options.runtime_options import RuntimeOptions
 from actorlib.exceptions import (
     ActorlibError,
     RuntimeNotFoundError,

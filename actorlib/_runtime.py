@@ -29,16 +29,9 @@ from actorlib._api.decorators import ActorClass, interface_and_options
 from actorlib._api.placement_group import PlacementGroup
 from actorlib._api.remote_function import RemoteFunction, asked_by
 from actorlib._api.waiting import get_all
-from actorlib._core.engine import current_engine, find_engine, set_engine
-from actorlib._core.loop_thread import OTHER_LOOP, ThreadedLoop, new_loop
-from actorlib._core.object_ref import ObjectRef
-from actorlib._core.public import public
-from actorlib._core.runtime_env import refuse_env, resolved_env
-from actorlib._core.runtime_name import check_runtime_name
-from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
-from actorlib._core.stdio import fill_standard_streams
-from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._core.validation import (
+from actorlib._base.public import public
+from actorlib._base.stdio import fill_standard_streams
+from actorlib._base.validation import (
     check_bool,
     check_count,
     check_one_of,
@@ -48,7 +41,14 @@ from actorlib._core.validation import (
     checked_duration,
     words_of,
 )
+from actorlib._core.engine import current_engine, find_engine, set_engine
 from actorlib._features import runtime as features
+from actorlib._futures.object_ref import ObjectRef
+from actorlib._futures.stream_reader import ObjectRefGenerator
+from actorlib._loops.loop_thread import OTHER_LOOP, ThreadedLoop, new_loop
+from actorlib._options.runtime_env import refuse_env, resolved_env
+from actorlib._options.runtime_name import check_runtime_name
+from actorlib._options.runtime_options import RuntimeKeywords, RuntimeOptions
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -57,10 +57,15 @@ if TYPE_CHECKING:
     from os import PathLike
     from types import TracebackType
 
-    from actorlib._core.call_events import Middleware
     from actorlib._core.engine import RuntimeEngine
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.snapshot import (
+    from actorlib._door.queries import FindQuery
+    from actorlib._door.reception import Reception
+    from actorlib._features.recording.runtime_trace import Trace
+    from actorlib._options.call_events import Middleware
+    from actorlib._owner.engine import LocalEngine
+    from actorlib._owner.machine import LocalNode
+    from actorlib._rows.snapshot import (
         AllCalls,
         CallInfo,
         LogLine,
@@ -68,11 +73,6 @@ if TYPE_CHECKING:
         ObjectOrder,
         Snapshot,
     )
-    from actorlib._door.queries import FindQuery
-    from actorlib._door.reception import Reception
-    from actorlib._features.recording.runtime_trace import Trace
-    from actorlib._owner.engine import LocalEngine
-    from actorlib._owner.machine import LocalNode
     from actorlib._web.server import PageServer
 
 
@@ -375,7 +375,7 @@ class Runtime:
         await self.shutdown()
         # Code behind the block may run a loop in a fork, but not behind these errors.
         if isinstance(error, (SystemExit, KeyboardInterrupt)):
-            from actorlib._core.forking import let_task_end
+            from actorlib._loops.forking import let_task_end
 
             let_task_end(task)
 
@@ -655,7 +655,7 @@ class Runtime:
             >>> actorlib.run(main())
             1
         """
-        from actorlib._core.call_events import checked_middleware
+        from actorlib._options.call_events import checked_middleware
 
         checked = checked_middleware(middleware)
         middlewares = features.middlewares_of(self._running(), "add_middleware()")
@@ -984,7 +984,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
             "actorlib.run() runs an event loop, and one runs in this thread already, "
             "as in a notebook or an async def: await the coroutine there instead"
         )
-    from actorlib._core.termination import until_terminated
+    from actorlib._loops.termination import until_terminated
 
     fill_standard_streams()
     with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -42,7 +42,7 @@ _HANDLES: Final = {
     "actorlib._api.actor_handle.ActorHandle",
     "actorlib._api.replicas.Replicas",
 }
-_REF: Final = "actorlib._core.object_ref.ObjectRef"
+_REF: Final = "actorlib._futures.object_ref.ObjectRef"
 _CALLS: Final = {
     "actorlib._api.actor_handle.ActorMethod.remote",
     "actorlib._api.actor_handle.UntypedMethod.remote",

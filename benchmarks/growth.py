@@ -10,15 +10,15 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.deadlines import Deadlines
-from actorlib._core.interface import interface_of
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import request, totals
-from actorlib._owner.actor_record import ActorRecord, Registry
-from actorlib._owner.mailbox import Mailbox
-from actorlib._owner.names import NameTable
-from actorlib._owner.refcount import OWNER, RefCount
+from actorlib._base.deadlines import Deadlines
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import interface_of
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import request, totals
+from actorlib._owner.actors.actor_record import ActorRecord, Registry
+from actorlib._owner.actors.names import NameTable
+from actorlib._owner.calls.mailbox import Mailbox
+from actorlib._owner.objects.refcount import OWNER, RefCount
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.wait_queue import WaitQueue
 from actorlib.accelerators.base import Device
@@ -26,7 +26,7 @@ from benchmarks._decisions import Block, churn, rate
 from benchmarks._subject import Figures, main
 
 if TYPE_CHECKING:
-    from actorlib._core.ids import ActorId
+    from actorlib._base.ids import ActorId
 
 
 from benchmarks._cases import OURS, Case, Curve, Job, Plan, Scale, Target, Unit

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import Resources, request, totals
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib._scheduler.wait_queue import WaitQueue

@@ -13,12 +13,12 @@ from helpers.host import RecordedHost
 from test_house import ROOMS
 
 import actorlib
-from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import find_engine
-from actorlib._core.kinds import UNITS
 from actorlib._door.within import InnerDoor
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import Site
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.kinds import UNITS
 from actorlib.accelerators import (
     Device,
     Lease,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import actorlib
-from actorlib._worker import loop_watchdog
+from actorlib._worker.executors import loop_watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from helpers.actors import AsyncCaller, Caller, Counter
 import actorlib
 
 if TYPE_CHECKING:
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.memory,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import actorlib
-from actorlib._core.call_options import CallOptions
+from actorlib._options.call_options import CallOptions
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import actorlib
-from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._options.runtime_options import RuntimeOptions
 from actorlib._runtime import address_of, engine_name
 
 ROOT = Path(__file__).parents[1]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from actorlib import Runtime
     from actorlib._api.decorators import ActorClass
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib.exceptions import Exit
 
 pytestmark = [

@@ -11,12 +11,12 @@ import pytest
 
 from actorlib._client.engine import AttachedEngine, refusals_of_client
 from actorlib._core.engine import Engine, PlacementGroups, RuntimeEngine
-from actorlib._owner.placement_groups import GroupVerbs
+from actorlib._owner.requests.placement_groups import GroupVerbs
 from actorlib._owner.threadsafe_engine import CrossingEngine
-from actorlib._worker.async_client import AsyncOwnerClient
-from actorlib._worker.placement_groups import GroupRequests
-from actorlib._worker.serial_executor import SerialOwnerClient
-from actorlib._worker.task_executor import TaskOwnerClient
+from actorlib._worker.executors.serial_executor import SerialOwnerClient
+from actorlib._worker.executors.task_executor import TaskOwnerClient
+from actorlib._worker.requests.async_client import AsyncOwnerClient
+from actorlib._worker.requests.placement_groups import GroupRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from helpers.rare_cases import rarely
 from helpers.travel import ACTORS, ROLES, SHAPES, SIZES, Functions
 
 if TYPE_CHECKING:
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,

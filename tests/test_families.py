@@ -9,7 +9,7 @@ import pytest
 from helpers.actors import end_of, running
 from helpers.machines import Pretend, asking, changes_in, held_by, looking
 
-from actorlib._core.kinds import KINDS
+from actorlib._options.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,10 +23,10 @@ PATTERNS = {
 """How code names each feature, by its folder."""
 
 OPTIONS = {
-    "_core/actor_options.py",
-    "_core/function_options.py",
-    "_core/runtime_options.py",
-    "_core/shares.py",
+    "_options/actor_options.py",
+    "_options/function_options.py",
+    "_options/runtime_options.py",
+    "_options/shares.py",
     "_ray/options.py",
     "blocking/_options.py",
     "exceptions.py",

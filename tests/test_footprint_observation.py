@@ -41,8 +41,8 @@ FOOTPRINTS = {
         {
             *LISTS,
             "_runtime.py",  # add_middleware(), remove_middleware()
-            "_core/call_events.py",  # the interface: what users' objects are
-            "_core/runtime_options.py",  # init(middleware=)
+            "_options/call_events.py",  # the interface: what users' objects are
+            "_options/runtime_options.py",  # init(middleware=)
             "__main__.py",  # the help of "actorlib metrics"
         },
     ),

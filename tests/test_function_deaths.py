@@ -15,7 +15,7 @@ from helpers.calls import raised
 from helpers.functions import add, halt, mark, pid
 
 import actorlib
-from actorlib._owner.task_queue import MAX_DEPTH
+from actorlib._owner.functions.task_queue import MAX_DEPTH
 from actorlib.exceptions import TaskCancelledError, WorkerCrashedError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 

@@ -18,7 +18,7 @@ import actorlib
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.memory,

@@ -22,7 +22,7 @@ from helpers.actors import (
 from helpers.functions import add, fail, group_of, halt
 
 import actorlib
-from actorlib._owner.task_queue import MAX_DEPTH
+from actorlib._owner.functions.task_queue import MAX_DEPTH
 from actorlib.exceptions import TaskUnschedulableError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place
 
     from actorlib import ActorHandle, ObjectRef, Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
     Lend = Callable[[], AbstractAsyncContextManager[Runtime]]
 

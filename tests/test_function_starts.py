@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from helpers.actors import Stop
 
     from actorlib import Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib._owner.engine import LocalEngine
     from actorlib._processes.launcher import WorkerProcess
 

@@ -13,11 +13,11 @@ from helpers.turns import next_turn
 
 import actorlib
 from actorlib import ObjectRefGenerator
-from actorlib._core.call_options import CallOptions
-from actorlib._core.flow_control import UNREAD, Bounds
-from actorlib._core.interface import interface_of
-from actorlib._core.object_ref import bind
-from actorlib._core.stream_reader import StreamReader
+from actorlib._futures.flow_control import UNREAD, Bounds
+from actorlib._futures.object_ref import bind
+from actorlib._futures.stream_reader import StreamReader
+from actorlib._options.call_options import CallOptions
+from actorlib._options.interface import interface_of
 from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import TaskCancelledError

@@ -16,7 +16,7 @@ from actorlib.exceptions import ActorDiedError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 

@@ -28,8 +28,8 @@ from actorlib._core.engine import (
     set_engine,
     use_own_engine,
 )
-from actorlib._worker.actor_loop import ActorLoop
-from actorlib._worker.executor_threads import ExecutorThreads
+from actorlib._worker.executors.actor_loop import ActorLoop
+from actorlib._worker.executors.executor_threads import ExecutorThreads
 from actorlib.exceptions import ActorDiedError, ActorlibError, UnsupportedOptionError
 
 if TYPE_CHECKING:

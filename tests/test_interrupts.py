@@ -11,14 +11,14 @@ import pytest
 from helpers.long_actors import Bell, Mixed, Plain, long
 
 import actorlib
-from actorlib._worker.interrupt_signal import is_below, is_below_method
+from actorlib._worker.executors.interrupt_signal import is_below, is_below_method
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib import ActorHandle
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.process,
@@ -105,7 +105,10 @@ def _call() -> Any:
 
 
 _code = _call.__code__
-METHOD = ("actorlib._worker.serial_executor", "actorlib._worker.invoke")
+METHOD = (
+    "actorlib._worker.executors.serial_executor",
+    "actorlib._worker.executors.invoke",
+)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +118,7 @@ METHOD = ("actorlib._worker.serial_executor", "actorlib._worker.invoke")
         ((*METHOD, "model", "torch"), False),
         (("model",), False),
         (METHOD, True),
-        ((*METHOD, "model", "actorlib._core.object_ref"), True),
+        ((*METHOD, "model", "actorlib._futures.object_ref"), True),
         ((*METHOD, "actorlib._wire.serialization", "model"), True),
         ((*METHOD, "model", "actorlib._wire.serialization", "model"), True),
     ],
@@ -127,6 +130,6 @@ async def test_is_below_method_when_a_signal_comes_then_by_the_code_that_runs(
 
 
 async def test_is_below_when_a_signal_comes_then_down_to_the_outermost_code() -> None:
-    frame = _frame_in("actorlib._worker.task_executor", "model")
+    frame = _frame_in("actorlib._worker.executors.task_executor", "model")
     assert is_below((), frame) is True
     assert is_below((_code,), frame) is False

@@ -30,7 +30,7 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     from actorlib import Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 

@@ -11,7 +11,7 @@ import pytest
 
 import actorlib
 from actorlib._core.engine import find_engine
-from actorlib._core.object_ref import kept_value
+from actorlib._futures.object_ref import kept_value
 from actorlib._wire.codec import MAX_ITEMS
 from actorlib.exceptions import ObjectLostError, TaskCancelledError, TaskError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from actorlib import ActorHandle, ObjectRef, Runtime
-    from actorlib._owner.actor_table import ActorTable
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.engine import LocalEngine
 
 pytestmark = [

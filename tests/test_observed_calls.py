@@ -13,11 +13,11 @@ from helpers.actors import limited, running
 
 import actorlib
 from actorlib._core.engine import find_engine
-from actorlib._core.function_options import FunctionOptions, FunctionSpec
 from actorlib._core.propagation import OBSERVED, PROPAGATED
-from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._features.middleware.middlewares import Middlewares
 from actorlib._features.middleware.observed_calls import ObservedCalls
+from actorlib._options.function_options import FunctionOptions, FunctionSpec
+from actorlib._options.runtime_options import RuntimeOptions
 from actorlib.exceptions import (
     ActorDiedError,
     TaskCancelledError,

@@ -18,7 +18,7 @@ from actorlib import DemandInfo
 
 if TYPE_CHECKING:
     from actorlib import ActorInfo, Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.memory,

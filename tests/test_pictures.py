@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from actorlib._core.snapshot import STATES
-from actorlib._owner.actor_record import _MOVES
+from actorlib._owner.actors.actor_record import _MOVES
+from actorlib._rows.snapshot import STATES
 from docs.building import devices, sequence, states
 
 DOCS = Path(__file__).parents[1] / "docs"

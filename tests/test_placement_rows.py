@@ -14,7 +14,7 @@ from helpers.machines import pretender
 from helpers.nvml import Card, nvidia_host
 
 import actorlib
-from actorlib._core.kinds import KINDS
+from actorlib._options.kinds import KINDS
 from actorlib.exceptions import ActorDiedError, ActorUnschedulableError
 
 if TYPE_CHECKING:

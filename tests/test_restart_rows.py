@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from actorlib import ActorHandle, Runtime
     from actorlib._api.decorators import ActorClass
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.memory,

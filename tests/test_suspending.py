@@ -20,7 +20,7 @@ from actorlib import PlacementGroupSchedulingStrategy as Strategy
 from actorlib import placement_group, remove_placement_group
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
-from actorlib._owner.actor_record import ActorState
+from actorlib._owner.actors.actor_record import ActorState
 from actorlib.exceptions import (
     ActorDiedError,
     ActorlibError,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from actorlib import Runtime
+    from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.engine import LocalEngine
-    from actorlib._owner.supervisor import ActorSupervisor
 
 pytestmark = pytest.mark.memory
 

@@ -141,7 +141,7 @@ async def test_preload_when_it_has_threads_is_no_hindrance(
 
 # What some workers need alone.
 
-_SOME = "actorlib._worker.async_executor"
+_SOME = "actorlib._worker.executors.async_executor"
 
 
 async def test_second_worker_when_forked_then_the_rest_is_imported() -> None:

@@ -25,7 +25,7 @@ import actorlib
 from actorlib.exceptions import SerializationError, TaskError
 
 if TYPE_CHECKING:
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [
     pytest.mark.memory,

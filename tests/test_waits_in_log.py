@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actorlib import Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 

@@ -26,14 +26,14 @@ from typing import (
 )
 
 from actorlib._api.result_parts import collect_items, split_result
-from actorlib._core.callee import BoundMethod
+from actorlib._base.ids import ActorId
+from actorlib._base.public import public
+from actorlib._base.validation import check_seconds, closest_names
 from actorlib._core.engine import HandlePin, current_engine
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import BUILT_IN, TERMINATE
-from actorlib._core.object_ref import ObjectRef, watch
-from actorlib._core.public import public
-from actorlib._core.stream_reader import ObjectRefGenerator
-from actorlib._core.validation import check_seconds, closest_names
+from actorlib._futures.object_ref import ObjectRef, watch
+from actorlib._futures.stream_reader import ObjectRefGenerator
+from actorlib._options.callee import BoundMethod
+from actorlib._options.interface import BUILT_IN, TERMINATE
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from actorlib._api.call_batch import Batch
     from actorlib._api.pipeline import PoolRaises, PoolReturns
-    from actorlib._core.call_options import CallKeywords
-    from actorlib._core.callee import Callee
-    from actorlib._core.interface import Interface, Method, MethodDocs
-    from actorlib._core.shares import ActorShare
-    from actorlib._core.stream_reader import StreamReader, UntypedResult
+    from actorlib._futures.stream_reader import StreamReader, UntypedResult
+    from actorlib._options.call_options import CallKeywords
+    from actorlib._options.callee import Callee
+    from actorlib._options.interface import Interface, Method, MethodDocs
+    from actorlib._options.shares import ActorShare
 
 
 P = ParamSpec("P")

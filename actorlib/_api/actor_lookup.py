@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from actorlib._api.actor_handle import ActorHandle
-from actorlib._core.actor_options import ActorOptions
+from actorlib._base.public import public
+from actorlib._base.validation import check_bool, check_option
 from actorlib._core.engine import current_engine
-from actorlib._core.public import public
-from actorlib._core.validation import check_bool, check_option
+from actorlib._options.actor_options import ActorOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actorlib._api.decorators import ActorClass
-    from actorlib._core.snapshot import ActorInfo, Filter
+    from actorlib._rows.snapshot import ActorInfo, Filter
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ def list_actors(
         >>> [row.class_name for row in actorlib.list_actors(limit=10)]
         ['Counter']
     """
-    from actorlib._core.snapshot import checked_filters, matching  # noqa: PLC0415  # 4 ms that few programs need
+    from actorlib._rows.snapshot import checked_filters, matching  # noqa: PLC0415  # 4 ms that few programs need
 
     conditions = checked_filters(filters, limit)
     return matching(current_engine().actors(), conditions)[:limit]

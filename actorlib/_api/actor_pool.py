@@ -29,8 +29,8 @@ from actorlib._api.map_window import queued_chunks
 from actorlib._api.pipeline import MapResults, map_options
 from actorlib._api.recorded_calls import StandIn
 from actorlib._api.waiting import Steps, Waiting, WaitRequest, Wakeup
-from actorlib._core.public import public
-from actorlib._core.validation import check_bool, check_seconds
+from actorlib._base.public import public
+from actorlib._base.validation import check_bool, check_seconds
 from actorlib.exceptions import (
     ActorDiedError,
     ActorError,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from actorlib._api.pipeline import PoolRaises, PoolReturns
     from actorlib._api.results import Results
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
 
 
 _UNTAKEN_PER_ACTOR = 4

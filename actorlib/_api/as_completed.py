@@ -15,15 +15,15 @@ from actorlib._api.waiting import (
     readiness_of,
     ref_list,
 )
-from actorlib._core.object_ref import ObjectRef
-from actorlib._core.public import public
-from actorlib._core.stream_reader import reader_of
-from actorlib._core.validation import check_bool
+from actorlib._base.public import public
+from actorlib._base.validation import check_bool
+from actorlib._futures.object_ref import ObjectRef
+from actorlib._futures.stream_reader import reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._core.stream_reader import ObjectRefGenerator
+    from actorlib._futures.stream_reader import ObjectRefGenerator
 
 T = TypeVar("T")
 

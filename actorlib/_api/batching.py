@@ -12,9 +12,9 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from actorlib._core.interface import signature_of
-from actorlib._core.public import public
-from actorlib._core.validation import check_count, check_seconds
+from actorlib._base.public import public
+from actorlib._base.validation import check_count, check_seconds
+from actorlib._options.interface import signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence

@@ -20,7 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 from actorlib._api.actor_handle import ActorHandle
-from actorlib._core.object_ref import ObjectRef
+from actorlib._futures.object_ref import ObjectRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

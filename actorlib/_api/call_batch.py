@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actorlib._api.map_source import ValueSource
 from actorlib._api.pipeline import MAX_IN_FLIGHT, LimitedCalls, MapResults
 from actorlib._api.results import Results
-from actorlib._core.public import public
+from actorlib._base.public import public
 
 if TYPE_CHECKING:
     from collections import deque
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from actorlib._api.map_calls import MapCall
     from actorlib._api.pipeline import MapOptions
     from actorlib._api.waiting import Steps
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
 
 R_co = TypeVar("R_co", covariant=True)
 

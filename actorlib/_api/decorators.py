@@ -22,26 +22,26 @@ from actorlib._api.actor_handle import ActorHandle, pin_of
 from actorlib._api.bindings import CurrentSource, found_by_name
 from actorlib._api.group_options import with_current_group, with_group_spec
 from actorlib._api.remote_function import GeneratorFunction, RemoteFunction, decorated
-from actorlib._core.actor_options import ActorKeywords, ActorOptions
+from actorlib._base.public import public
+from actorlib._base.validation import options_by_word
 from actorlib._core.engine import ActorSpec, HandlePin, current_engine
-from actorlib._core.function_options import (
+from actorlib._options.actor_options import ActorKeywords, ActorOptions
+from actorlib._options.function_options import (
     FunctionKeywords,
     FunctionOptions,
     checked_as,
     with_given,
 )
-from actorlib._core.hooks import hooks_of
-from actorlib._core.interface import Interface, interface_of
-from actorlib._core.public import public
-from actorlib._core.runtime_env import resolved_env
-from actorlib._core.validation import options_by_word
+from actorlib._options.hooks import hooks_of
+from actorlib._options.interface import Interface, interface_of
+from actorlib._options.runtime_env import resolved_env
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from actorlib._api.remote_function import UntypedFunction
-    from actorlib._core.actor_options import CommonKeywords
     from actorlib._core.engine import Engine
+    from actorlib._options.actor_options import CommonKeywords
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -27,9 +27,9 @@ from actorlib._api.gang_calls import (
 from actorlib._api.remote_function import RemoteFunction, gang_call
 from actorlib._api.results import Results
 from actorlib._api.waiting import Steps, WaitRequest
-from actorlib._core.group_spec import check_fit
-from actorlib._core.log import warn
-from actorlib._core.validation import given_options
+from actorlib._base.log import warn
+from actorlib._base.validation import given_options
+from actorlib._options.group_spec import check_fit
 from actorlib.exceptions import (
     ActorHandleNotFoundError,
     GetTimeoutError,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from actorlib._api.decorators import ActorClass
     from actorlib._api.progress import Progress
     from actorlib._core.engine import HandlePin
-    from actorlib._core.group_spec import GroupSpec
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._options.group_spec import GroupSpec
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from actorlib.exceptions import ActorDiedError, TaskError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from actorlib._core.function_options import FunctionOptions
+    from actorlib._options.function_options import FunctionOptions
 
 
 def rows_of(label: str, size: int, iterables: Sequence[object]) -> list[list[Any]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from actorlib._base.public import public
+from actorlib._base.validation import given_options
+from actorlib._base.value import dataclass
 from actorlib._core.engine import current_engine
-from actorlib._core.group_spec import (
+from actorlib._options.group_spec import (
     ANY_BUNDLE,
     DEFAULT,
     STRATEGY_OPTION,
@@ -15,15 +18,12 @@ from actorlib._core.group_spec import (
     check_rank,
     spec_of,
 )
-from actorlib._core.public import public
-from actorlib._core.validation import given_options
-from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.function_options import FunctionOptions
+    from actorlib._options.actor_options import ActorOptions
+    from actorlib._options.function_options import FunctionOptions
 
 Options = TypeVar("Options", "ActorOptions", "FunctionOptions")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from actorlib._core.public import public
-from actorlib._core.validation import check_count, check_text
+from actorlib._base.public import public
+from actorlib._base.validation import check_count, check_text
 from actorlib._wire.errors import Failure, failures_in, sending_error
 
 __all__ = ["Failure", "inspect_serializability"]

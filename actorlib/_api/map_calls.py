@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from actorlib._api.map_window import Window
 from actorlib._api.results import Raised, outcome_of
 from actorlib._api.waiting import Wakeup
-from actorlib._core.object_ref import ObjectRef, mark_seen
+from actorlib._futures.object_ref import ObjectRef, mark_seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterable, Iterable
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.loop_thread import may_block
+from actorlib._loops.loop_thread import may_block
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

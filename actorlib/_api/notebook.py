@@ -16,8 +16,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import find_engine
-from actorlib._core.loop_thread import LoopPortal, portal_of
-from actorlib._core.object_ref import interrupt_with_cells
+from actorlib._futures.object_ref import interrupt_with_cells
+from actorlib._loops.loop_thread import LoopPortal, portal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

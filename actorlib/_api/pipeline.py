@@ -32,17 +32,17 @@ from actorlib._api.map_source import ValueSource
 from actorlib._api.map_window import next_chunk_size
 from actorlib._api.results import Raised, Results
 from actorlib._api.waiting import Steps, WaitRequest
-from actorlib._core.object_ref import mark_seen, release_if_unused
-from actorlib._core.public import public
-from actorlib._core.validation import check_bool, check_count
-from actorlib._core.value import dataclass
+from actorlib._base.public import public
+from actorlib._base.validation import check_bool, check_count
+from actorlib._base.value import dataclass
+from actorlib._futures.object_ref import mark_seen, release_if_unused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Sequence
     from typing import TypeAlias
 
     from actorlib._api.progress import Progress
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
 
     A_contra = TypeVar("A_contra", contravariant=True)
     B_contra = TypeVar("B_contra", contravariant=True)

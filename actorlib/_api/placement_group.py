@@ -17,10 +17,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
+from actorlib._base.public import public
+from actorlib._base.validation import check_seconds
 from actorlib._core.engine import current_engine, find_engine
-from actorlib._core.group_spec import PACK, GroupReference, GroupSpec, spec_of
-from actorlib._core.public import public
-from actorlib._core.validation import check_seconds
+from actorlib._options.group_spec import PACK, GroupReference, GroupSpec, spec_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from actorlib._api.pipeline import Raises, Returns
     from actorlib._api.remote_function import RemoteFunction
     from actorlib._api.results import Results
-    from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.snapshot import GroupInfo
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._rows.snapshot import GroupInfo
 
 R = TypeVar("R")
 
@@ -302,7 +302,7 @@ def placement_group_table(group: PlacementGroup | None = None) -> dict[str, Any]
     if group is None:
         return rows
     spec = spec_of(_checked(group))
-    from actorlib._core.snapshot import GroupInfo  # noqa: PLC0415  # few programs need it
+    from actorlib._rows.snapshot import GroupInfo  # noqa: PLC0415  # few programs need it
 
     gone = GroupInfo(
         group_id=spec.id.hex(),

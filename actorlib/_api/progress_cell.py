@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from actorlib._api.notebook import shell_of_kernel
-from actorlib._core.tables import html_of
+from actorlib._rows.tables import html_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars

@@ -69,7 +69,7 @@ class ProgressLine:
         from rich.console import Group  # noqa: PLC0415  # what is over soon needs none
         from rich.live import Live  # noqa: PLC0415  # see above
 
-        from actorlib._core.tables import console  # noqa: PLC0415  # see above
+        from actorlib._rows.tables import console  # noqa: PLC0415  # see above
 
         return Live(
             get_renderable=lambda: Group(*self._shown.values()),

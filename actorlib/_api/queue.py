@@ -28,10 +28,11 @@ from actorlib._api.waiting import (
     WaitRequest,
     refuse_running_loop,
 )
+from actorlib._base.ids import ActorId
+from actorlib._base.public import public
+from actorlib._base.validation import check_bool, check_count, check_seconds
 from actorlib._core.engine import HandlePin, collecting_ids
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import NO_METHODS
-from actorlib._core.object_ref import (
+from actorlib._futures.object_ref import (
     ObjectRef,
     awaited_calls,
     bind,
@@ -39,8 +40,7 @@ from actorlib._core.object_ref import (
     result_owner_of,
     watch,
 )
-from actorlib._core.public import public
-from actorlib._core.validation import check_bool, check_count, check_seconds
+from actorlib._options.interface import NO_METHODS
 from actorlib._wire.serialization import decode, encode, with_own_buffers
 from actorlib.exceptions import (
     ActorDiedError,

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from actorlib._api.decorators import remote
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import current_engine
-from actorlib._core.ids import ActorId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from actorlib._api.map_calls import MapCall
-    from actorlib._core.callee import BoundMethod
     from actorlib._core.engine import HandlePin
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._options.callee import BoundMethod
 
     Record: TypeAlias = dict[tuple[str, int], "RecordedCalls"]
 

@@ -20,12 +20,12 @@ from typing import (
 from actorlib._api.bindings import CurrentSource, found_by_name
 from actorlib._api.group_options import with_current_group, with_group_spec
 from actorlib._api.result_parts import collect_items, split_result
+from actorlib._base.public import public
 from actorlib._core.engine import current_engine
-from actorlib._core.function_options import FunctionSpec, with_given
-from actorlib._core.interface import method_of
-from actorlib._core.public import public
-from actorlib._core.runtime_env import resolved_env
-from actorlib._core.stream_reader import ObjectRefGenerator
+from actorlib._futures.stream_reader import ObjectRefGenerator
+from actorlib._options.function_options import FunctionSpec, with_given
+from actorlib._options.interface import method_of
+from actorlib._options.runtime_env import resolved_env
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     )
     from actorlib._api.results import Results
     from actorlib._core.engine import Engine
-    from actorlib._core.function_options import CallingKeywords, FunctionOptions
-    from actorlib._core.group_spec import GroupId
-    from actorlib._core.interface import Method
-    from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.stream_reader import StreamReader, UntypedResult
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import StreamReader, UntypedResult
+    from actorlib._options.function_options import CallingKeywords, FunctionOptions
+    from actorlib._options.group_spec import GroupId
+    from actorlib._options.interface import Method
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from actorlib._api.actor_handle import no_such_method, pin_of
 from actorlib._api.decorators import ActorClass, interface_and_options
+from actorlib._base.public import public
+from actorlib._base.validation import check_count, checked_duration
+from actorlib._base.value import dataclass
 from actorlib._core.engine import current_engine, find_engine
-from actorlib._core.object_ref import mark_seen
-from actorlib._core.public import public
-from actorlib._core.validation import check_count, checked_duration
-from actorlib._core.value import dataclass
+from actorlib._futures.object_ref import mark_seen
 from actorlib.exceptions import (
     ActorDiedError,
     ActorUnavailableError,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._api.actor_handle import ActorHandle, ActorMethod
-    from actorlib._core.call_options import CallKeywords
-    from actorlib._core.ids import ActorId
+    from actorlib._base.ids import ActorId
+    from actorlib._options.call_options import CallKeywords
 
 T = TypeVar("T")
 

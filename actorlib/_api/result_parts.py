@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._core.object_ref import (
+from actorlib._futures.object_ref import (
     IMMUTABLE,
     KeptValue,
     ObjectRef,
@@ -25,7 +25,7 @@ from actorlib.exceptions import ActorDiedError, TaskError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._core.stream_reader import StreamReader
+    from actorlib._futures.stream_reader import StreamReader
 
 _log = logging.getLogger("actorlib")
 

@@ -8,8 +8,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from actorlib._api.waiting import limited, run_async, run_blocking
-from actorlib._core.public import public
-from actorlib._core.validation import check_seconds
+from actorlib._base.public import public
+from actorlib._base.validation import check_seconds
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from actorlib._api.progress import Progress
     from actorlib._api.waiting import Steps
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -23,9 +23,9 @@ from typing import (
 )
 
 from actorlib._api.actor_handle import ActorHandle
-from actorlib._core.call_options import CallOptions, MethodKeywords
-from actorlib._core.interface import OPTIONS, is_generator
-from actorlib._core.public import public
+from actorlib._base.public import public
+from actorlib._options.call_options import CallOptions, MethodKeywords
+from actorlib._options.interface import OPTIONS, is_generator
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from actorlib._api.actor_handle import ActorMethod
     from actorlib._api.replicas import Replicas
-    from actorlib._core.call_options import CallKeywords
-    from actorlib._core.stream_reader import ObjectRefGenerator
+    from actorlib._futures.stream_reader import ObjectRefGenerator
+    from actorlib._options.call_options import CallKeywords
 
     class BoundMethod(ActorMethod[P, R], Generic[P, R, C]):
         """A method of an instance, which may be a handle or, in its own class, self."""

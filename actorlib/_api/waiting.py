@@ -16,8 +16,9 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from actorlib._core.loop_thread import OTHER_LOOP, may_block, portal_of, run_on_loop_of
-from actorlib._core.object_ref import (
+from actorlib._base.public import public
+from actorlib._base.validation import check_count, check_seconds
+from actorlib._futures.object_ref import (
     IMMUTABLE,
     BorrowedRef,
     ObjectRef,
@@ -30,9 +31,8 @@ from actorlib._core.object_ref import (
     result_owner_of,
     was_handed_out,
 )
-from actorlib._core.public import public
-from actorlib._core.stream_reader import ObjectRefGenerator, reader_of
-from actorlib._core.validation import check_count, check_seconds
+from actorlib._futures.stream_reader import ObjectRefGenerator, reader_of
+from actorlib._loops.loop_thread import OTHER_LOOP, may_block, portal_of, run_on_loop_of
 from actorlib.exceptions import GetTimeoutError
 
 T = TypeVar("T")

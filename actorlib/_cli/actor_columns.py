@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from actorlib._cli.pages import id_endings, in_time, printable
-from actorlib._core.resources import format_bytes
-from actorlib._core.tables import Column
+from actorlib._options.resources import format_bytes
+from actorlib._rows.tables import Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

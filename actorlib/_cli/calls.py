@@ -14,10 +14,10 @@ from rich.text import Text
 from actorlib._cli.choosing import find_actor
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, in_time, printable
-from actorlib._core.rows import RowEncoder
-from actorlib._core.snapshot import CallInfo
-from actorlib._core.tables import Column, table
 from actorlib._door.client import ask_loop, the_runtime
+from actorlib._rows.rows import RowEncoder
+from actorlib._rows.snapshot import CallInfo
+from actorlib._rows.tables import Column, table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

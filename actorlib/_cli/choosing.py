@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.labels import with_pid
+from actorlib._base.labels import with_pid
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from actorlib._core.snapshot import ActorInfo
+    from actorlib._rows.snapshot import ActorInfo
 
 _SHORTEST = 4
 _SHOWN = 8

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from actorlib._cli.recorded_parser import Command
-    from actorlib._core.snapshot import ActorInfo
+    from actorlib._rows.snapshot import ActorInfo
 
 WHAT: Final = (*SCRIPTS, ACTORS, PIDS)
 """What can be printed: a script, or what scripts ask for."""

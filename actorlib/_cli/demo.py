@@ -16,7 +16,7 @@ from rich.table import Table
 import actorlib
 from actorlib._cli import demo_figures
 from actorlib._cli.pages import console
-from actorlib._core.tables import Column, table
+from actorlib._rows.tables import Column, table
 from actorlib.accelerators import Device, Host, discover, families, inventory
 
 if TYPE_CHECKING:

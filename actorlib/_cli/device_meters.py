@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from rich.console import Group
 
 import actorlib
+from actorlib._base.value import dataclass
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console
-from actorlib._core.resources import format_askable, format_bytes
-from actorlib._core.rows import RowEncoder, extend_row
-from actorlib._core.tables import Column, table_of
-from actorlib._core.value import dataclass
 from actorlib._enforcement.enforcement import site_of
 from actorlib._features.runtime import make_tiers
+from actorlib._options.resources import format_askable, format_bytes
+from actorlib._rows.rows import RowEncoder, extend_row
+from actorlib._rows.tables import Column, table_of
 from actorlib.accelerators import (
     Device,
     Host,

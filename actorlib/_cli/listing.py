@@ -12,15 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
-from actorlib._core.rows import RowEncoder, extend_row
-from actorlib._core.snapshot import (
-    ClientInfo,
-    DeviceInfo,
-    ObjectStoreInfo,
-    Snapshot,
-    WorkerGroupInfo,
-)
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 from actorlib._door import processes
 from actorlib._door.addresses import Address
 from actorlib._door.client import ask, user_name
@@ -31,6 +23,14 @@ from actorlib._door.rows import (
     Standstill,
     Status,
     describe_actor,
+)
+from actorlib._rows.rows import RowEncoder, extend_row
+from actorlib._rows.snapshot import (
+    ClientInfo,
+    DeviceInfo,
+    ObjectStoreInfo,
+    Snapshot,
+    WorkerGroupInfo,
 )
 from actorlib.exceptions import RuntimeUnreachableError
 

@@ -17,22 +17,22 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from actorlib._base.log import checked_level
 from actorlib._cli.choosing import find_actor
 from actorlib._cli.documents import write_document, write_text
 from actorlib._cli.pages import escaped
-from actorlib._core.log import checked_level
-from actorlib._core.rows import RowEncoder, encode_row
 from actorlib._door import processes
 from actorlib._door.client import ask, the_runtime
 from actorlib._door.protocol import BLOCKED, MOST_LINES
 from actorlib._door.rows import Logs
+from actorlib._rows.rows import RowEncoder, encode_row
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from actorlib._core.snapshot import LogLine
     from actorlib._door.addresses import Address
+    from actorlib._rows.snapshot import LogLine
 
 _PATIENCE = 2.0
 _PAUSE = 0.3

@@ -21,13 +21,13 @@ from functools import partial
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from actorlib._base.process_stat import parse_stat
 from actorlib._cli import devices
 from actorlib._cli.start_check import ANSWERED
-from actorlib._core.process_stat import parse_stat
-from actorlib._core.resources import format_bytes
 from actorlib._door import processes
 from actorlib._enforcement.tiers import Site
 from actorlib._features.runtime import make_tiers
+from actorlib._options.resources import format_bytes
 from actorlib.accelerators import families
 from actorlib.accelerators.nvidia_driver import is_traced, scan_driver
 

@@ -13,19 +13,19 @@ from rich.text import Text
 
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, in_time, printable
-from actorlib._core.resources import format_bytes
-from actorlib._core.rows import RowEncoder
-from actorlib._core.snapshot import ObjectInfo
-from actorlib._core.tables import Column, table
 from actorlib._door.client import ask_loop, the_runtime
+from actorlib._options.resources import format_bytes
+from actorlib._rows.rows import RowEncoder
+from actorlib._rows.snapshot import ObjectInfo
+from actorlib._rows.tables import Column, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
 
-    from actorlib._core.snapshot import ObjectOrder
     from actorlib._door.rows import Objects
+    from actorlib._rows.snapshot import ObjectOrder
 
 _PATIENCE = 5.0
 

@@ -14,9 +14,9 @@ from actorlib._door.client import ask_loop, the_runtime
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:
-    from actorlib._core.snapshot import ActorInfo
     from actorlib._door.addresses import Address
     from actorlib._door.rows import Status
+    from actorlib._rows.snapshot import ActorInfo
 
 _PATIENCE = 10.0
 """Seconds in which a process that was killed is gone."""

@@ -8,7 +8,7 @@ import sys
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actorlib._core import tables
+from actorlib._rows import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

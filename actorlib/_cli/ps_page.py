@@ -10,7 +10,7 @@ from rich.text import Text
 from actorlib._cli.actor_columns import NOTHING, actor_table
 from actorlib._cli.pages import in_time, printable
 from actorlib._cli.runtime_words import heading, stuck_text
-from actorlib._core.tables import Column, table, table_of
+from actorlib._rows.tables import Column, table, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from actorlib._cli.listing import ClientStatus, Listing, RuntimeRow
-    from actorlib._core.snapshot import WorkerGroupInfo
+    from actorlib._rows.snapshot import WorkerGroupInfo
 
 _FUNCTIONS: list[Column[WorkerGroupInfo]] = [
     Column("functions that ask", lambda group: group.resources or "nothing"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.resources import format_bytes, format_counted
+from actorlib._options.resources import format_bytes, format_counted
 
 if TYPE_CHECKING:
     from actorlib._cli.listing import RuntimeRow

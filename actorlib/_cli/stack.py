@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from actorlib._cli.choosing import find_actor, title_of
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
-from actorlib._core.rows import encode_row
 from actorlib._door.client import ask, ask_loop, named_process, the_runtime
 from actorlib._door.protocol import BLOCKED
 from actorlib._features.runtime import worker_stacks
+from actorlib._rows.rows import encode_row
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from actorlib._base.value import dataclass
 from actorlib._cli.device_meters import DeviceMeter, DeviceMeters
 from actorlib._cli.documents import write_document
 from actorlib._cli.listing import (
@@ -34,7 +35,6 @@ from actorlib._cli.top_figures import (
     rates_between,
 )
 from actorlib._cli.top_screen import Screen, keys_in, pressed
-from actorlib._core.value import dataclass
 from actorlib._door.client import find_runtimes
 from actorlib._door.rows import Status
 from actorlib.accelerators import Host

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from actorlib._cli.device_meters import DeviceMeter
     from actorlib._cli.listing import Listing, RuntimeRow
-    from actorlib._core.snapshot import DeviceInfo
     from actorlib._door.rows import ActorStatus, Status
+    from actorlib._rows.snapshot import DeviceInfo
 
 LONGEST: Final = 120
 """How many looks are remembered."""

@@ -19,7 +19,7 @@ from actorlib._cli.top_figures import (
     sparkline,
 )
 from actorlib._cli.top_screen import SORT_KEYS, selected, settled
-from actorlib._core.resources import format_bytes
+from actorlib._options.resources import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,8 @@ import sys
 import time
 from typing import NamedTuple
 
-from actorlib._core.named_sockets import named_sockets
-from actorlib._core.validation import closest_names
+from actorlib._base.named_sockets import named_sockets
+from actorlib._base.validation import closest_names
 from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
 from actorlib._door.client import named_process
 from actorlib._door.protocol import (

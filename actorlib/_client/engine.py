@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, final
 
 from actorlib._client.connection import PATIENCE, connect
 from actorlib._core.engine import Engine, FeatureT, Refusal, RuntimeEngine, override
-from actorlib._core.forking import detach_loop
-from actorlib._core.loop_thread import block
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.runtime_portal import RuntimePortal
-from actorlib._core.shares import ActorShare
+from actorlib._futures.runtime_portal import RuntimePortal
+from actorlib._loops.forking import detach_loop
+from actorlib._loops.loop_thread import block
+from actorlib._options.shares import ActorShare
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.messages import FAILURE, ITEM, LIST, RESULT
-from actorlib._worker.async_client import AsyncOwnerClient
-from actorlib._worker.client import OwnerClient
+from actorlib._worker.requests.async_client import AsyncOwnerClient
+from actorlib._worker.requests.client import OwnerClient
 from actorlib.exceptions import (
     ActorHandleNotFoundError,
     RuntimeLostError,
@@ -35,14 +35,14 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from actorlib._base.ids import ActorId
     from actorlib._client.connection import Connection
-    from actorlib._core.callee import Callee
     from actorlib._core.engine import ActorSpec, HandlePin
-    from actorlib._core.ids import ActorId
-    from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import CallLookup
-    from actorlib._core.runtime_env import RuntimeEnv
-    from actorlib._core.snapshot import (
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._options.callee import Callee
+    from actorlib._options.runtime_env import RuntimeEnv
+    from actorlib._rows.snapshot import (
         CallInfo,
         Snapshot,
     )

@@ -35,8 +35,8 @@ from typing import (
     TypeVar,
 )
 
-from actorlib._core.labels import Label
-from actorlib._core.value import dataclass
+from actorlib._base.labels import Label
+from actorlib._base.value import dataclass
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
@@ -44,16 +44,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextvars import Token
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.callee import Callee
-    from actorlib._core.function_options import FunctionOptions
-    from actorlib._core.group_spec import GroupId, GroupSpec
-    from actorlib._core.ids import ActorId, CountedId, ObjectId
-    from actorlib._core.interface import Interface
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._base.ids import ActorId, CountedId, ObjectId
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.shares import ActorShare
-    from actorlib._core.snapshot import (
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import StreamReader
+    from actorlib._options.actor_options import ActorOptions
+    from actorlib._options.callee import Callee
+    from actorlib._options.function_options import FunctionOptions
+    from actorlib._options.group_spec import GroupId, GroupSpec
+    from actorlib._options.interface import Interface
+    from actorlib._options.shares import ActorShare
+    from actorlib._rows.snapshot import (
         ActorInfo,
         AllCalls,
         CallInfo,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
         ObjectOrder,
         Snapshot,
     )
-    from actorlib._core.stream_reader import StreamReader
 
 if TYPE_CHECKING:
     # Checkers know it without the package. From Python 3.12 on ``typing`` has it.

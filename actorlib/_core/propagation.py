@@ -15,7 +15,7 @@ from contextvars import Context, ContextVar, copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from weakref import WeakSet
 
-from actorlib._core.public import public
+from actorlib._base.public import public
 
 if TYPE_CHECKING:
     from collections.abc import Callable

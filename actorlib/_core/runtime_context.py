@@ -6,15 +6,15 @@ import time
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
+from actorlib._base.public import public
+from actorlib._base.value import dataclass
 from actorlib._core.current_call import deadline_of, is_late, running
-from actorlib._core.public import public
-from actorlib._core.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.group_spec import GroupSpec
-    from actorlib._core.runtime_env import RuntimeEnv
+    from actorlib._options.group_spec import GroupSpec
+    from actorlib._options.runtime_env import RuntimeEnv
 
 
 def _no_env() -> RuntimeEnv:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actorlib._core.public import public
+from actorlib._base.public import public
 
 if TYPE_CHECKING:
     from collections.abc import Callable

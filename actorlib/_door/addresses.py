@@ -9,10 +9,10 @@ import socket
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._core.named_sockets import named_sockets
+from actorlib._base.named_sockets import named_sockets
 
 if TYPE_CHECKING:
-    from actorlib._core.named_sockets import NamedSockets
+    from actorlib._base.named_sockets import NamedSockets
 
 _CREDENTIALS = struct.Struct("iII")
 DOORS = "actorlib-door-"

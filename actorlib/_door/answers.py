@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from actorlib._core.ids import ActorId
-from actorlib._core.object_ref import mark_seen
+from actorlib._base.ids import ActorId
 from actorlib._door.protocol import version
 from actorlib._door.queries import SLACK, Asked
 from actorlib._door.rows import Calls, Objects, Stacks, Status
 from actorlib._door.stacks import tasks, threads
+from actorlib._futures.object_ref import mark_seen
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._core.snapshot import (
+    from actorlib._door.queries import Parameters, Query
+    from actorlib._rows.snapshot import (
         AllCalls,
         ObjectInfo,
         ObjectOrder,
         ObjectStoreInfo,
         Snapshot,
     )
-    from actorlib._door.queries import Parameters, Query
 
 MOST_CALLS: Final = 10_000
 """How many calls are looked at: more would take the owner's loop too long."""

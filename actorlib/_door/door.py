@@ -15,10 +15,10 @@ from _thread import start_new_thread
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.fork_copies import close_in_forks
-from actorlib._core.log import warn
-from actorlib._core.named_sockets import named_sockets
+from actorlib._base.log import warn
+from actorlib._base.named_sockets import named_sockets
 from actorlib._door.addresses import DOORS
+from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

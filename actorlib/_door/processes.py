@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from actorlib._core.process_stat import read_stat
+from actorlib._base.process_stat import read_stat
 
 _SHOWN = 60
 """How much of a command line is shown."""

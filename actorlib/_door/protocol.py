@@ -3,7 +3,7 @@
 A frame is its length in four bytes, the highest first, and so many bytes of msgpack.
 Who asks sends one, ``[version, verb, options]``, and gets one back, ``[version,
 outcome, value]``; with that the connection is over. A value that is a row is sent as
-``_core/rows.py`` encodes it; which row it is follows from the verb. In every version
+``_rows/rows.py`` encodes it; which row it is follows from the verb. In every version
 that there will be, a question begins with the version, and an answer to another version
 is an answer of this form whose value is the runtime's ``actorlib.__version__``.
 
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, cast, final
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._core.rows import decode_row, encode_row
+from actorlib._rows.rows import decode_row, encode_row
 from actorlib.exceptions import ProtocolError
 
 VERSION: Final = 3

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, final
 
-from actorlib._core.ids import ID_SIZE, ActorId
+from actorlib._base.ids import ID_SIZE, ActorId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,9 +14,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast, final
 
-from actorlib._core.fork_copies import close_in_forks
-from actorlib._core.log import warn
-from actorlib._core.named_sockets import close_listener, named_sockets
+from actorlib._base.log import warn
+from actorlib._base.named_sockets import close_listener, named_sockets
 from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
 from actorlib._door.client import named_process, user_name
 from actorlib._door.protocol import (
@@ -30,6 +29,7 @@ from actorlib._door.protocol import (
     read_question,
     version,
 )
+from actorlib._loops.fork_copies import close_in_forks
 from actorlib.exceptions import ProtocolError, RuntimeAlreadyExistsError
 
 if TYPE_CHECKING:

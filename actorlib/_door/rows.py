@@ -1,14 +1,15 @@
 """The rows with which a runtime answers at its door.
 
-Actors, calls, objects and lines are those of ``_core/snapshot.py``. Here is what stands
+Actors, calls, objects and lines are those of ``_rows/snapshot.py``. Here is what stands
 around them in an answer, and what is known of threads, tasks and frames.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from actorlib._core.rows import extend_row
-from actorlib._core.snapshot import (
+from actorlib._base.value import dataclass
+from actorlib._rows.rows import extend_row
+from actorlib._rows.snapshot import (
     ActorInfo,
     CallInfo,
     LogLine,
@@ -16,7 +17,6 @@ from actorlib._core.snapshot import (
     ObjectStoreInfo,
     Snapshot,
 )
-from actorlib._core.value import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
-from actorlib._core.fork_copies import close_in_forks
 from actorlib._door.addresses import peer_uid
 from actorlib._door.protocol import (
     BLOCKED,
@@ -39,6 +38,7 @@ from actorlib._door.protocol import (
 )
 from actorlib._door.queries import begin_query
 from actorlib._door.stacks import where_it_stands
+from actorlib._loops.fork_copies import close_in_forks
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from actorlib._core.awaited_frames import MOST_FRAMES, awaited_frames
-from actorlib._core.own_files import OWN_FILES
+from actorlib._base.awaited_frames import MOST_FRAMES, awaited_frames
+from actorlib._base.own_files import OWN_FILES
 from actorlib._door.rows import Frame, Standstill, Task, Thread
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.kinds import UNITS
+from actorlib._options.kinds import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

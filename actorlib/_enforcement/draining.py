@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._core.resources import format_bytes
 from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
+from actorlib._options.resources import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,10 +13,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.log import warn
-from actorlib._core.notifier import Notifier
+from actorlib._base.log import warn
+from actorlib._base.notifier import Notifier
 from actorlib._enforcement.draining import LIMIT, Holder, holders, in_words, pause
+from actorlib._options.kinds import UNITS
 
 if TYPE_CHECKING:
     import asyncio

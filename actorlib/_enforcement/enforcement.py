@@ -14,9 +14,6 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from actorlib._core.kinds import GPU, UNITS
-from actorlib._core.resources import GPU_MEMORY
-from actorlib._core.shares import ActorShare, DeviceShare
 from actorlib._enforcement.tiers import (
     INLINE,
     NEVER_REFUSED,
@@ -28,18 +25,21 @@ from actorlib._enforcement.tiers import (
     choose,
     refused,
 )
+from actorlib._options.kinds import GPU, UNITS
+from actorlib._options.resources import GPU_MEMORY
+from actorlib._options.shares import ActorShare, DeviceShare
 from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.process_stat import HasPid
-    from actorlib._core.resources import Resources
-    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._base.process_stat import HasPid
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._enforcement.tiers import Supervised
+    from actorlib._options.actor_options import ActorOptions
+    from actorlib._options.resources import Resources
+    from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Device, Lease, Share
     from actorlib.accelerators.host import Host

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import format_bytes
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from actorlib._core.process_stat import HasPid
+    from actorlib._base.process_stat import HasPid
     from actorlib.accelerators.base import Lease, Share
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterable, Iterator
 
-    from actorlib._core.process_stat import HasPid
+    from actorlib._base.process_stat import HasPid
     from actorlib._enforcement.gpu_processes import Listed
     from actorlib._enforcement.nvml_session import Look, NvmlSession
     from actorlib.accelerators.base import Device, Lease

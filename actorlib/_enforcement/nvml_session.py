@@ -18,15 +18,15 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
 
-from actorlib._core.fork_copies import close_in_forks
-from actorlib._core.process_stat import parse_stat
+from actorlib._base.process_stat import parse_stat
 from actorlib._enforcement.gpu_processes import UNLISTED, Listed, merged
+from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
-    from actorlib._core.process_stat import ProcessStat
+    from actorlib._base.process_stat import ProcessStat
     from actorlib.accelerators.host import Host
 
 Look: TypeAlias = "Mapping[str, tuple[Listed, ...]]"

@@ -18,16 +18,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from actorlib._core.engine import override
-from actorlib._core.kinds import UNITS
-from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._options.kinds import UNITS
+from actorlib._options.runtime_options import RuntimeOptions
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.process_stat import HasPid
+    from actorlib._base.process_stat import HasPid
     from actorlib._enforcement.gpu_watch import GpuWatch
+    from actorlib._options.actor_options import ActorOptions
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Device, Lease, Share
     from actorlib.accelerators.host import Host

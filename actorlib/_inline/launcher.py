@@ -23,14 +23,14 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING
 
-from actorlib._core.fork_copies import close_in_forks
 from actorlib._inline.worker import InlineWorker
+from actorlib._loops.fork_copies import close_in_forks
 from actorlib._processes.fd_limit import FdLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._options.runtime_options import RuntimeOptions
 
 _DESCRIPTORS = 8
 """Of one actor at the most: the two ends of its pipe, and those of uvloop's loop."""

@@ -16,18 +16,18 @@ from contextvars import Context
 from typing import TYPE_CHECKING, final
 
 from actorlib._core.engine import use_own_engine
-from actorlib._core.loop_thread import new_loop
+from actorlib._loops.loop_thread import new_loop
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
-from actorlib._worker import (
+from actorlib._worker.__main__ import exit_code_of
+from actorlib._worker.executors import (
     async_executor,
     serial_executor,
     task_executor,
     threaded_executor,
 )
-from actorlib._worker.__main__ import exit_code_of
-from actorlib._worker.executor_threads import ExecutorThreads
-from actorlib._worker.group_loops import close
+from actorlib._worker.executors.executor_threads import ExecutorThreads
+from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import read_start
 
 if TYPE_CHECKING:

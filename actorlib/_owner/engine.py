@@ -14,7 +14,9 @@ from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from actorlib._core.callee import BoundMethod
+from actorlib._base.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._base.log import warn
+from actorlib._base.process_stat import read_stat
 from actorlib._core.engine import (
     ActorSpec,
     Feature,
@@ -25,25 +27,23 @@ from actorlib._core.engine import (
     RuntimeEngine,
     override,
 )
-from actorlib._core.forking import detach_loop
-from actorlib._core.function_options import FunctionOptions
-from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
-from actorlib._core.log import warn
-from actorlib._core.loop_thread import ThreadedLoop
-from actorlib._core.object_ref import ObjectRef, bind
-from actorlib._core.process_stat import read_stat
 from actorlib._core.propagation import PROPAGATED
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.runtime_env import InheritedEnv, refuse_env, refuse_ranks
-from actorlib._core.runtime_portal import RuntimePortal, on_loop
-from actorlib._core.snapshot import Snapshot
-from actorlib._core.stream_reader import StreamReader
-from actorlib._owner.actor_table import ActorTable
-from actorlib._owner.creation import ActorDefinition
-from actorlib._owner.placement_groups import GroupVerbs
-from actorlib._owner.refcount import OWNER
-from actorlib._owner.submission import CallSubmitter
+from actorlib._futures.object_ref import ObjectRef, bind
+from actorlib._futures.runtime_portal import RuntimePortal, on_loop
+from actorlib._futures.stream_reader import StreamReader
+from actorlib._loops.forking import detach_loop
+from actorlib._loops.loop_thread import ThreadedLoop
+from actorlib._options.callee import BoundMethod
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.runtime_env import InheritedEnv, refuse_env, refuse_ranks
+from actorlib._owner.actors.actor_table import ActorTable
+from actorlib._owner.actors.creation import ActorDefinition
+from actorlib._owner.calls.submission import CallSubmitter
+from actorlib._owner.objects.refcount import OWNER
+from actorlib._owner.requests.placement_groups import GroupVerbs
 from actorlib._processes.signal_wakeup import SignalWakeup
+from actorlib._rows.snapshot import Snapshot
 from actorlib._wire.call import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.codec import are_scalars
@@ -55,22 +55,22 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.callee import Callee
-    from actorlib._core.function_options import FunctionSpec
-    from actorlib._core.group_spec import GroupId
-    from actorlib._core.ids import ActorId, CountedId, ObjectId
-    from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._core.shares import ActorShare
-    from actorlib._core.snapshot import (
+    from actorlib._base.ids import ActorId, CountedId, ObjectId
+    from actorlib._options.actor_options import ActorOptions
+    from actorlib._options.callee import Callee
+    from actorlib._options.function_options import FunctionSpec
+    from actorlib._options.group_spec import GroupId
+    from actorlib._options.runtime_options import RuntimeOptions
+    from actorlib._options.shares import ActorShare
+    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.machine import LocalNode
+    from actorlib._rows.snapshot import (
         ActorInfo,
         AllCalls,
         CallInfo,
         ObjectInfo,
         ObjectOrder,
     )
-    from actorlib._owner.machine import LocalNode
-    from actorlib._owner.supervisor import ActorSupervisor
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
 T = TypeVar("T")
@@ -714,7 +714,7 @@ class LocalEngine(RuntimeEngine):
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None
     ) -> list[ObjectInfo]:
-        from actorlib._owner.stored_objects import (  # noqa: PLC0415  # few ask
+        from actorlib._owner.objects.stored_objects import (  # noqa: PLC0415  # few ask
             StoredObjects,
         )
 

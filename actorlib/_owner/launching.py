@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from actorlib._core.stdio import fill_standard_streams
+from actorlib._base.stdio import fill_standard_streams
 from actorlib._processes.template_process import (
     FORKING,
     SHARING,
@@ -20,7 +20,7 @@ from actorlib._processes.template_process import (
 )
 
 if TYPE_CHECKING:
-    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._processes.forkserver_launcher import TemplateLauncher
 
 

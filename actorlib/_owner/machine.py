@@ -14,17 +14,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
-from actorlib._core.fork_copies import close_in_forks
-from actorlib._core.kinds import GPU, KINDS, UNITS
-from actorlib._core.log import warn
-from actorlib._core.resources import CPU, MEMORY, Resources, bytes_of, counted
-from actorlib._core.runtime_env import variables_of
+from actorlib._base.log import warn
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import INLINE
-from actorlib._owner.exit_reason import is_out_of_memory
+from actorlib._loops.fork_copies import close_in_forks
+from actorlib._options.kinds import GPU, KINDS, UNITS
+from actorlib._options.resources import CPU, MEMORY, Resources, bytes_of, counted
+from actorlib._options.runtime_env import variables_of
+from actorlib._owner.actors.exit_reason import is_out_of_memory
+from actorlib._owner.actors.worker_session import WorkerSession
 from actorlib._owner.teardown import Cleanup, Phase
-from actorlib._owner.worker_session import WorkerSession
 from actorlib._scheduler.catalogue import type_names
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import FAILURE, START, Frame
@@ -44,19 +44,19 @@ from actorlib.accelerators.claims import DeviceClaims, describe_claims
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.ids import ActorId
-    from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._core.shares import ActorShare
+    from actorlib._base.ids import ActorId
     from actorlib._enforcement.checkpoints import Checkpoints
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._enforcement.tiers import Site, Tier
-    from actorlib._owner.actor_record import ActorRecord, Registry
-    from actorlib._owner.creation import ActorDefinition, EncodedArguments
-    from actorlib._owner.gangs import Gangs
-    from actorlib._owner.refcount import BorrowedReferences, RefCount
-    from actorlib._owner.router import WorkerRoute
-    from actorlib._owner.shared_memory import ObjectStore
+    from actorlib._options.actor_options import ActorOptions
+    from actorlib._options.runtime_options import RuntimeOptions
+    from actorlib._options.shares import ActorShare
+    from actorlib._owner.actors.actor_record import ActorRecord, Registry
+    from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
+    from actorlib._owner.actors.gangs import Gangs
+    from actorlib._owner.calls.router import WorkerRoute
+    from actorlib._owner.objects.refcount import BorrowedReferences, RefCount
+    from actorlib._owner.objects.shared_memory import ObjectStore
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Device
 

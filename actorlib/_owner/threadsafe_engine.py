@@ -12,10 +12,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.callee import BoundMethod
-from actorlib._core.ids import ActorId
-from actorlib._core.object_ref import bind
+from actorlib._base.ids import ActorId
 from actorlib._core.propagation import PROPAGATED
+from actorlib._futures.object_ref import bind
+from actorlib._options.callee import BoundMethod
 from actorlib._owner.engine import LocalEngine
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.serialization import decode_call, encode_plain_call
@@ -23,16 +23,16 @@ from actorlib._wire.serialization import decode_call, encode_plain_call
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actorlib._core.callee import Callee
+    from actorlib._base.ids import CountedId
     from actorlib._core.engine import ActorSpec
-    from actorlib._core.function_options import FunctionSpec
-    from actorlib._core.ids import CountedId
-    from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._core.stream_reader import StreamReader
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import StreamReader
+    from actorlib._options.callee import Callee
+    from actorlib._options.function_options import FunctionSpec
+    from actorlib._options.runtime_options import RuntimeOptions
+    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.functions.task_worker import CalledFunction
     from actorlib._owner.machine import LocalNode
-    from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.task_worker import CalledFunction
     from actorlib._shm.memory import Payload
 
 

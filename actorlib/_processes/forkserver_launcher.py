@@ -28,9 +28,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from actorlib._core.fork_copies import close_in_forks
-from actorlib._core.log import warn
-from actorlib._core.process_stat import read_stat
+from actorlib._base.log import warn
+from actorlib._base.process_stat import read_stat
+from actorlib._loops.fork_copies import close_in_forks
 from actorlib._processes.fd_limit import FdLimit, start_error_reason
 from actorlib._processes.launcher import ProcessExit
 from actorlib._processes.template_process import (
@@ -56,7 +56,7 @@ from actorlib.exceptions import TemplateError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actorlib._core.process_stat import ProcessStat
+    from actorlib._base.process_stat import ProcessStat
     from actorlib._processes.template_process import BegunTemplate
     from actorlib._processes.worker_output import LogStyle
     from actorlib._wire.messages import Frame

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 
 if TYPE_CHECKING:
     import asyncio

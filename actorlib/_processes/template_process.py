@@ -27,7 +27,7 @@ _PACKAGES = _HERE.rsplit(os.sep, 3)[0]
 # What is imported is there to stay: the collector would find nothing.
 _BOOTSTRAP = (
     "import gc, json, sys; gc.disable(); sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "from actorlib._worker.forkserver import main; main()"
+    "from actorlib._worker.template.forkserver import main; main()"
 )
 
 

@@ -16,7 +16,7 @@ import sys
 from contextvars import Context
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 
 if TYPE_CHECKING:
     import asyncio

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import actorlib
 from actorlib._core.engine import HandlePin, find_engine
-from actorlib._core.object_ref import ObjectRef
+from actorlib._futures.object_ref import ObjectRef
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib._runtime import Runtime
 
 

@@ -24,7 +24,7 @@ from actorlib._pytest_plugin.items import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 _FAKES = "ACTORLIB_FAKE_DEVICES"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._core.ids import ActorId
+from actorlib._base.ids import ActorId
 from actorlib._ray.client_mode import with_methods
 from actorlib._ray.errors import without_restart
 from actorlib._ray.host import ActorHost, AsyncActorHost
@@ -18,8 +18,8 @@ from actorlib.exceptions import ActorDiedError, ActorUnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._core.interface import Method
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._options.interface import Method
     from actorlib._ray.process import EntryPoints
 
 

@@ -59,10 +59,10 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
 
-    from actorlib._core.callee import BoundMethod, Callee
     from actorlib._core.current_call import Deadline
-    from actorlib._core.function_options import FunctionSpec
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._options.callee import BoundMethod, Callee
+    from actorlib._options.function_options import FunctionSpec
     from actorlib._ray.actors import Actor
     from actorlib._ray.process import ProcessState
     from actorlib._ray.state import ClusterNodes

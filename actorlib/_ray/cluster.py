@@ -19,11 +19,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from actorlib._core.engine import FeatureT, Refusal, RuntimeEngine, override
-from actorlib._core.function_options import FunctionOptions
-from actorlib._core.resources import MEMORY, bytes_of
-from actorlib._core.runtime_env import InheritedEnv
-from actorlib._core.runtime_portal import RuntimePortal, on_loop
-from actorlib._core.snapshot import AllCalls, ObjectStoreInfo, Snapshot
+from actorlib._futures.runtime_portal import RuntimePortal, on_loop
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.resources import MEMORY, bytes_of
+from actorlib._options.runtime_env import InheritedEnv
 from actorlib._ray.client_mode import PREFIX, ClusterQuery
 from actorlib._ray.connection_errors import connection_error, is_transient
 from actorlib._ray.engine import RayEngine
@@ -38,16 +37,17 @@ from actorlib._ray.ray_api import (
 )
 from actorlib._ray.state import Explainer, pending_calls
 from actorlib._ray.worker import ENTRY_POINTS, context_here
+from actorlib._rows.snapshot import AllCalls, ObjectStoreInfo, Snapshot
 from actorlib.exceptions import ClusterError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.actor_options import ActorOptions
-    from actorlib._core.group_spec import GroupId
-    from actorlib._core.ids import ActorId
-    from actorlib._core.runtime_options import RuntimeOptions
-    from actorlib._core.snapshot import CallInfo
+    from actorlib._base.ids import ActorId
+    from actorlib._options.actor_options import ActorOptions
+    from actorlib._options.group_spec import GroupId
+    from actorlib._options.runtime_options import RuntimeOptions
+    from actorlib._rows.snapshot import CallInfo
 
 
 _log = logging.getLogger("actorlib")

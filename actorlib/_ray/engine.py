@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from actorlib._core.callee import BoundMethod
+from actorlib._base.labels import Label
 from actorlib._core.engine import (
     ActorExit,
     ActorSpec,
@@ -20,11 +20,11 @@ from actorlib._core.engine import (
     Refusal,
     override,
 )
-from actorlib._core.labels import Label
-from actorlib._core.object_ref import mark_seen
-from actorlib._core.resources import counted
-from actorlib._core.runtime_env import merged_env
-from actorlib._core.runtime_portal import on_loop
+from actorlib._futures.object_ref import mark_seen
+from actorlib._futures.runtime_portal import on_loop
+from actorlib._options.callee import BoundMethod
+from actorlib._options.resources import counted
+from actorlib._options.runtime_env import merged_env
 from actorlib._ray import client_mode
 from actorlib._ray.actors import Actor, ActorTraits, KnownActors, key_of
 from actorlib._ray.calls import (
@@ -56,17 +56,17 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.callee import Callee
-    from actorlib._core.ids import ActorId, CountedId, ObjectId
-    from actorlib._core.interface import Interface
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._base.ids import ActorId, CountedId, ObjectId
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.runtime_env import InheritedEnv
-    from actorlib._core.snapshot import ActorInfo
-    from actorlib._core.stream_reader import StreamReader
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import StreamReader
+    from actorlib._options.callee import Callee
+    from actorlib._options.interface import Interface
+    from actorlib._options.runtime_env import InheritedEnv
     from actorlib._ray.messages import CallMessage, RuntimeConfig
     from actorlib._ray.pickled import PickledValue
     from actorlib._ray.process import EntryPoints, ProcessState
+    from actorlib._rows.snapshot import ActorInfo
 
 _REPLICAS = Refusal(
     "Replicas choose by the calls that actors have without an answer, which Ray does "

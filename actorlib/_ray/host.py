@@ -18,8 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._core.engine import ActorExit
-from actorlib._core.hooks import hooks_of, make_instance
-from actorlib._core.interface import CALL, READY, find_method
+from actorlib._options.hooks import hooks_of, make_instance
+from actorlib._options.interface import CALL, READY, find_method
 from actorlib._ray.messages import (
     answer_to,
     enter_call,

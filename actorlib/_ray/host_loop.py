@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._core.loop_thread import blocking_allowed
+from actorlib._loops.loop_thread import blocking_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

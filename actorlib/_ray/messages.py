@@ -6,8 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from actorlib._base.labels import Label, own_name
 from actorlib._core.current_call import deadline_of, is_late, running
-from actorlib._core.labels import Label, own_name
 from actorlib._ray.deadlines import from_clock_time
 from actorlib._wire.arguments import with_values
 from actorlib._wire.call_headers import enter_variables, late_error
@@ -17,7 +17,7 @@ from actorlib._wire.serialization import dump, one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.runtime_env import RuntimeEnv
+    from actorlib._options.runtime_env import RuntimeEnv
     from actorlib._ray.pickled import PickledValue
 
 

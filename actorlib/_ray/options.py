@@ -10,22 +10,22 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.call_options import CallOptions
-from actorlib._core.hooks import hooks_of
-from actorlib._core.kinds import GPU
-from actorlib._core.resources import CPU, MEMORY, counted
-from actorlib._core.validation import names_of, options_by_word
+from actorlib._base.validation import names_of, options_by_word
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.call_options import CallOptions
+from actorlib._options.hooks import hooks_of
+from actorlib._options.kinds import GPU
+from actorlib._options.resources import CPU, MEMORY, counted
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actorlib._core.actor_options import CommonOptions
-    from actorlib._core.function_options import FunctionOptions
-    from actorlib._core.interface import Method
-    from actorlib._core.runtime_env import RuntimeEnv
-    from actorlib._core.validation import Options
+    from actorlib._base.validation import Options
+    from actorlib._options.actor_options import CommonOptions
+    from actorlib._options.function_options import FunctionOptions
+    from actorlib._options.interface import Method
+    from actorlib._options.runtime_env import RuntimeEnv
 
 AMOUNTS = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type")
 """Options that say what is held; ``amounts`` translates them."""

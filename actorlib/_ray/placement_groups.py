@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.engine import PlacementGroups
-from actorlib._core.group_spec import GroupId, GroupSpec
-from actorlib._core.resources import GPU_MEMORY, counted
-from actorlib._core.runtime_portal import on_loop
-from actorlib._core.snapshot import BundleInfo, GroupInfo
+from actorlib._futures.runtime_portal import on_loop
+from actorlib._options.group_spec import GroupId, GroupSpec
+from actorlib._options.resources import GPU_MEMORY, counted
 from actorlib._ray.options import REFUSED
 from actorlib._ray.ray_api import group_of, ray
 from actorlib._ray.refs import FailedAnswer, RayTask
+from actorlib._rows.snapshot import BundleInfo, GroupInfo
 from actorlib.exceptions import (
     PlacementGroupAlreadyExistsError,
     PlacementGroupNotFoundError,
@@ -21,7 +21,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._futures.object_ref import ObjectRef
     from actorlib._ray.process import ProcessState
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable  # noqa: TC003  # in a named tuple
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from actorlib._core.object_ref import hide_from_other_loops, immediate_loop
+from actorlib._futures.object_ref import hide_from_other_loops, immediate_loop
 from actorlib._ray.host_loop import HostLoop
 from actorlib._ray.ray_api import is_client
 from actorlib._ray.timer_thread import TimerThread
@@ -23,8 +23,8 @@ from actorlib.exceptions import ClusterError
 if TYPE_CHECKING:
     import asyncio
 
-    from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.runtime_portal import RuntimePortal
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.runtime_portal import RuntimePortal
 
 T = TypeVar("T")
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from actorlib._api.result_parts import PartsOwner, ResultSplit
 from actorlib._api.waiting import CombinedRef
-from actorlib._core.loop_thread import TOO_LATE, block, may_block
-from actorlib._core.object_ref import (
+from actorlib._futures.object_ref import (
     IMMUTABLE,
     REFS,
     BorrowedRef,
@@ -29,6 +28,7 @@ from actorlib._core.object_ref import (
     mark_seen,
     result_owner_of,
 )
+from actorlib._loops.loop_thread import TOO_LATE, block, may_block
 from actorlib._ray import client_mode
 from actorlib._ray.errors import translate
 from actorlib._ray.messages import failure_of

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import GPU_MEMORY, MEMORY, Resources, format_counted
-from actorlib._core.snapshot import ActorInfo, CallInfo
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import GPU_MEMORY, MEMORY, Resources, format_counted
 from actorlib._ray.errors import exit_of
 from actorlib._ray.options import refuse
 from actorlib._ray.ray_api import actor_table, class_of, free_by_node, ray
 from actorlib._ray.refs import RayTask
+from actorlib._rows.snapshot import ActorInfo, CallInfo
 from actorlib.exceptions import (
     ActorNotFoundError,
     ActorUnschedulableError,
@@ -25,11 +25,11 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from actorlib._core.actor_options import ActorOptions, CommonOptions
-    from actorlib._core.interface import Interface
-    from actorlib._core.snapshot import CallState
+    from actorlib._options.actor_options import ActorOptions, CommonOptions
+    from actorlib._options.interface import Interface
     from actorlib._ray.actors import Actor, ActorTraits
     from actorlib._ray.client_mode import ClusterQuery
+    from actorlib._rows.snapshot import CallState
 
 
 _STATES = {

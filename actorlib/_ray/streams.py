@@ -12,8 +12,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.object_ref import ObjectRef, bind, mark_seen
-from actorlib._core.stream_reader import WholeCall
+from actorlib._futures.object_ref import ObjectRef, bind, mark_seen
+from actorlib._futures.stream_reader import WholeCall
 from actorlib._ray.ray_api import error_class, fetch, peek_item, ray, read_item
 from actorlib._ray.refs import FailedAnswer, RayTask
 from actorlib.exceptions import DeadlineExceededError, TaskCancelledError

@@ -11,7 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.deadlines import Deadlines
+from actorlib._base.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._api.actor_handle import ActorHandle
 from actorlib._core.engine import HandlePin, find_engine, set_engine
-from actorlib._core.interface import class_of
 from actorlib._core.runtime_context import RuntimeContext
+from actorlib._options.interface import class_of
 from actorlib._ray.engine import RayEngine
 from actorlib._ray.messages import RuntimeConfig
 from actorlib._ray.pickled import unpickle_value
@@ -29,8 +29,8 @@ from actorlib._ray.ray_api import (
 )
 
 if TYPE_CHECKING:
-    from actorlib._core.ids import ActorId
-    from actorlib._core.object_ref import ObjectRef
+    from actorlib._base.ids import ActorId
+    from actorlib._futures.object_ref import ObjectRef
     from actorlib._ray.actors import ActorTraits
     from actorlib._ray.messages import HostConfig
 

@@ -6,7 +6,7 @@ import asyncio
 from itertools import takewhile
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.resources import GPU_MEMORY, Resources
+from actorlib._options.resources import GPU_MEMORY, Resources
 from actorlib._scheduler.explain import held_by, preview, shortage
 from actorlib._scheduler.long_waits import shell_hint
 from actorlib._scheduler.request import (

@@ -24,8 +24,8 @@ from collections.abc import Callable
 from itertools import combinations, product
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._core.group_spec import PACK, STRICT_PACK, STRICT_SPREAD
-from actorlib._core.kinds import UNITS
+from actorlib._options.group_spec import PACK, STRICT_PACK, STRICT_SPREAD
+from actorlib._options.kinds import UNITS
 from actorlib._scheduler.backtracking import solutions
 from actorlib._scheduler.bundle_packing import (
     BundleShare,

@@ -18,10 +18,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.group_spec import ANY_BUNDLE
-from actorlib._core.kinds import GPU, UNITS
-from actorlib._core.resources import add
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
+from actorlib._options.group_spec import ANY_BUNDLE
+from actorlib._options.kinds import GPU, UNITS
+from actorlib._options.resources import add
 from actorlib._scheduler.overtaking import delays_nobody
 from actorlib._scheduler.request import Priority, amounts_with, units_for
 from actorlib.accelerators.base import Lease, Share

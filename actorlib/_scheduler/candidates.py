@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple, cast, final
 
-from actorlib._core.kinds import GPU, UNITS
+from actorlib._options.kinds import GPU, UNITS
 from actorlib._scheduler.request import (
     ANYWHERE,
     DeviceConstraints,
@@ -29,7 +29,7 @@ from actorlib._scheduler.topology import aligned, linked
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from actorlib._core.kinds import Kind
+    from actorlib._options.kinds import Kind
     from actorlib.accelerators.base import Device
 
 

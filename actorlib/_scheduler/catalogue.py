@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._core.kinds import GPU, UNITS
-from actorlib._core.resources import GPU_MEMORY, Resources, add
-from actorlib._core.validation import closest_names
+from actorlib._base.validation import closest_names
+from actorlib._options.kinds import GPU, UNITS
+from actorlib._options.resources import GPU_MEMORY, Resources, add
 from actorlib._scheduler.explain import describe_devices
 from actorlib._scheduler.request import (
     ANYWHERE,
@@ -29,7 +29,7 @@ from actorlib.exceptions import ActorUnschedulableError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from actorlib._core.actor_options import ActorOptions
+    from actorlib._options.actor_options import ActorOptions
     from actorlib.accelerators.base import Device
 
 TYPE_PREFIX = "accelerator_type:"

@@ -24,8 +24,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import format_amount
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import format_amount
 from actorlib._scheduler.bundle_arrangement import GangArranger
 from actorlib._scheduler.candidates import (
     NONE_RESERVED,
@@ -40,7 +40,7 @@ from actorlib.accelerators.base import Share
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 
-    from actorlib._core.kinds import Kind
+    from actorlib._options.kinds import Kind
     from actorlib._scheduler.request import Gang
     from actorlib.accelerators.base import Device
 

@@ -10,15 +10,15 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from actorlib._core.group_spec import (
+from actorlib._options.group_spec import (
     ANY_BUNDLE,
     PACK,
     SPREAD,
     STRICT_PACK,
     STRICT_SPREAD,
 )
-from actorlib._core.kinds import GPU, UNITS
-from actorlib._core.resources import (
+from actorlib._options.kinds import GPU, UNITS
+from actorlib._options.resources import (
     GPU_MEMORY,
     OWN_KEYWORDS,
     Resources,

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import KINDS, UNITS
-from actorlib._core.resources import (
+from actorlib._options.kinds import KINDS, UNITS
+from actorlib._options.resources import (
     Resources,
     counted,
     format_amount,
@@ -31,7 +31,7 @@ from actorlib.accelerators.base import Lease, Share
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from actorlib._core.kinds import Kind
+    from actorlib._options.kinds import Kind
     from actorlib.accelerators.base import Device, Rejected
 
 

@@ -14,7 +14,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._core.log import warn
+from actorlib._base.log import warn
 from actorlib._scheduler.device_pool import LISTED, listed
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.ids import ActorId, maker_of
-from actorlib._core.kinds import UNITS
-from actorlib._core.notifier import Notifier
-from actorlib._core.resources import counted
-from actorlib._core.snapshot import BundleInfo, GroupInfo
+from actorlib._base.ids import ActorId, maker_of
+from actorlib._base.notifier import Notifier
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import counted
+from actorlib._rows.snapshot import BundleInfo, GroupInfo
 from actorlib._scheduler.bundles import Bundles, divide_lease
 from actorlib._scheduler.explain import (
     describe_share,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
 
-    from actorlib._core.group_spec import GroupId, GroupSpec
+    from actorlib._options.group_spec import GroupId, GroupSpec
     from actorlib._scheduler.admission import Admission
     from actorlib._scheduler.catalogue import Catalogue
     from actorlib._scheduler.long_waits import LongWaits

@@ -18,16 +18,16 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._core.group_spec import ANY_BUNDLE
-from actorlib._core.kinds import GPU, UNITS
-from actorlib._core.resources import GPU_MEMORY, format_named
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
+from actorlib._options.group_spec import ANY_BUNDLE
+from actorlib._options.kinds import GPU, UNITS
+from actorlib._options.resources import GPU_MEMORY, format_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from actorlib._core.group_spec import GroupSpec
-    from actorlib._core.resources import Resources
+    from actorlib._options.group_spec import GroupSpec
+    from actorlib._options.resources import Resources
     from actorlib.accelerators.base import Device, Share
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import counted
-from actorlib._core.snapshot import DemandInfo, DeviceInfo
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import counted
+from actorlib._rows.snapshot import DemandInfo, DeviceInfo
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.explain import refusal
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from actorlib._core.kinds import Kind
-    from actorlib._core.resources import Resources
+    from actorlib._options.kinds import Kind
+    from actorlib._options.resources import Resources
     from actorlib._scheduler.placement_group import Group
     from actorlib._scheduler.request import LeaseRequest
     from actorlib.accelerators.base import Device, Lease, Rejected

@@ -46,14 +46,14 @@ from heapq import heappop, heappush, merge
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 from actorlib._scheduler.overtaking import MAX_AMOUNTS, delays_nobody
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, Priority
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from actorlib._core.resources import Resources
+    from actorlib._options.resources import Resources
     from actorlib._scheduler.candidates import Candidates, Reserved
     from actorlib._scheduler.ledger import Ledger
     from actorlib.accelerators.base import Lease

@@ -29,7 +29,7 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 
-from actorlib._core.ids import ID_SIZE
+from actorlib._base.ids import ID_SIZE
 from actorlib._web.guard import Guard
 from actorlib._web.looks import PAGE
 from actorlib._web.questions import OWNER, Killed, Questions

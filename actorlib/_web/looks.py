@@ -9,9 +9,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, final
 
-from actorlib._core.rows import RowEncoder
-from actorlib._core.snapshot import ActorInfo, WorkerGroupInfo
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 from actorlib._door.processes import Usage
 from actorlib._door.rows import (
     ActorStatus,
@@ -20,6 +18,8 @@ from actorlib._door.rows import (
     Status,
     describe_actor,
 )
+from actorlib._rows.rows import RowEncoder
+from actorlib._rows.snapshot import ActorInfo, WorkerGroupInfo
 
 POINTS: Final = 180
 """How many looks the curves show."""

@@ -16,8 +16,8 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._core.fork_copies import close_in_forks
-from actorlib._core.log import warn
+from actorlib._base.log import warn
+from actorlib._loops.fork_copies import close_in_forks
 from actorlib._web.address import WebAddress
 
 if TYPE_CHECKING:

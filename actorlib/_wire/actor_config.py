@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from actorlib._core.ids import ActorId
+    from actorlib._base.ids import ActorId
     from actorlib._wire.messages import Frame
 
 

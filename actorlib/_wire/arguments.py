@@ -24,7 +24,7 @@ from actorlib._core.engine import (
     current_engine,
     pickling_engine,
 )
-from actorlib._core.object_ref import (
+from actorlib._futures.object_ref import (
     REFS,
     ObjectRef,
     borrow,
@@ -55,9 +55,9 @@ from actorlib.exceptions import SerializationError, TaskCancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from actorlib._core.ids import ActorId, CountedId, ObjectId
-    from actorlib._core.interface import Interface
-    from actorlib._core.object_ref import BorrowedRef
+    from actorlib._base.ids import ActorId, CountedId, ObjectId
+    from actorlib._futures.object_ref import BorrowedRef
+    from actorlib._options.interface import Interface
     from actorlib._shm.memory import Payload, SharedMemory
     from actorlib._wire.messages import Frame
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 from actorlib._wire.messages import CALL_DEFERRED, Frame
 
 if TYPE_CHECKING:
-    from actorlib._core.callee import Callee
+    from actorlib._options.callee import Callee
     from actorlib._wire.arguments import Arguments
 
 

@@ -33,8 +33,8 @@ from actorlib.exceptions import DeadlineExceededError, SerializationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.callee import Callee
     from actorlib._core.current_call import Deadline, Running
+    from actorlib._options.callee import Callee
 
 
 def headers_of(

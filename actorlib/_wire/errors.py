@@ -25,13 +25,13 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
+from actorlib._base.ids import ActorId
+from actorlib._base.own_files import OWN_FILES
+from actorlib._base.public import public
 from actorlib._core.engine import HandlePin, current_engine
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import NO_METHODS
-from actorlib._core.object_ref import IMMUTABLE, ObjectRef
-from actorlib._core.own_files import OWN_FILES
-from actorlib._core.public import public
 from actorlib._core.serializers import REDUCERS
+from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
+from actorlib._options.interface import NO_METHODS
 from actorlib._shm.memory import SharedPayload
 from actorlib._wire.messages import CANCELLED, DIED, RESULT
 from actorlib._wire.serialization import (
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         Sequence,
     )
 
-    from actorlib._core.object_ref import KeptValue
+    from actorlib._futures.object_ref import KeptValue
     from actorlib._shm.memory import Payload
     from actorlib._wire.messages import Frame
 

@@ -19,7 +19,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._core.ids import BLOCK_KIND, kind_of
+from actorlib._base.ids import BLOCK_KIND, kind_of
 from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedPayload, SharingOptions
 from actorlib._shm.segments import MemoryBudget, read_only_fd

@@ -19,7 +19,7 @@ from actorlib.exceptions import SerializationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from actorlib._core.ids import CountedId
+    from actorlib._base.ids import CountedId
 
 ADD_FUNCTION = "add_function"
 """Names the call that brings a worker a function; other calls of it have a number."""

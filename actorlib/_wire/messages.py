@@ -16,7 +16,7 @@ a short call is packed once on its way and not twice.
 
 ``loans`` are the ids of the actors, objects and blocks of memory that the payload
 refers to, or None: each frame that arrives makes its receiver a holder of them (see
-``_owner/refcount.py``). ``headers`` are those of ``call_headers``. Loans stand right
+``_owner/objects/refcount.py``). ``headers`` are those of ``call_headers``. Loans stand right
 before the payload, or before headers that stand there and are not None. Whoever sends a
 frame looks there, and nowhere else, for what lies in shared memory.
 
@@ -138,7 +138,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from actorlib._core import ids
+from actorlib._base import ids
 
 # Life of a worker.
 START: Final = 0

@@ -21,7 +21,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from actorlib._core.ids import (
+from actorlib._base.ids import (
     ACTOR_KIND,
     BLOCK_KIND,
     ID_SIZE,
@@ -29,7 +29,7 @@ from actorlib._core.ids import (
     OBJECT_KIND,
     kind_of,
 )
-from actorlib._core.labels import LONGEST_NAME
+from actorlib._base.labels import LONGEST_NAME
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._shm.memory import SharedPayload
 from actorlib._wire.codec import SCALARS

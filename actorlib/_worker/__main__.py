@@ -43,14 +43,14 @@ PARTS = (
     "actorlib._core.runtime_context",
     "actorlib._features.frameworks.worker",
     "actorlib._wire.batches",
-    "actorlib._worker.actor_calls",
-    "actorlib._worker.actor_creation",
-    "actorlib._worker.incoming_links",
-    "actorlib._worker.objects",
-    "actorlib._worker.outgoing_links",
-    "actorlib._worker.pending",
-    "actorlib._worker.placement_groups",
-    "actorlib._worker.task_calls",
+    "actorlib._worker.requests.actor_calls",
+    "actorlib._worker.requests.actor_creation",
+    "actorlib._worker.links.incoming_links",
+    "actorlib._worker.requests.objects",
+    "actorlib._worker.links.outgoing_links",
+    "actorlib._worker.requests.pending",
+    "actorlib._worker.requests.placement_groups",
+    "actorlib._worker.requests.task_calls",
 )
 """What workers import when something asks for it."""
 
@@ -152,19 +152,19 @@ def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
 def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None]:
     """Gives what serves an actor, with its modules imported."""
     if config.runs_functions:
-        from actorlib._worker import task_executor  # noqa: PLC0415  # likewise
+        from actorlib._worker.executors import task_executor  # noqa: PLC0415  # likewise
 
         return task_executor.serve
     if config.is_async:
-        from actorlib._core.loop_thread import new_loop  # noqa: PLC0415  # likewise
-        from actorlib._worker import async_executor  # noqa: PLC0415  # serial actors never load it
+        from actorlib._loops.loop_thread import new_loop  # noqa: PLC0415  # likewise
+        from actorlib._worker.executors import async_executor  # noqa: PLC0415  # serial actors never load it
 
         return lambda start, pipe: async_executor.serve(start, pipe, new_loop())
     if config.limits:
-        from actorlib._worker import threaded_executor  # noqa: PLC0415
+        from actorlib._worker.executors import threaded_executor  # noqa: PLC0415
 
         return threaded_executor.serve
-    from actorlib._worker import serial_executor  # noqa: PLC0415
+    from actorlib._worker.executors import serial_executor  # noqa: PLC0415
 
     return serial_executor.serve
 

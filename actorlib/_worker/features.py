@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from actorlib._wire.messages import FAILURE, LOG, OBSERVE, RAISED, RECORD_END
 from actorlib._wire.serialization import encode
-from actorlib._worker.run_events import RunEvents
+from actorlib._worker.executors.run_events import RunEvents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,8 +15,8 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, NoReturn
 
+from actorlib._base.process_stat import read_stat
 from actorlib._core.engine import set_engine
-from actorlib._core.process_stat import read_stat
 from actorlib._wire.forkserver_protocol import MARK_VARIABLE
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ the user's code is imported.
 
 The class is given the methods that every actor has, in this process alone, so a call of
 one is like any other. What it has marked for the beginning and the end of its actors is
-called there (``_core/hooks.py``), and ``__ray_shutdown__`` behind that.
+called there (``_options/hooks.py``), and ``__ray_shutdown__`` behind that.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._base.labels import Label
+from actorlib._base.value import dataclass
 from actorlib._core.engine import ActorExit
-from actorlib._core.hooks import hooks_of, make_instance
-from actorlib._core.interface import (
+from actorlib._options.hooks import hooks_of, make_instance
+from actorlib._options.interface import (
     CALL,
     READY,
     class_of,
     find_method,
     interface_of_source,
 )
-from actorlib._core.labels import Label
-from actorlib._core.value import dataclass
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call
-from actorlib._worker.executor_threads import ExecutorThreads
-from actorlib._worker.invoke import constructor_failure
+from actorlib._worker.executors.executor_threads import ExecutorThreads
+from actorlib._worker.executors.invoke import constructor_failure
 from actorlib._worker.os_process import name_process
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from actorlib._core.ids import ActorId
+    from actorlib._base.ids import ActorId
     from actorlib._core.runtime_context import CallLookup, RuntimeContext
-    from actorlib._core.runtime_env import RuntimeEnv
+    from actorlib._options.runtime_env import RuntimeEnv
     from actorlib._shm.memory import Payload
-    from actorlib._worker.engine import WorkerEngine
+    from actorlib._worker.requests.engine import WorkerEngine
 
 
 SHUTDOWN = "__ray_shutdown__"

@@ -34,7 +34,7 @@ A new family is a class derived from ``Accelerator``: in a file here and in the 
 
 from __future__ import annotations
 
-from actorlib._core.kinds import Kind
+from actorlib._options.kinds import Kind
 from actorlib.accelerators.base import (
     Accelerator,
     Detection,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import GPU
+from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import NPU
+from actorlib._options.kinds import NPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
 from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask

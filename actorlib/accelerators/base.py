@@ -11,15 +11,15 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.public import public
-from actorlib._core.value import dataclass
+from actorlib._base.public import public
+from actorlib._base.value import dataclass
+from actorlib._options.kinds import UNITS
 from actorlib.accelerators.masks import PLAIN, Mask, Syntax, choose, read_mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from actorlib._core.kinds import Kind
+    from actorlib._options.kinds import Kind
     from actorlib.accelerators.host import Host
 
 

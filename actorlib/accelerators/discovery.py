@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import Kind
-from actorlib._core.public import public
+from actorlib._base.public import public
+from actorlib._options.kinds import Kind
 from actorlib.accelerators.base import Accelerator, Detection
 
 if TYPE_CHECKING:

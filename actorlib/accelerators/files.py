@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 from actorlib.accelerators.base import Rejected
 
 if TYPE_CHECKING:

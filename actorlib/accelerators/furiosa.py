@@ -19,7 +19,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import FURIOSA
+from actorlib._options.kinds import FURIOSA
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.files import closed, why_none
 from actorlib.accelerators.masks import Mask, Syntax

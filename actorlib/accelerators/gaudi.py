@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import HPU
+from actorlib._options.kinds import HPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.files import closed, find_files, why_none
 from actorlib.accelerators.pci import read_pci

@@ -12,8 +12,8 @@ import fcntl
 import os
 from typing import TYPE_CHECKING, Protocol, final
 
-from actorlib._core.named_sockets import AbstractSockets, is_own_folder
-from actorlib._core.public import public
+from actorlib._base.named_sockets import AbstractSockets, is_own_folder
+from actorlib._base.public import public
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

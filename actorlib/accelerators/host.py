@@ -15,7 +15,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from actorlib._core.public import public
+from actorlib._base.public import public
 from actorlib.accelerators.held_names import LockedFiles, SocketNames
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import GPU
+from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.files import why_none
 from actorlib.accelerators.intel_masks import (

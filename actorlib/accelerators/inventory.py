@@ -10,9 +10,9 @@ from dataclasses import field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from actorlib._core.kinds import KINDS, Kind
-from actorlib._core.public import public
-from actorlib._core.value import dataclass
+from actorlib._base.public import public
+from actorlib._base.value import dataclass
+from actorlib._options.kinds import KINDS, Kind
 from actorlib.accelerators.base import Rejected
 from actorlib.accelerators.claims import describe_claimants, describe_claims
 from actorlib.accelerators.discovery import families

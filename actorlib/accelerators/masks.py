@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from actorlib._core.public import public
-from actorlib._core.value import dataclass
+from actorlib._base.public import public
+from actorlib._base.value import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import MBLT
+from actorlib._options.kinds import MBLT
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.files import closed, find_files, why_none
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import NEURON_CORES
+from actorlib._options.kinds import NEURON_CORES
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Syntax, number

@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import GPU
+from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.masks import CUDA, choose
 from actorlib.accelerators.nvidia_driver import (

@@ -15,7 +15,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._core.kinds import GPU
+from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
 from actorlib.accelerators.files import closed
 from actorlib.accelerators.types import of_nvidia

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 
 if TYPE_CHECKING:
     from actorlib.accelerators.host import Host

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import RBLN
+from actorlib._options.kinds import RBLN
 from actorlib.accelerators.base import Accelerator, Detection, Device
 from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Mask, read_mask

@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from actorlib._core.kinds import GPU
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
+from actorlib._options.kinds import GPU
 from actorlib.accelerators.base import Device, Rejected
 from actorlib.accelerators.files import closed
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask

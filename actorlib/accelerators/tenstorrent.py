@@ -21,7 +21,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import TTNPU
+from actorlib._options.kinds import TTNPU
 from actorlib.accelerators.base import Accelerator, Detection, Device
 from actorlib.accelerators.files import find_files, why_none
 from actorlib.accelerators.masks import Mask, Syntax, number, read_mask

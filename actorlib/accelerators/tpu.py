@@ -15,7 +15,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.kinds import TPU
+from actorlib._options.kinds import TPU
 from actorlib.accelerators.base import Accelerator, Detection, Device, Rejected
 from actorlib.accelerators.files import closed, find_files, why_none
 from actorlib.accelerators.masks import Mask, read_mask

@@ -15,9 +15,9 @@ In the order in which to read it:
 
 from actorlib import __version__
 from actorlib._api.typed_methods import method
-from actorlib._core.object_ref import ObjectRef
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.stream_reader import ObjectRefGenerator
+from actorlib._futures.object_ref import ObjectRef
+from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib.blocking import actor, exceptions, runtime_env, util
 from actorlib.blocking._init import Context, init, is_initialized, shutdown
 from actorlib.blocking._verbs import (

@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from actorlib._base.public import public
 from actorlib._core.engine import current_engine, find_engine
-from actorlib._core.public import public
 from actorlib._runtime import ENGINE_VARIABLE
 from actorlib.blocking._options import checked_init
 from actorlib.blocking._script_runtime import SCRIPT

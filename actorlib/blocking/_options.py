@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._core.runtime_name import check_runtime_name
-from actorlib._core.runtime_options import RuntimeOptions
-from actorlib._core.validation import check_bool, closest_names, names_of
+from actorlib._base.validation import check_bool, closest_names, names_of
+from actorlib._options.runtime_name import check_runtime_name
+from actorlib._options.runtime_options import RuntimeOptions
 from actorlib.exceptions import InitError
 
 if TYPE_CHECKING:

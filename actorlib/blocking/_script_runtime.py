@@ -16,19 +16,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from actorlib import _runtime
+from actorlib._base.stdio import fill_standard_streams
 from actorlib._core.engine import current_engine, find_engine
-from actorlib._core.loop_thread import ThreadedLoop, new_loop
-from actorlib._core.stdio import fill_standard_streams
 from actorlib._features.runtime import recording_of
+from actorlib._loops.loop_thread import ThreadedLoop, new_loop
 from actorlib.exceptions import RuntimeNotStartedError, UnsupportedOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from actorlib._core.engine import Engine, RuntimeEngine
-    from actorlib._core.runtime_options import RuntimeKeywords
     from actorlib._features.recording.runtime import CallRecording
     from actorlib._features.recording.trace_events import Event, Recorded
+    from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib._runtime import Runtime
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from actorlib import _runtime
 from actorlib._api import decorators
 from actorlib._api import waiting as _waiting
 from actorlib._api.decorators import use_engine
-from actorlib._core.public import public
+from actorlib._base.public import public
 from actorlib.blocking._script_runtime import SCRIPT
 from actorlib.exceptions import UnsupportedOptionError
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from actorlib import ActorClass
     from actorlib._api.actor_handle import ActorHandle
     from actorlib._api.remote_function import RemoteFunction
-    from actorlib._core.object_ref import ObjectRef
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.stream_reader import ObjectRefGenerator
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import ObjectRefGenerator
 
 T = TypeVar("T")
 W = TypeVar("W", bound="ObjectRef[Any] | ObjectRefGenerator[Any]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from actorlib._core.runtime_env import checked_env
+from actorlib._options.runtime_env import checked_env
 
 __all__ = ["RuntimeEnv"]
 

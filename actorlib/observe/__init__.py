@@ -45,7 +45,7 @@ In reading order:
 * ``_spans``: makes spans by OpenTelemetry's API.
 """
 
-from actorlib._core.call_events import (
+from actorlib._options.call_events import (
     Middleware,
     ObservedCall,
     Outcome,

@@ -23,19 +23,19 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from actorlib._core.callee import BoundMethod
 from actorlib._core.engine import find_engine
-from actorlib._core.snapshot import STATES, ObjectStoreInfo, Snapshot
-from actorlib._core.tally import Tally
+from actorlib._futures.tally import Tally
+from actorlib._options.callee import BoundMethod
+from actorlib._rows.snapshot import STATES, ObjectStoreInfo, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from prometheus_client.metrics_core import Metric
 
-    from actorlib._core.call_events import ObservedCall, Outcome, Run
-    from actorlib._core.callee import Callee
-    from actorlib._core.snapshot import ActorInfo
+    from actorlib._options.call_events import ObservedCall, Outcome, Run
+    from actorlib._options.callee import Callee
+    from actorlib._rows.snapshot import ActorInfo
 
 _CALLS: Final = (
     *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.public import public
+from actorlib._base.public import public
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
-    from actorlib._core.call_events import Middleware
+    from actorlib._options.call_events import Middleware
 
 
 @public("actorlib.observe")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer, TracerProvider
 
-    from actorlib._core.call_events import ObservedCall, Outcome
+    from actorlib._options.call_events import ObservedCall, Outcome
 
 _SYSTEM: Final = "actorlib"
 _NANOSECONDS: Final = 1_000_000_000

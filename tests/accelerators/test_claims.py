@@ -15,7 +15,7 @@ from helpers.machines import Pretend, looking
 from helpers.tiers import enforcement_of
 
 import actorlib
-from actorlib._core.resources import Resources
+from actorlib._options.resources import Resources
 from actorlib._owner.machine import LocalNode
 from actorlib.accelerators import Device, Host, Inventory, claims
 from actorlib.accelerators.claims import Claimant, DeviceClaims, describe_claims

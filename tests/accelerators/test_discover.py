@@ -14,7 +14,7 @@ import pytest
 from helpers.host import RecordedHost
 from helpers.nvml import Card, nvidia_host
 
-from actorlib._core.kinds import UNITS, Kind
+from actorlib._options.kinds import UNITS, Kind
 from actorlib.accelerators import (
     Accelerator,
     Detection,

@@ -12,11 +12,11 @@ from helpers.engine import FakeEngine, Sent
 
 from actorlib import ActorHandle, ActorMethod, ObjectRef
 from actorlib._api.actor_handle import HandlePin, pin_of
-from actorlib._core.actor_options import ActorOptions
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import collecting_ids, set_engine
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import BUILT_IN, interface_of
 from actorlib._core.runtime_context import RuntimeContext
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import BUILT_IN, interface_of
 from actorlib.exceptions import ActorDiedError, Exit
 
 if TYPE_CHECKING:

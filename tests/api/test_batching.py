@@ -14,7 +14,7 @@ from actorlib.exceptions import ActorDiedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = pytest.mark.memory
 

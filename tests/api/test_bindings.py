@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actorlib._api.bindings import Bindings, CurrentSource
-from actorlib._core.interface import Interface
+from actorlib._options.interface import Interface
 
 CELLS = """
 import functools, logging, math

@@ -11,10 +11,10 @@ from helpers.engine import FakeEngine
 import actorlib
 from actorlib import ActorClass, ActorHandle
 from actorlib._api.decorators import interface_and_options
-from actorlib._core.actor_options import ActorOptions
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin, set_engine
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import class_of
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import class_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from actorlib._api.gang_calls import (
     is_retried,
     rows_of,
 )
-from actorlib._core.function_options import FunctionOptions
+from actorlib._options.function_options import FunctionOptions
 from actorlib.exceptions import ActorDiedError, DeadlineExceededError, Exit, TaskError
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from helpers.actors import Place, Stop
 
     from actorlib import Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 

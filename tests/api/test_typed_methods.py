@@ -8,11 +8,11 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib._api.actor_handle import method_of
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.call_options import CallOptions
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin, PendingCalls, set_engine
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import interface_of
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.call_options import CallOptions
+from actorlib._options.interface import interface_of
 from actorlib.exceptions import PendingCallsLimitExceeded
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from helpers.turns import in_time, next_turn
 
 import actorlib
 from actorlib import ObjectRefGenerator
-from actorlib._core.flow_control import bounds_of
-from actorlib._core.stream_reader import StreamReader
+from actorlib._futures.flow_control import bounds_of
+from actorlib._futures.stream_reader import StreamReader
 from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import TaskCancelledError

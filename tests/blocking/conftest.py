@@ -14,7 +14,7 @@ from actorlib._core.engine import find_engine, set_engine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._core.ids import ActorId
+    from actorlib._base.ids import ActorId
     from actorlib._owner.threadsafe_engine import CrossingEngine
 
 

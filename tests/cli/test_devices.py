@@ -14,7 +14,7 @@ from helpers.host import GIB, RecordedHost
 from helpers.nvml import Card, nvidia_host
 
 from actorlib._cli.devices import show
-from actorlib._core.kinds import GPU
+from actorlib._options.kinds import GPU
 from actorlib.accelerators import Accelerator, Detection, Device, Rejected, families
 from actorlib.accelerators.nvidia import Nvidia
 

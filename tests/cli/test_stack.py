@@ -13,7 +13,6 @@ import pytest
 from helpers.owners import Bell, Owner
 
 from actorlib._cli.stack import text_of
-from actorlib._core.rows import decode_row
 from actorlib._door.processes import usage
 from actorlib._door.rows import Frame, Stacks, Task, Thread
 from actorlib._features.stacks.runtime import (
@@ -22,6 +21,7 @@ from actorlib._features.stacks.runtime import (
     worker_tasks,
     worker_threads,
 )
+from actorlib._rows.rows import decode_row
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from helpers.host import GIB, RecordedHost
 from helpers.nvml import Card, nvidia_host
 
 from actorlib._cli.devices import DOCUMENT, summarize
-from actorlib._core.kinds import GPU, TPU
+from actorlib._options.kinds import GPU, TPU
 from actorlib.accelerators import Accelerator, Detection, Device, Rejected, discover
 from actorlib.accelerators.claims import Claimant
 from actorlib.accelerators.nvidia import Nvidia

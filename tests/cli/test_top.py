@@ -46,8 +46,8 @@ from actorlib._cli.top_screen import (
     selected,
     settled,
 )
-from actorlib._core.tables import console
 from actorlib._door.rows import Frame, Standstill
+from actorlib._rows.tables import console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,8 +26,8 @@ from helpers.callers import Api, Awaiting, Blocking
 from helpers.on_ray import NEEDS_CLIENT, NEEDS_RAY, PATIENCE, shared_on_ray
 
 import actorlib.blocking
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import find_engine, set_engine
-from actorlib._core.ids import ActorId
 from actorlib.exceptions import ActorDiedError, ActorNotFoundError
 
 if TYPE_CHECKING:

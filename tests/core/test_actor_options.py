@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import actorlib
-from actorlib._core.actor_options import ActorKeywords, ActorOptions
-from actorlib._core.call_options import CallKeywords, CallOptions
-from actorlib._core.function_options import FunctionOptions
-from actorlib._core.runtime_options import RuntimeKeywords, RuntimeOptions
+from actorlib._options.actor_options import ActorKeywords, ActorOptions
+from actorlib._options.call_options import CallKeywords, CallOptions
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.runtime_options import RuntimeKeywords, RuntimeOptions
 
 Options = ActorOptions | CallOptions | RuntimeOptions
 Check = Callable[[Mapping[str, object]], Options]

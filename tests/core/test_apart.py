@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from actorlib._core.loop_thread import ThreadedLoop, block, new_loop
+from actorlib._loops.loop_thread import ThreadedLoop, block, new_loop
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.deadlines import Deadlines
+from actorlib._base.deadlines import Deadlines
 
 
 def test_due_when_time_passes_then_the_earliest_first_and_each_once() -> None:

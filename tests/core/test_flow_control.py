@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.flow_control import (
+from actorlib._futures.flow_control import (
     DEFAULT,
     UNLIMITED,
     UNREAD,

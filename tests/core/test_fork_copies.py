@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._core.fork_copies import close_in_forks
+from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,15 +10,15 @@ from helpers.engine import FakeEngine
 
 import actorlib
 from actorlib import ObjectRefGenerator, RemoteFunction
-from actorlib._core.actor_options import CommonOptions
+from actorlib._base.validation import names_of
 from actorlib._core.engine import set_engine
-from actorlib._core.function_options import (
+from actorlib._options.actor_options import CommonOptions
+from actorlib._options.function_options import (
     CallingKeywords,
     FunctionKeywords,
     FunctionOptions,
 )
-from actorlib._core.group_spec import GroupSpec
-from actorlib._core.validation import names_of
+from actorlib._options.group_spec import GroupSpec
 
 if typing.TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actorlib._core.group_spec import GroupSpec, check_fit, fits
-from actorlib._core.resources import request
+from actorlib._options.group_spec import GroupSpec, check_fit, fits
+from actorlib._options.resources import request
 
 GIB = 2**30
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import actorlib
-from actorlib._core.hooks import Hooks, hooks_of
+from actorlib._options.hooks import Hooks, hooks_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actorlib._core.callee import BoundMethod
-from actorlib._core.hooks import hooks_of
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import Interface, Method, interface_of
+from actorlib._base.ids import ActorId
+from actorlib._options.callee import BoundMethod
+from actorlib._options.hooks import hooks_of
+from actorlib._options.interface import Interface, Method, interface_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

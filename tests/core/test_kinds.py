@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.kinds import (
+from actorlib._options.kinds import (
     FURIOSA,
     GPU,
     HPU,

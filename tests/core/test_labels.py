@@ -13,7 +13,7 @@ import pytest
 from helpers.actors import AsyncCaller, Caller, Gate, Target
 
 import actorlib
-from actorlib._core.labels import Label, own_name
+from actorlib._base.labels import Label, own_name
 from actorlib.exceptions import (
     ActorAlreadyExistsError,
     ActorDiedError,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from actorlib import Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 
 @pytest.mark.process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import Context, ContextVar
 from typing import cast
 
-from actorlib._core.loop_thread import ThreadedLoop, new_loop
+from actorlib._loops.loop_thread import ThreadedLoop, new_loop
 
 whose: ContextVar[str] = ContextVar("whose", default="nobody's")
 

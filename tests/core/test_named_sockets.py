@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._core.named_sockets import (
+from actorlib._base.named_sockets import (
     AbstractSockets,
     FolderSockets,
     NamedSockets,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actorlib._core.notifier import Notifier
+from actorlib._base.notifier import Notifier
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from helpers.engine import FakeEngine
 from helpers.turns import next_turn
 
 from actorlib import ObjectRef
-from actorlib._core.object_ref import immediate_loop
+from actorlib._futures.object_ref import immediate_loop
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:

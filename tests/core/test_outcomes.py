@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from actorlib import ObjectRef
-from actorlib._core.object_ref import mark_cancelled
-from actorlib._core.outcomes import status_of_ref, status_of_run
+from actorlib._base.outcomes import status_of_ref, status_of_run
+from actorlib._futures.object_ref import mark_cancelled
 from actorlib.exceptions import (
     ActorDiedError,
     DeadlineExceededError,
@@ -18,7 +18,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from actorlib._core.outcomes import Status
+    from actorlib._base.outcomes import Status
 
 LATE = DeadlineExceededError("late", timeout=1.0, is_inherited=False)
 CASES: list[tuple[BaseException, Status]] = [

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from actorlib._core.process_stat import parse_stat, read_stat
+from actorlib._base.process_stat import parse_stat, read_stat
 
 STAT = "812 (py (th) on) S 7 812 811 0 -1 4194304 9 0 0 0 1 2 3 4 20 0 1 0 99887 1 2"
 

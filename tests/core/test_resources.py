@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import (
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import (
     Resources,
     add,
     bytes_of,

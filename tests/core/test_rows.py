@@ -24,9 +24,9 @@ from actorlib import (
     Snapshot,
     WorkerGroupInfo,
 )
-from actorlib._core.rows import RowEncoder, decode_row, encode_row, extend_row
-from actorlib._core.value import dataclass
+from actorlib._base.value import dataclass
 from actorlib._door.rows import ActorStatus, Frame, Standstill, Status
+from actorlib._rows.rows import RowEncoder, decode_row, encode_row, extend_row
 
 EVERYTHING = snapshot(
     waiting=("Model 'w': GPU=2",),

@@ -23,7 +23,7 @@ import actorlib
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
 
 pytestmark = [pytest.mark.memory, pytest.mark.asyncio(loop_scope="module")]
 

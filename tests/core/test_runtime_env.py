@@ -9,7 +9,7 @@ import pytest_asyncio
 from helpers.actors import Echo, running
 
 import actorlib
-from actorlib._core.runtime_env import checked_env, merged_env, variables_of
+from actorlib._options.runtime_env import checked_env, merged_env, variables_of
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import pickle
 import pytest
 
 from actorlib import ActorShare, DeviceShare
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.function_options import FunctionOptions
-from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.runtime_options import RuntimeOptions
 
 
 def share(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from helpers.engine import FakeEngine
 
-from actorlib._core.flow_control import bounds_of
-from actorlib._core.object_ref import bind
-from actorlib._core.stream_reader import StreamReader
+from actorlib._futures.flow_control import bounds_of
+from actorlib._futures.object_ref import bind
+from actorlib._futures.stream_reader import StreamReader
 from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
 from actorlib.exceptions import ProtocolError

@@ -16,7 +16,7 @@ from actorlib import (
     Snapshot,
     WorkerGroupInfo,
 )
-from actorlib._core.tables import clipped, some_of
+from actorlib._rows.tables import clipped, some_of
 
 HOSTILE = "<img src=x onerror='alert(1)'>&amp;"
 

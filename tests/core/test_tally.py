@@ -12,12 +12,12 @@ from helpers.actors import running
 
 import actorlib
 from actorlib import ObjectRef
-from actorlib._core.object_ref import (
+from actorlib._futures.object_ref import (
     as_filled,
     bind,
     mark_cancelled,
 )
-from actorlib._core.tally import Tally
+from actorlib._futures.tally import Tally
 from actorlib.exceptions import (
     SerializationError,
     TaskCancelledError,
@@ -25,7 +25,7 @@ from actorlib.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from actorlib._core.callee import Callee
+    from actorlib._options.callee import Callee
 
 
 def tallied(tally: Tally) -> ObjectRef[int]:

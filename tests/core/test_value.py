@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actorlib._core.value import builder_of, dataclass
+from actorlib._base.value import builder_of, dataclass
 from actorlib.accelerators import Device
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from actorlib._core.snapshot import AllCalls, CallInfo
 from actorlib._door.answers import ANSWERS
 from actorlib._door.protocol import OK, answer_frame, read_answer
 from actorlib._door.queries import begin_query
+from actorlib._rows.snapshot import AllCalls, CallInfo
 
 
 class Lane(IntEnum):

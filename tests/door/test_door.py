@@ -14,7 +14,7 @@ import pytest
 from helpers.owners import Owner, Watched
 from helpers.rare_cases import rarely
 
-from actorlib._core.named_sockets import AbstractSockets, FolderSockets, named_sockets
+from actorlib._base.named_sockets import AbstractSockets, FolderSockets, named_sockets
 from actorlib._door.addresses import DOORS, Address, find_doors
 from actorlib._door.client import ask, find_runtimes, the_runtime
 from actorlib._door.protocol import BLOCKED, OK, question_frame

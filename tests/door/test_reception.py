@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from helpers.attached import new_name
 
+from actorlib._base.named_sockets import named_sockets
 from actorlib._client.connection import connect
-from actorlib._core.named_sockets import named_sockets
 from actorlib._door.addresses import RUNTIMES
 from actorlib._door.protocol import (
     MOST_ASKED,

@@ -22,9 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import actorlib
+from actorlib._base.ids import ActorId
 from actorlib._cli import logs
 from actorlib._core.engine import find_engine, set_engine
-from actorlib._core.ids import ActorId
 from actorlib._door import stacks
 from actorlib._door.addresses import Address, find_doors
 from actorlib._door.client import ask

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._core.kinds import UNITS
 from actorlib._enforcement.caps import thread_caps
+from actorlib._options.kinds import UNITS
 
 
 @pytest.mark.parametrize(

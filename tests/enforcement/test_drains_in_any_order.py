@@ -17,13 +17,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._core.group_spec import GroupId, GroupSpec
-from actorlib._core.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
-from actorlib._core.kinds import KINDS, UNITS
-from actorlib._core.resources import Resources
+from actorlib._base.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
 from actorlib._enforcement.draining import LIMIT
 from actorlib._enforcement.gpu_processes import Listed
 from actorlib._enforcement.gpu_watch import GpuWatch
+from actorlib._options.group_spec import GroupId, GroupSpec
+from actorlib._options.kinds import KINDS, UNITS
+from actorlib._options.resources import Resources
 from actorlib._scheduler.request import LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.accelerators import Device

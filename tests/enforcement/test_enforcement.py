@@ -10,14 +10,14 @@ import pytest
 from helpers.host import GIB, RecordedHost
 from helpers.tiers import enforcement_of
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.kinds import KINDS, UNITS
-from actorlib._core.resources import Resources
-from actorlib._core.runtime_options import RuntimeOptions
-from actorlib._core.shares import ActorShare, DeviceShare
 from actorlib._enforcement.enforcement import Enforcement, divided
 from actorlib._enforcement.tiers import INLINE
 from actorlib._features.runtime import make_tiers
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.kinds import KINDS, UNITS
+from actorlib._options.resources import Resources
+from actorlib._options.runtime_options import RuntimeOptions
+from actorlib._options.shares import ActorShare, DeviceShare
 from actorlib.accelerators import Device, Inventory, Lease, Share
 from actorlib.exceptions import ActorUnschedulableError, EnforcementRefused
 

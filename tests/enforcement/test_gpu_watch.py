@@ -12,14 +12,14 @@ from helpers.host import RecordedHost
 from helpers.nvml import Card, FakeNvml
 from helpers.occupants import GIB, UUID, Worker, half
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.ids import ActorId
-from actorlib._core.kinds import UNITS
-from actorlib._core.runtime_options import RuntimeOptions
+from actorlib._base.ids import ActorId
 from actorlib._enforcement.gpu_watch import PERIOD, GpuWatch, processes_fault
 from actorlib._enforcement.nvml_session import NvmlSession
 from actorlib._enforcement.tiers import Site
 from actorlib._features.watchdog.tier import Watchdog
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.kinds import UNITS
+from actorlib._options.runtime_options import RuntimeOptions
 from actorlib.accelerators import Lease
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from helpers.tiers import all_tiers, chosen, why_not
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.shares import ENFORCEMENTS
 from actorlib._features.runtime import TIERS
+from actorlib._options.kinds import UNITS
+from actorlib._options.shares import ENFORCEMENTS
 from actorlib.accelerators import Device, Share
 from actorlib.exceptions import EnforcementRefused
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
+from actorlib._base.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._features.logs import runtime_lines as actor_logs
 from actorlib._features.logs.runtime_lines import ActorLogs
 
 if TYPE_CHECKING:
-    from actorlib._core.snapshot import LogPage
+    from actorlib._rows.snapshot import LogPage
 
 pytestmark = pytest.mark.memory
 

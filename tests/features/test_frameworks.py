@@ -8,7 +8,6 @@ from helpers.tiers import all_tiers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.kinds import UNITS
 from actorlib._enforcement.tiers import CONTEXT_MARGIN, Site, Tier
 from actorlib._features.frameworks.tier import (
     NO_LIMITS,
@@ -17,6 +16,7 @@ from actorlib._features.frameworks.tier import (
     find_packages,
     limits,
 )
+from actorlib._options.kinds import UNITS
 from actorlib.accelerators import Device, Share
 
 GIB = 2**30

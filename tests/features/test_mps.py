@@ -10,8 +10,6 @@ from helpers.fake_nvml import Processes
 from helpers.host import RecordedHost
 from helpers.nvml import Card, nvidia_host
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import Site
 from actorlib._features.mps.compute_modes import gpus_without_mps
@@ -26,6 +24,8 @@ from actorlib._features.mps.decisions import (
 )
 from actorlib._features.mps.tier import Mps
 from actorlib._features.runtime import make_tiers
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.runtime_options import RuntimeOptions
 from actorlib.accelerators import Device, Share, discover, inventory
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.process_stat import ProcessStat
+from actorlib._base.process_stat import ProcessStat
 from actorlib._features.watchdog.resident import (
     Resident,
     Watched,

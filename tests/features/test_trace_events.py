@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.ids import LINKED
+from actorlib._base.ids import LINKED
 from actorlib._features.recording.trace_events import (
     Actor,
     Made,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from helpers.occupants import GIB, half
 
-from actorlib._core.kinds import UNITS
 from actorlib._enforcement.tiers import CONTEXT_MARGIN
 from actorlib._features.watchdog.judgement import (
     Overuse,
@@ -13,6 +12,7 @@ from actorlib._features.watchdog.judgement import (
     judge,
     limit_of,
 )
+from actorlib._options.kinds import UNITS
 
 GRANTED = 40 * GIB
 LIMIT = GRANTED + CONTEXT_MARGIN

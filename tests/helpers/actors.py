@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, final
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import find_engine, set_engine
-from actorlib._core.ids import ActorId
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from actorlib import ActorHandle, ActorInfo, Runtime
-    from actorlib._core.runtime_options import RuntimeKeywords
+    from actorlib._options.runtime_options import RuntimeKeywords
     from actorlib._owner.engine import LocalEngine
 
 LIMIT = 20.0

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import actorlib
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import find_engine, set_engine
-from actorlib._core.ids import ActorId
 from actorlib.exceptions import ActorDiedError
 from helpers.actors import LENT, limited
 from helpers.owners import PATHS, Owner

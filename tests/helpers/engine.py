@@ -9,13 +9,13 @@ import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from actorlib._core.callee import BoundMethod
+from actorlib._base.ids import ActorId, CountedId, ObjectId
 from actorlib._core.engine import HandlePin, PendingCalls, PlacementGroups
-from actorlib._core.ids import ActorId, CountedId, ObjectId
-from actorlib._core.object_ref import ObjectRef, bind, object_id_of
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._core.shares import ActorShare
-from actorlib._core.stream_reader import StreamOwner, StreamReader
+from actorlib._futures.object_ref import ObjectRef, bind, object_id_of
+from actorlib._futures.stream_reader import StreamOwner, StreamReader
+from actorlib._options.callee import BoundMethod
+from actorlib._options.shares import ActorShare
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.arguments import SendingEngine, reduce_ref
 from actorlib.exceptions import ActorNotFoundError, UnsupportedOptionError
@@ -23,11 +23,11 @@ from actorlib.exceptions import ActorNotFoundError, UnsupportedOptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._core.callee import Callee
     from actorlib._core.engine import ActorSpec
-    from actorlib._core.function_options import FunctionSpec
-    from actorlib._core.group_spec import GroupId, GroupSpec
-    from actorlib._core.snapshot import ActorInfo, GroupInfo
+    from actorlib._options.callee import Callee
+    from actorlib._options.function_options import FunctionSpec
+    from actorlib._options.group_spec import GroupId, GroupSpec
+    from actorlib._rows.snapshot import ActorInfo, GroupInfo
 
 
 class Sent(NamedTuple):

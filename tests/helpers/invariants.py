@@ -7,16 +7,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import add
-from actorlib._owner.actor_record import ActorState
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import add
+from actorlib._owner.actors.actor_record import ActorState
 from actorlib._scheduler.bundles import _units_by_device
 
 if TYPE_CHECKING:
-    from actorlib._owner.actor_record import Registry
-    from actorlib._owner.call_table import CallTable
-    from actorlib._owner.mailbox import Mailbox
-    from actorlib._owner.names import NameTable
+    from actorlib._owner.actors.actor_record import Registry
+    from actorlib._owner.actors.names import NameTable
+    from actorlib._owner.calls.call_table import CallTable
+    from actorlib._owner.calls.mailbox import Mailbox
     from actorlib._scheduler.bundles import Bundles
     from actorlib._scheduler.device_pool import DevicePool
     from actorlib._scheduler.free_buckets import FreeBuckets

@@ -31,7 +31,7 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._worker.loop_watchdog import WatchThread
+from actorlib._worker.executors.loop_watchdog import WatchThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -247,9 +247,17 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
     ),
     ("_inline/worker.py", "_serve", _always),
     ("helpers/memory_launcher.py", "_serve", _always),
-    ("_worker/inbox.py", "_receive", lambda frame: frame.f_locals["seconds"] is None),
-    ("_worker/inbox.py", "_sleep", lambda frame: frame.f_locals["seconds"] is None),
-    ("_worker/executor_threads.py", "_work", _always),
+    (
+        "_worker/requests/inbox.py",
+        "_receive",
+        lambda frame: frame.f_locals["seconds"] is None,
+    ),
+    (
+        "_worker/requests/inbox.py",
+        "_sleep",
+        lambda frame: frame.f_locals["seconds"] is None,
+    ),
+    ("_worker/executors/executor_threads.py", "_work", _always),
     ("concurrent/futures/thread.py", "_worker", _always),
     ("helpers/actors.py", "stop_here", _always),
     (

@@ -8,10 +8,10 @@ import sys
 from typing import Any
 
 from actorlib._cli.listing import Listing, RuntimeRow
-from actorlib._core.rows import extend_row
-from actorlib._core.shares import ActorShare, DeviceShare
-from actorlib._core.snapshot import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
 from actorlib._door.rows import ActorStatus, ProcessUse, Status
+from actorlib._options.shares import ActorShare, DeviceShare
+from actorlib._rows.rows import extend_row
+from actorlib._rows.snapshot import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
 
 BUSY = """
 import asyncio, time

@@ -30,21 +30,21 @@ from typing import TYPE_CHECKING, NoReturn, final
 import pytest
 
 from actorlib._core.engine import use_own_engine
-from actorlib._core.fork_copies import close_in_forks
-from actorlib._core.loop_thread import new_loop
 from actorlib._inline import launcher as inline
 from actorlib._inline.worker import serve
+from actorlib._loops.fork_copies import close_in_forks
+from actorlib._loops.loop_thread import new_loop
 from actorlib._processes.launcher import Launcher, ProcessExit, WorkerProcess
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker.__main__ import exit_code_of
-from actorlib._worker.executor_threads import ExecutorThreads
+from actorlib._worker.executors.executor_threads import ExecutorThreads
 from actorlib._worker.startup import read_start
 from helpers.jumping_loop import JumpingLoop, leave_alone
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
 
-    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._worker.startup import Start
 
 FIRST_PID = 1 << 24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actorlib._core.kinds import UNITS
 from actorlib._enforcement.gpu_processes import Listed, Occupant
+from actorlib._options.kinds import UNITS
 from actorlib.accelerators import Device, Lease, Share
 
 GIB = 2**30

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncGenerator, Callable
 
-    from actorlib._core.runtime_options import RuntimeOptions
+    from actorlib._options.runtime_options import RuntimeOptions
 
     Behaviour = Callable[["ScriptedWorker", Frame], None]
 

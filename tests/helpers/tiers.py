@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actorlib._core.runtime_options import RuntimeOptions
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import Enforced, Site, Tier, choose
 from actorlib._features.runtime import make_tiers
+from actorlib._options.runtime_options import RuntimeOptions
 from helpers.host import RecordedHost
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from actorlib import ActorInfo, Snapshot
 from actorlib.__main__ import main
 from actorlib._cli import metrics as command
 from actorlib._core.engine import find_engine
-from actorlib._core.function_options import FunctionOptions, FunctionSpec
-from actorlib._core.snapshot import ObjectStoreInfo
 from actorlib._door.queries import begin_query
 from actorlib._features.runtime import find_query
+from actorlib._options.function_options import FunctionOptions, FunctionSpec
+from actorlib._rows.snapshot import ObjectStoreInfo
 from actorlib.observe import Run
 from actorlib.observe import prometheus as made
 

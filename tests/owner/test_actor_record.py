@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from helpers.invariants import check_registry
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.ids import ACTOR_KIND, GROUP_KIND, ActorId, kind_of
-from actorlib._core.interface import interface_of
-from actorlib._owner.actor_record import ActorRecord, ActorState, Registry
+from actorlib._base.ids import ACTOR_KIND, GROUP_KIND, ActorId, kind_of
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import interface_of
+from actorlib._owner.actors.actor_record import ActorRecord, ActorState, Registry
 from actorlib.accelerators.base import Lease
 
 if TYPE_CHECKING:

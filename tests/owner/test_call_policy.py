@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._owner.call_policy import Retries, retries_of
-from actorlib._owner.refcount import BorrowedReferences, RefCount
-from actorlib._owner.response_target import retries_after
+from actorlib._options.actor_options import ActorOptions
+from actorlib._owner.calls.call_policy import Retries, retries_of
+from actorlib._owner.calls.response_target import retries_after
+from actorlib._owner.objects.refcount import BorrowedReferences, RefCount
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT, UNSTARTED
 
 if TYPE_CHECKING:
-    from actorlib._core.ids import CountedId
+    from actorlib._base.ids import CountedId
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._owner.call_table import CallTable
-from actorlib._owner.calls_under_way import UnderWay
+from actorlib._owner.calls.call_table import CallTable
+from actorlib._owner.calls.calls_under_way import UnderWay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

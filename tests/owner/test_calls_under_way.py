@@ -10,14 +10,14 @@ from helpers.actors import Counter, Echo, running
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
-from actorlib._core.actor_options import ActorOptions
 from actorlib._core.engine import find_engine
-from actorlib._core.interface import interface_of
-from actorlib._owner import actor_table
-from actorlib._owner.calls_under_way import UnderWay, with_states
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import interface_of
+from actorlib._owner.actors import actor_table
+from actorlib._owner.calls.calls_under_way import UnderWay, with_states
 
 if TYPE_CHECKING:
-    from actorlib._core.snapshot import CallState
+    from actorlib._rows.snapshot import CallState
 
 
 class Plain:

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import interface_of
-from actorlib._owner.actor_record import ActorRecord
-from actorlib._owner.exit_reason import (
+from actorlib._base.ids import ActorId
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import interface_of
+from actorlib._owner.actors.actor_record import ActorRecord
+from actorlib._owner.actors.exit_reason import (
     ExitEvidence,
     died,
     exit_of,

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.group_spec import GroupId, GroupSpec
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import Interface, method_of
-from actorlib._owner.actor_record import ActorRecord
-from actorlib._owner.gangs import Gangs, Member, rank_variables
+from actorlib._base.ids import ActorId
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.group_spec import GroupId, GroupSpec
+from actorlib._options.interface import Interface, method_of
+from actorlib._owner.actors.actor_record import ActorRecord
+from actorlib._owner.actors.gangs import Gangs, Member, rank_variables
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actorlib._owner.inquiries import Inquiries
+from actorlib._owner.observation.inquiries import Inquiries
 from actorlib._owner.teardown import Cleanup
 from actorlib._wire.messages import LINK_CALLS, Frame
 

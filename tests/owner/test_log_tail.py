@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from actorlib._owner.log_tail import log_tail
+from actorlib._owner.observation.log_tail import log_tail
 
 FAULT = """\
 terminate called
@@ -54,7 +54,7 @@ def test_log_tail_when_a_traceback_has_our_frames_then_they_are_left_out() -> No
     lines = [
         "Traceback (most recent call last):",
         '  File "/ours/_worker/serial.py", line 218, in _serve_call',
-        '  File "/ours/_worker/invoke.py", line 9, in invoke',
+        '  File "/ours/_worker/executors/invoke.py", line 9, in invoke',
         "    value = method(*args, **kwargs)",
         "            ^^^^^^^^^^^^^^^^^^^^^^^",
         '  File "/home/me/model.py", line 7, in crash',

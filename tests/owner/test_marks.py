@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actorlib._owner.call_table import Marks
+from actorlib._owner.calls.call_table import Marks
 
 
 def test_when_nothing_is_marked_then_unknown() -> None:

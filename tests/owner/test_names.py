@@ -5,8 +5,8 @@ from helpers.invariants import check_names
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actorlib._core.ids import ActorId
-from actorlib._owner.names import NameTable, advice
+from actorlib._base.ids import ActorId
+from actorlib._owner.actors.names import NameTable, advice
 
 ONE, TWO = ActorId(b"1"), ActorId(b"2")
 

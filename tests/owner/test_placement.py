@@ -14,15 +14,15 @@ from helpers.occupants import UUID, half
 from helpers.tiers import enforcement_of
 from helpers.turns import next_turn
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.ids import ACTOR_KIND, ActorId, new_id
-from actorlib._core.interface import interface_of
-from actorlib._core.kinds import KINDS, UNITS
-from actorlib._core.resources import Resources
+from actorlib._base.ids import ACTOR_KIND, ActorId, new_id
 from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._enforcement.nvml_session import NvmlSession
-from actorlib._owner.actor_record import ActorRecord, ActorState
-from actorlib._owner.placement import ActorPlacement, ActorPlacer
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import interface_of
+from actorlib._options.kinds import KINDS, UNITS
+from actorlib._options.resources import Resources
+from actorlib._owner.actors.actor_record import ActorRecord, ActorState
+from actorlib._owner.actors.placement import ActorPlacement, ActorPlacer
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.accelerators.base import Device, Share
 from actorlib.exceptions import ActorUnschedulableError

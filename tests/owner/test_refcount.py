@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actorlib._core.ids import ActorId
-from actorlib._owner.refcount import OWNER, RefCount
+from actorlib._base.ids import ActorId
+from actorlib._owner.objects.refcount import OWNER, RefCount
 
 ONE, TWO, THREE = (ActorId(bytes([n])) for n in (1, 2, 3))
 

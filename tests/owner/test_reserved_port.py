@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from actorlib._owner.reserved_port import ReservedPort
+from actorlib._owner.actors.reserved_port import ReservedPort
 
 
 def test_port_when_reserved_then_who_shares_it_may_listen_and_nobody_else() -> None:

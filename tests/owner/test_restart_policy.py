@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._owner.restart_policy import (
+from actorlib._options.actor_options import ActorOptions
+from actorlib._owner.actors.restart_policy import (
     LATEST,
     LONGEST,
     QUIET,

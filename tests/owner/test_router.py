@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import interface_of
-from actorlib._core.object_ref import ObjectRef
-from actorlib._owner.actor_record import ActorRecord
-from actorlib._owner.call_policy import CallPolicy
-from actorlib._owner.deadlines import Clock
-from actorlib._owner.objects import ObjectTable
-from actorlib._owner.router import CallRouter
+from actorlib._base.ids import ActorId
+from actorlib._futures.object_ref import ObjectRef
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import interface_of
+from actorlib._owner.actors.actor_record import ActorRecord
+from actorlib._owner.calls.call_policy import CallPolicy
+from actorlib._owner.calls.deadlines import Clock
+from actorlib._owner.calls.router import CallRouter
+from actorlib._owner.objects.objects import ObjectTable
 from actorlib._shm.running_calls import ALONE, CELLS, HIGHEST
 from actorlib._wire.codec import FrameDecoder
 from actorlib._wire.messages import (

@@ -23,11 +23,7 @@ from hypothesis import strategies as st
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.engine import find_engine
-from actorlib._core.function_options import FunctionOptions
-from actorlib._core.group_spec import GroupId, GroupSpec
-from actorlib._core.ids import (
+from actorlib._base.ids import (
     ACTOR_KIND,
     BLOCK_KIND,
     GROUP_KIND,
@@ -35,7 +31,11 @@ from actorlib._core.ids import (
     kind_of,
     new_id,
 )
-from actorlib._core.interface import interface_of_source
+from actorlib._core.engine import find_engine
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.group_spec import GroupId, GroupSpec
+from actorlib._options.interface import interface_of_source
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._wire import worker_messages
 from actorlib._wire.actor_config import ActorConfig

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._core.ids import BLOCK_KIND, prefix_of_kind
-from actorlib._owner.shared_memory import SWEEP_INTERVAL, ObjectStore
+from actorlib._base.ids import BLOCK_KIND, prefix_of_kind
+from actorlib._owner.objects.shared_memory import SWEEP_INTERVAL, ObjectStore
 from actorlib._shm.memory import SharedPayload, SharingOptions
 
 if TYPE_CHECKING:

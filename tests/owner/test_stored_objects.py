@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._owner.stored_objects import MOST_NAMED, calls_with
+from actorlib._owner.objects.stored_objects import MOST_NAMED, calls_with
 
 if TYPE_CHECKING:
     from actorlib import Runtime

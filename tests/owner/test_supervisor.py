@@ -14,7 +14,8 @@ from helpers.turns import in_time, next_turn
 import actorlib
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
-from actorlib._owner import machine, restart_policy
+from actorlib._owner import machine
+from actorlib._owner.actors import restart_policy
 from actorlib._owner.teardown import Phase
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.actor_config import ActorConfig
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     from helpers.scripted import Behaviour, ScriptedLauncher, ScriptedWorker
 
+    from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.engine import LocalEngine
-    from actorlib._owner.worker_session import WorkerSession
     from actorlib._wire.messages import Frame
 
 
@@ -443,7 +444,9 @@ async def test_actor_when_interrupted_before_it_has_a_task_then_it_can_be_ended(
 ) -> None:
     async with scripted({}, num_cpus=2, num_gpus=1):
         with monkeypatch.context() as patch:
-            patch.setattr("actorlib._owner.placement.ActorPlacement.begin", _interrupt)
+            patch.setattr(
+                "actorlib._owner.actors.placement.ActorPlacement.begin", _interrupt
+            )
             with pytest.raises(KeyboardInterrupt):
                 Doomed.options(num_gpus=1).remote()
         (supervisor,) = _engine().actor_table

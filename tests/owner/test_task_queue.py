@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.function_options import FunctionOptions
-from actorlib._core.resources import CPU, Resources
-from actorlib._owner.call_policy import Retries
-from actorlib._owner.task_queue import (
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.resources import CPU, Resources
+from actorlib._owner.calls.call_policy import Retries
+from actorlib._owner.functions.task_queue import (
     MAX_DEPTH,
     MIN_DEPTH,
     MOST_SLOTS,
@@ -26,7 +26,7 @@ from actorlib._scheduler.catalogue import Demand
 from actorlib._scheduler.request import ANYWHERE
 
 if TYPE_CHECKING:
-    from actorlib._owner.task_slots import Slots
+    from actorlib._owner.functions.task_slots import Slots
 
     Queue = TaskQueue[WorkerLoad]
     Call = Task[WorkerLoad]

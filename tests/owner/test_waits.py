@@ -2,7 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._owner.deadlocks import Need, Wait, WaitEdge, Waits, cycle_in_words
+from actorlib._owner.requests.deadlocks import (
+    Need,
+    Wait,
+    WaitEdge,
+    Waits,
+    cycle_in_words,
+)
 
 A, B, C = "A", "B", "C"
 NEEDS: dict[int, Need[str]] = {

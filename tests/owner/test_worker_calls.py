@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._owner.deadlines import Clock
-from actorlib._owner.worker_calls import WorkerCall, WorkerCalls
+from actorlib._owner.calls.deadlines import Clock
+from actorlib._owner.requests.worker_calls import WorkerCall, WorkerCalls
 from actorlib._wire.messages import LINKED
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from helpers.scripted import ScriptedWorker, be_silent, scripted
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
-from actorlib._core.actor_options import ActorOptions
+from actorlib._base.ids import ACTOR_KIND, BLOCK_KIND, OBJECT_KIND, new_id
 from actorlib._core.engine import find_engine
-from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, OBJECT_KIND, new_id
-from actorlib._core.interface import interface_of_source
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.interface import interface_of_source
 from actorlib._processes.launcher import ProcessExit
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._wire.codec import pack

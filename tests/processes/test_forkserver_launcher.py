@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from actorlib._core.process_stat import ProcessStat
+from actorlib._base.process_stat import ProcessStat
 from actorlib._processes.forkserver_launcher import (
     TemplateLauncher,
     TemplateWorker,

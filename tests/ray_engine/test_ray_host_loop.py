@@ -6,7 +6,7 @@ import asyncio
 import threading
 from typing import Any
 
-from actorlib._core.loop_thread import may_block
+from actorlib._loops.loop_thread import may_block
 from actorlib._ray.host_loop import HostLoop
 
 SOON = 0.01

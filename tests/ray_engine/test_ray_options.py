@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 import actorlib
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.call_options import CallOptions
-from actorlib._core.function_options import FunctionOptions
-from actorlib._core.interface import interface_of
-from actorlib._core.validation import names_of
+from actorlib._base.validation import names_of
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.call_options import CallOptions
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.interface import interface_of
 from actorlib._ray.options import (
     AMOUNTS,
     ASYNC_LIMIT,

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actorlib._core.resources import Resources, request, totals
+from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints

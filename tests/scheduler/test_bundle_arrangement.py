@@ -9,8 +9,8 @@ from helpers.invariants import check_ledger
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.kinds import KINDS, UNITS
-from actorlib._core.resources import Resources, add, request, totals
+from actorlib._options.kinds import KINDS, UNITS
+from actorlib._options.resources import Resources, add, request, totals
 from actorlib._scheduler.bundle_packing import BundleShare, Packing, SearchBudget
 from actorlib._scheduler.bundle_spreading import match_devices
 from actorlib._scheduler.catalogue import Catalogue

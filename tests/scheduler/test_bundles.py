@@ -13,7 +13,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from actorlib._core.resources import Resources, add, request, totals
+from actorlib._options.resources import Resources, add, request, totals
 from actorlib._scheduler.bundles import Bundles, divide_lease
 from actorlib._scheduler.explain import (
     group_refusal,

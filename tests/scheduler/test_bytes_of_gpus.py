@@ -18,10 +18,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.group_spec import ANY_BUNDLE, GroupSpec
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import Resources, totals
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.group_spec import ANY_BUNDLE, GroupSpec
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import Resources, totals
 from actorlib._scheduler.bundles import Bundles, divide_lease
 from actorlib._scheduler.catalogue import Catalogue, Demand, type_names
 from actorlib._scheduler.explain import (

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.resources import Resources
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.resources import Resources
 from actorlib._scheduler.catalogue import Catalogue, Demand, type_names
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, model_of

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from actorlib._core.kinds import GPU, HPU, NEURON_CORES, TPU, UNITS, Kind
+from actorlib._options.kinds import GPU, HPU, NEURON_CORES, TPU, UNITS, Kind
 from actorlib._scheduler.device_pool import DevicePool
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of
 from actorlib.accelerators.base import Device, Share

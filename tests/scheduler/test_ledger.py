@@ -15,8 +15,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from actorlib._core.kinds import Kind
-from actorlib._core.resources import Resources, request, totals
+from actorlib._options.kinds import Kind
+from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.explain import shortage
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import DeviceConstraints

@@ -11,8 +11,8 @@ from helpers.invariants import check_ledger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import CPU, Resources, request, totals
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import CPU, Resources, request, totals
 from actorlib._scheduler.admission import Admission
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import Priority

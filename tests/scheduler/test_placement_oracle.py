@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pytest
 from helpers.invariants import check_ledger
 
-from actorlib._core.actor_options import ActorOptions
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import Resources, add, request, totals
+from actorlib._options.actor_options import ActorOptions
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import Resources, add, request, totals
 from actorlib._scheduler.bundles import divide_lease
 from actorlib._scheduler.catalogue import Catalogue
 from actorlib._scheduler.ledger import Ledger

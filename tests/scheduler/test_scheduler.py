@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from actorlib._core.group_spec import GroupId, GroupSpec
-from actorlib._core.ids import GROUP_KIND, new_id
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import Resources
+from actorlib._base.ids import GROUP_KIND, new_id
+from actorlib._options.group_spec import GroupId, GroupSpec
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import Resources
 from actorlib._scheduler.request import LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
 from actorlib.exceptions import ActorUnschedulableError

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from actorlib._core.kinds import Kind
-from actorlib._core.resources import Resources, request, totals
+from actorlib._options.kinds import Kind
+from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.explain import name_devices, preview, refusal, shortage
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of

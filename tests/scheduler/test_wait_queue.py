@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import Resources, request, totals
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import Resources, request, totals
 from actorlib._scheduler.ledger import Ledger
 from actorlib._scheduler.overtaking import delays_nobody
 from actorlib._scheduler.request import ANYWHERE, DeviceConstraints, model_of

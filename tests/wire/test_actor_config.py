@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from actorlib._core.ids import ActorId
+from actorlib._base.ids import ActorId
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.messages import START

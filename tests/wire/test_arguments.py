@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib import ActorHandle
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin, set_engine
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import interface_of
-from actorlib._core.object_ref import immediate_loop, object_id_of
 from actorlib._core.runtime_context import RuntimeContext
+from actorlib._futures.object_ref import immediate_loop, object_id_of
+from actorlib._options.interface import interface_of
 from actorlib._wire.arguments import (
     Arguments,
     call_when_done,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.turns import in_time
 
-from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
+from actorlib._base.ids import ACTOR_KIND, BLOCK_KIND, new_id, prefix_of_kind
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._shm.memory import (
     BlockRefCounter,

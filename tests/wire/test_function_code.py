@@ -10,9 +10,9 @@ import pytest
 from helpers.engine import FakeEngine
 
 from actorlib._api.actor_handle import ActorHandle
+from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin
-from actorlib._core.ids import ActorId
-from actorlib._core.interface import READY, Interface
+from actorlib._options.interface import READY, Interface
 from actorlib._wire.function_code import ClassDefinition, ClassDefinitions
 from actorlib.exceptions import SerializationError
 

@@ -15,13 +15,13 @@ import cloudpickle
 import pytest
 from helpers.engine import FakeEngine
 
-from actorlib._core.object_ref import immediate_loop
+from actorlib._futures.object_ref import immediate_loop
 from actorlib._wire.codec import FrameDecoder, encode
 from actorlib._wire.errors import blame_argument, exception_of, fill_future, task_error
 from actorlib._wire.messages import CANCELLED, DIED, FAILURE, RAISED, RESULT
 from actorlib._wire.serialization import decode, dump
 from actorlib._wire.serialization import encode as encode_value
-from actorlib._worker import invoke
+from actorlib._worker.executors import invoke
 from actorlib.exceptions import (
     ActorDiedError,
     Exit,

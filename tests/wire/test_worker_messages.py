@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.ids import ACTOR_KIND, BLOCK_KIND, GROUP_KIND, OBJECT_KIND, new_id
+from actorlib._base.ids import ACTOR_KIND, BLOCK_KIND, GROUP_KIND, OBJECT_KIND, new_id
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._wire import messages
 from actorlib._wire.messages import (

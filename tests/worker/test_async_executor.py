@@ -16,7 +16,7 @@ from helpers.actors import Gate, Place, Stop
 from helpers.calls import raised
 
 import actorlib
-from actorlib._worker import coroutines
+from actorlib._worker.executors import coroutines
 from actorlib.exceptions import ActorDiedError, TaskCancelledError
 
 if TYPE_CHECKING:

@@ -9,16 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from actorlib._worker.client import lazy
+from actorlib._worker.requests.client import lazy
 
 ASKERS = 4
 
 LEAN = """
 import sys
-from actorlib._worker import __main__, forkserver, serial_executor
+from actorlib._worker import __main__
+from actorlib._worker.template import forkserver
+from actorlib._worker.executors import serial_executor
 print(*sorted({"asyncio", "ssl", "subprocess", "random"} & set(sys.modules)))
 __main__.import_parts()
-assert "actorlib._worker.pending" in sys.modules
+assert "actorlib._worker.requests.pending" in sys.modules
 """
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from actorlib._worker.concurrency_groups import Gate, Gates
+from actorlib._worker.executors.concurrency_groups import Gate, Gates
 
 
 def frame(number: int) -> tuple[int, int, str]:

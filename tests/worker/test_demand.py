@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._worker.demand import MEMORY, MOST, Demand, affordable
+from actorlib._worker.template.demand import MEMORY, MOST, Demand, affordable
 
 MIB = 1 << 20
 

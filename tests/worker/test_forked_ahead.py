@@ -21,7 +21,7 @@ from actorlib._wire.forkserver_protocol import (
     worker_mark,
 )
 from actorlib._wire.messages import READY, RESULT
-from actorlib._worker.prefork import warm_up_frames
+from actorlib._worker.template.prefork import warm_up_frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ class TemplateProcess:
         self.bell = Bell(folder)
         (folder / "ringing.py").write_text(RINGING.format(path=self.bell.path))
         self.control, theirs = socket.socketpair()
-        main = "from actorlib._worker.forkserver import main; main()"
+        main = "from actorlib._worker.template.forkserver import main; main()"
         owner = [str(theirs.fileno()), str(os.getpid()), MARK, "fork"]
         with theirs:
             self.process = subprocess.Popen(

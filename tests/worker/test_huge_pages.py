@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from helpers.owners import PATHS
 
-from actorlib._worker.huge_pages import SIZE, pieces, runs
+from actorlib._worker.template.huge_pages import SIZE, pieces, runs
 
 AREAS = """\
 00400000-00c00000 r-xp 00000000 fe:00 11  /usr/bin/python3
@@ -26,7 +26,7 @@ AREAS = """\
 
 PROGRAM = """
 import re
-from actorlib._worker.huge_pages import SIZE, collapse_heap
+from actorlib._worker.template.huge_pages import SIZE, collapse_heap
 
 def huge():
     with open("/proc/self/smaps_rollup") as memory:

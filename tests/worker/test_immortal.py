@@ -9,7 +9,7 @@ import sys
 import pytest
 from helpers.owners import PATHS
 
-from actorlib._worker.immortal import SWITCH, is_known
+from actorlib._worker.template.immortal import SWITCH, is_known
 
 IS_TRIED = sys.implementation.name == "cpython" and (3, 12) <= sys.version_info < (
     3,
@@ -18,7 +18,7 @@ IS_TRIED = sys.implementation.name == "cpython" and (3, 12) <= sys.version_info 
 
 PROGRAM = """
 import gc, json, os, re, sys, weakref
-from actorlib._worker.immortal import immortal_steps, is_known
+from actorlib._worker.template.immortal import immortal_steps, is_known
 
 IMMORTAL = 0xFFFFFFFF
 
@@ -81,7 +81,9 @@ def test_objects_when_made_immortal_then_only_later_ones_are_counted() -> None:
 
 @pytest.mark.process
 def test_interpreter_when_it_is_another_or_it_is_turned_off_then_not_known() -> None:
-    program = "from actorlib._worker.immortal import is_known; print(is_known())"
+    program = (
+        "from actorlib._worker.template.immortal import is_known; print(is_known())"
+    )
 
     assert run(program) == str(IS_TRIED)
     assert run(program, **{SWITCH: "0"}) == "False"

@@ -14,8 +14,8 @@ from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
 from actorlib._wire.peer_socket import PeerSocket, socket_pair
-from actorlib._worker.engine import LinkSource
-from actorlib._worker.inbox import PipeInbox
+from actorlib._worker.requests.engine import LinkSource
+from actorlib._worker.requests.inbox import PipeInbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

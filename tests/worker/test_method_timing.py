@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from actorlib._worker.method_timing import FunctionTiming
+from actorlib._worker.executors.method_timing import FunctionTiming
 
 
 def test_timing_when_a_function_runs_for_the_first_time_then_it_is_news() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._core.ids import ActorId
+from actorlib._base.ids import ActorId
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.codec import pack
 from actorlib._wire.fd_passing import SegmentSharing
@@ -38,22 +38,22 @@ from actorlib._wire.messages import (
     RESULT,
 )
 from actorlib._wire.peer_socket import socket_pair
-from actorlib._worker.engine import LinkReader
-from actorlib._worker.incoming_links import IncomingLinks
-from actorlib._worker.outgoing_links import (
+from actorlib._worker.links.incoming_links import IncomingLinks
+from actorlib._worker.links.outgoing_links import (
     CALLS,
     FALLBACK_CALLS,
     OutgoingLinks,
     Route,
     RoutePolicy,
 )
-from actorlib._worker.refcount import LocalRefCount
+from actorlib._worker.requests.engine import LinkReader
+from actorlib._worker.requests.refcount import LocalRefCount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._wire.messages import Frame
-    from actorlib._worker.engine import LinkSource
+    from actorlib._worker.requests.engine import LinkSource
 
 CALLER, CALLEE = 3, 5
 ACTOR = ActorId(b"a" * 16)

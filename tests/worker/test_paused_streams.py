@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actorlib._core.flow_control import UNREAD
+from actorlib._futures.flow_control import UNREAD
 from actorlib._wire.messages import CALL_WITH, STREAM_ACK
-from actorlib._worker.generators import (
+from actorlib._worker.executors.generators import (
     CUT_OFF,
     OutgoingStream,
     OutgoingStreams,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from actorlib._worker.demand import MEMORY, MOST
-from actorlib._worker.prefork import PreforkedChild, PreforkedChildren
+from actorlib._worker.template.demand import MEMORY, MOST
+from actorlib._worker.template.prefork import PreforkedChild, PreforkedChildren
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ pytestmark = [
 
 PROGRAM = """
 import os, socket, sys
-from actorlib._worker.prefork import wait_for_work
+from actorlib._worker.template.prefork import wait_for_work
 
 (pipe, *others), number = wait_for_work(socket.socket(fileno=int(sys.argv[1])))
 os.write(pipe, f"{number} {len(others)}".encode())

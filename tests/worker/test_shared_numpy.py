@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actorlib._worker.shared_numpy import openblas_of
+from actorlib._worker.template.shared_numpy import openblas_of
 
 
 class Library:

@@ -10,7 +10,7 @@ import pytest
 
 from actorlib._wire.codec import decode_message
 from actorlib._wire.messages import READY, RESULT, RESULT_SCALAR
-from actorlib._worker.prefork import warm_up_frames
+from actorlib._worker.template.prefork import warm_up_frames
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only what forks is preforked"
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 PROGRAM = """
 import json, os, sys
 from actorlib._core.engine import find_engine
-from actorlib._worker.prefork import run_warm_up, warm_up_frames
+from actorlib._worker.template.prefork import run_warm_up, warm_up_frames
 
 def there():
     return sorted(os.listdir("/proc/self/fd")), dict(os.environ), sys.path[:]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._core.process_stat import parse_stat
+from actorlib._base.process_stat import parse_stat
 from actorlib._features.cgroups.names import OWNER, PREFIX
 
 if TYPE_CHECKING:

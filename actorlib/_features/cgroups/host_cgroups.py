@@ -34,9 +34,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._core.log import warn
-from actorlib._core.resources import CPU, MEMORY
-from actorlib._core.value import dataclass
+from actorlib._base.log import warn
+from actorlib._base.value import dataclass
 from actorlib._features.cgroups.delegation import (
     CONTROLLERS,
     Delegation,
@@ -46,6 +45,7 @@ from actorlib._features.cgroups.delegation import (
     own_origin,
 )
 from actorlib._features.cgroups.names import DEVICES, OWNER, PREFIX
+from actorlib._options.resources import CPU, MEMORY
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from actorlib._core.engine import override
-from actorlib._core.resources import CPU, MEMORY
 from actorlib._enforcement.tiers import (
     INLINE,
     Settings,
@@ -18,13 +17,14 @@ from actorlib._enforcement.tiers import (
     refused,
 )
 from actorlib._features.cgroups.host_cgroups import HostCgroups
+from actorlib._options.resources import CPU, MEMORY
 from actorlib.exceptions import EnforcementRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
 
-    from actorlib._core.actor_options import ActorOptions
     from actorlib._enforcement.tiers import Grant, Site
+    from actorlib._options.actor_options import ActorOptions
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Device
 

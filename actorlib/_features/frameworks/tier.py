@@ -31,13 +31,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from actorlib._core.engine import override
-from actorlib._core.kinds import UNITS
 from actorlib._enforcement.tiers import (
     CONTEXT_MARGIN,
     OFF,
     Settings,
     Tier,
 )
+from actorlib._options.kinds import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -140,7 +140,7 @@ class _telling:  # noqa: N801  # used as a verb, as ``contextlib`` does
 
 
 def _warn(why: str) -> None:
-    from actorlib._core.log import warn  # noqa: PLC0415  # it loads logging
+    from actorlib._base.log import warn  # noqa: PLC0415  # it loads logging
 
     with suppress(Exception):  # a handler of the user's may raise
         warn("the share of the device does not limit this framework here: %s", why)

@@ -12,8 +12,8 @@ from actorlib._wire.messages import LOG
 
 if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._core.runtime_options import RuntimeOptions
     from actorlib._door.queries import Asked, Parameters
+    from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._owner.engine import LocalEngine
 
 

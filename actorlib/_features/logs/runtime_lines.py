@@ -18,13 +18,13 @@ from heapq import merge
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 
-from actorlib._core.snapshot import LogLine, LogPage
-from actorlib._owner.log_tail import log_tail
+from actorlib._owner.observation.log_tail import log_tail
+from actorlib._rows.snapshot import LogLine, LogPage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actorlib._core.ids import ActorId
+    from actorlib._base.ids import ActorId
 
 BUDGET: Final = 256 * 1024
 """Bytes that are kept of one actor: about 1,000 lines."""

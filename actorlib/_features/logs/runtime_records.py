@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, cast, final
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actorlib._core.ids import ActorId
+    from actorlib._base.ids import ActorId
     from actorlib._features.logs.runtime_lines import ActorLogs
-    from actorlib._owner.actor_record import ActorRecord
-    from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.worker_session import WorkerSession
+    from actorlib._owner.actors.actor_record import ActorRecord
+    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.actors.worker_session import WorkerSession
 
 _MOST_LEVELS = 1000
 _MOST_LOGGERS = 10_000

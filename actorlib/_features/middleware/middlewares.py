@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actorlib._core.call_events import Middleware, ObservedCall, Outcome, Run
-    from actorlib._core.callee import Callee
-    from actorlib._core.tally import Tally
+    from actorlib._futures.tally import Tally
+    from actorlib._options.call_events import Middleware, ObservedCall, Outcome, Run
+    from actorlib._options.callee import Callee
 
 
 class CallCounter(Protocol):
@@ -86,7 +86,7 @@ class Middlewares:
     def note(self, middleware: object, method: str, error: Exception) -> None:
         """Logs that a middleware has raised, the first time that it does."""
         if id(middleware) not in self._failed:
-            from actorlib._core.log import warn  # noqa: PLC0415  # loads logging
+            from actorlib._base.log import warn  # noqa: PLC0415  # loads logging
 
             self._failed.add(id(middleware))
             warn(

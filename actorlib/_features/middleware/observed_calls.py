@@ -1,7 +1,7 @@
 """Makes calls that middlewares see, in the place of an engine's own verbs.
 
 That is where the events of a call come from at its caller: *created*, and *finished*
-with its ref. Those of the code that runs come from ``_worker/run_events.py``.
+with its ref. Those of the code that runs come from ``_worker/executors/run_events.py``.
 
 An engine is asked for ``call`` and ``stream`` by name for each call. So two attributes
 of the engine, which hide its methods of these names, are all that it takes to see every
@@ -15,30 +15,30 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from actorlib._core.call_events import ObservedCall, Outcome
-from actorlib._core.callee import BoundMethod
-from actorlib._core.loop_thread import add_done_callback
-from actorlib._core.outcomes import status_of_ref
+from actorlib._base.outcomes import status_of_ref
 from actorlib._core.propagation import (
     OBSERVED,
     PROPAGATED,
     begin_observing,
     end_observing,
 )
+from actorlib._loops.loop_thread import add_done_callback
+from actorlib._options.call_events import ObservedCall, Outcome
+from actorlib._options.callee import BoundMethod
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping
 
-    from actorlib._core.call_events import Observed
-    from actorlib._core.callee import Callee
+    from actorlib._base.outcomes import Status
     from actorlib._core.engine import Engine
-    from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.outcomes import Status
-    from actorlib._core.stream_reader import StreamReader
-    from actorlib._core.tally import Tally
     from actorlib._features.middleware.middlewares import CallCounter, Middlewares
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import StreamReader
+    from actorlib._futures.tally import Tally
+    from actorlib._options.call_events import Observed
+    from actorlib._options.callee import Callee
 
 _MOST_TALLIES: Final = 10_000
 """Methods of actors whose tallies are found at once; actors come and go."""

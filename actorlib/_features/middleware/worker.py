@@ -10,10 +10,10 @@ import itertools
 import operator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
-from actorlib._core.call_events import ObservedCall, Outcome
-from actorlib._core.log import warn
+from actorlib._base.log import warn
 from actorlib._features.middleware.middlewares import Middlewares
 from actorlib._features.middleware.observed_calls import ObservedCalls
+from actorlib._options.call_events import ObservedCall, Outcome
 from actorlib._wire.messages import LINKED, RAN
 from actorlib._wire.serialization import decode
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Context
 
-    from actorlib._core.call_events import Middleware, Observed
+    from actorlib._base.outcomes import Status
     from actorlib._core.engine import Engine
-    from actorlib._core.outcomes import Status
+    from actorlib._options.call_events import Middleware, Observed
     from actorlib._wire.actor_config import ActorConfig
     from actorlib._wire.messages import Frame
 

@@ -16,7 +16,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, final
 
-from actorlib._core.fork_copies import close_in_forks
+from actorlib._loops.fork_copies import close_in_forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

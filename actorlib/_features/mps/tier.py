@@ -16,8 +16,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, final
 
+from actorlib._base.log import warn
 from actorlib._core.engine import override
-from actorlib._core.log import warn
 from actorlib._enforcement.tiers import (
     Settings,
     Tier,
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterable, Mapping
 
-    from actorlib._core.actor_options import ActorOptions
     from actorlib._enforcement.tiers import Grant, Site
     from actorlib._features.mps.daemon import MpsDaemon
+    from actorlib._options.actor_options import ActorOptions
     from actorlib._processes.launcher import WorkerProcess
     from actorlib.accelerators.base import Device, Share
     from actorlib.accelerators.host import Host

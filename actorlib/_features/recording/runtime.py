@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar, fin
 
 import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
-from actorlib._core.ids import ActorId
-from actorlib._core.object_ref import ObjectRef
+from actorlib._base.ids import ActorId
 from actorlib._features.recording.trace_events import (
     Actor,
     Made,
@@ -29,8 +28,9 @@ from actorlib._features.recording.trace_events import (
     Recorded,
     read_piece,
 )
-from actorlib._owner.actor_record import ActorState
-from actorlib._owner.worker_calls import WorkerCall, WorkerStream
+from actorlib._futures.object_ref import ObjectRef
+from actorlib._owner.actors.actor_record import ActorState
+from actorlib._owner.requests.worker_calls import WorkerCall, WorkerStream
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
     RECORD,
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
 
-    from actorlib._owner.actor_record import ActorRecord
+    from actorlib._owner.actors.actor_record import ActorRecord
+    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.engine import LocalEngine
-    from actorlib._owner.inquiries import Told
-    from actorlib._owner.supervisor import ActorSupervisor
-    from actorlib._owner.worker_session import WorkerSession
+    from actorlib._owner.observation.inquiries import Told
 
 _MOVES: Final = 10_000
 _ACTORS: Final = 10_000

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
-from actorlib._core.public import public
+from actorlib._base.public import public
 from actorlib._door.queries import SLACK, Asked
 from actorlib._features.recording.runtime import CallRecording
 from actorlib._features.recording.trace_events import document, to_plain

@@ -16,7 +16,7 @@ import heapq
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
-from actorlib._core.ids import LINKED
+from actorlib._base.ids import LINKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

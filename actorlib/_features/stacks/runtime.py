@@ -35,9 +35,9 @@ _NAME = re.compile(r"/memfd:actorlib-stacks-(\d+) \(deleted\)")
 _FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 _OF_LOOPS = (
     "/asyncio/base_events.py",
-    "/_worker/actor_loop.py",
-    "/_worker/async_executor.py",
-    "/_worker/group_loops.py",
+    "/_worker/executors/actor_loop.py",
+    "/_worker/executors/async_executor.py",
+    "/_worker/executors/group_loops.py",
 )
 """What is on the stack of a thread that runs an event loop."""
 _BEGINNING = ("<string>", "<module>")

@@ -13,7 +13,7 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from actorlib._core.awaited_frames import MOST_FRAMES, awaited_frames
+from actorlib._base.awaited_frames import MOST_FRAMES, awaited_frames
 from actorlib._core.current_call import running
 from actorlib._core.engine import find_engine
 
@@ -30,11 +30,11 @@ _RUNNERS = ("run", "run_forever", "run_until_complete", "serve", "run_loop")
 _NAMES = ("self", "loop", "methods")
 _FILES = (
     "/asyncio/",
-    "/_worker/actor_loop.py",
-    "/_worker/async_executor.py",
-    "/_worker/group_loops.py",
+    "/_worker/executors/actor_loop.py",
+    "/_worker/executors/async_executor.py",
+    "/_worker/executors/group_loops.py",
 )
-_RUNS_CALLS = "/_worker/coroutines.py"
+_RUNS_CALLS = "/_worker/executors/coroutines.py"
 
 
 def write_tasks(file: int, stack: FrameType | None) -> None:

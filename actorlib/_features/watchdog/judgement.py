@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from actorlib._core.kinds import UNITS
-from actorlib._core.resources import format_bytes
 from actorlib._enforcement.tiers import CONTEXT_MARGIN
+from actorlib._options.kinds import UNITS
+from actorlib._options.resources import format_bytes
 
 if TYPE_CHECKING:
     from actorlib.accelerators.base import Share

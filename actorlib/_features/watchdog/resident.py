@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from actorlib._core.process_stat import ProcessStat
+    from actorlib._base.process_stat import ProcessStat
 
 _IN_A_ROW = 2
 

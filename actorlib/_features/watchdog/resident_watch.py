@@ -13,9 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
-from actorlib._core.log import warn
-from actorlib._core.process_stat import parse_stat
-from actorlib._core.resources import format_bytes
+from actorlib._base.log import warn
+from actorlib._base.process_stat import parse_stat
 from actorlib._features.watchdog.resident import (
     Watched,
     confirm,
@@ -23,11 +22,12 @@ from actorlib._features.watchdog.resident import (
     proportional_of,
     tallied,
 )
+from actorlib._options.resources import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from actorlib._core.process_stat import HasPid
+    from actorlib._base.process_stat import HasPid
     from actorlib._features.watchdog.resident import Resident
     from actorlib.accelerators.host import Host
 

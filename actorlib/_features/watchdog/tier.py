@@ -14,19 +14,19 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
+from actorlib._base.log import warn
 from actorlib._core.engine import override
-from actorlib._core.log import warn
-from actorlib._core.resources import format_bytes
 from actorlib._enforcement.draining import LIMIT
 from actorlib._enforcement.gpu_processes import UNKNOWN, UNLISTED
 from actorlib._enforcement.tiers import Tier, Verdict, nvidia_fault
 from actorlib._features.watchdog.judgement import Watched, judge
+from actorlib._options.resources import format_bytes
 from actorlib.exceptions import DeviceMemoryExceeded, Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from actorlib._core.process_stat import HasPid
+    from actorlib._base.process_stat import HasPid
     from actorlib._enforcement.gpu_processes import Listed, Occupant
     from actorlib._enforcement.gpu_watch import GpuWatch
     from actorlib._enforcement.tiers import Site, Supervised

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from actorlib._api.actor_handle import ActorMethod
     from actorlib._api.remote_function import RemoteFunction
     from actorlib._api.results import Results
-    from actorlib._core.object_ref import ObjectRef
-    from actorlib._core.stream_reader import ObjectRefGenerator
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import ObjectRefGenerator
 
 __all__ = ["as_completed", "map_unordered"]
 

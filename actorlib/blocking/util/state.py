@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import actorlib
-from actorlib._core.rows import extend_row
-from actorlib._core.snapshot import ActorInfo, checked_filters, matching
+from actorlib._rows.rows import extend_row
+from actorlib._rows.snapshot import ActorInfo, checked_filters, matching
 from actorlib.blocking._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         Snapshot,
     )
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._core.snapshot import CallInfo, Filter
+    from actorlib._rows.snapshot import CallInfo, Filter
 
 __all__ = [
     "ActorState",

@@ -1,0 +1,670 @@
+"""The items of a generator's call, as this process reads them.
+
+``async for ref in h.items.remote(10): print(await ref)``, and in plain methods of
+actors ``for ref in gen: ref.get()``: users have an ``ObjectRefGenerator``. Items are
+refs that are done. Breaking out of the loop, being cancelled in it or dropping the
+generator cancels the call, as it ends a generator of one's own.
+
+Behind it, a ``StreamReader`` has the place in the engine's table of calls that a ref
+has elsewhere. The engine puts items in on the thread that reads its pipe, readers take
+them on any thread, and the generator's destructor may run in the middle of either:
+hence the lock, and hence a dropped generator only schedules its cancellation. Whoever
+finds no item waits for the next *arrival*, which is a ref too: so waiting is the same
+as for any other result, blocking or awaiting, and a cancelled wait loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVar
+
+from actorlib._base.public import public
+from actorlib._futures.flow_control import UNREAD, ReceiveWindow, bounds_of
+from actorlib._futures.object_ref import (
+    ObjectRef,
+    ResultOwner,
+    bind,
+    keep_generator,
+    label_of,
+    label_of_call,
+    mark_cancelled,
+)
+from actorlib._loops.loop_thread import run_on_loop_of
+from actorlib.exceptions import ProtocolError, TaskCancelledError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actorlib._futures.flow_control import Bounds
+    from actorlib._options.callee import Callee
+
+
+R = TypeVar("R")
+_NO_ITEM = -1
+
+
+class ForceCancel(Protocol):
+    """Cancels a call, and ends the process that runs it."""
+
+    def __call__(self, call: int, *, recursive: bool) -> None:
+        """Cancels a call by its number, and perhaps the calls that it has made."""
+        ...
+
+
+class StreamOwner(Protocol):
+    """What a StreamReader needs of the engine that receives its items.
+
+    The owner's ``UnansweredCalls``, the worker's clients and Ray's ``Stream`` do so.
+    """
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
+        """Cancels the call; see ResultOwner."""
+        ...
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see ResultOwner."""
+        ...
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until the ref is done; see ResultOwner."""
+        ...
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see ResultOwner."""
+        ...
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
+        ...
+
+    def taken(self, number: int, count: int) -> None:
+        """Acknowledges to the producer how many items were taken, or UNREAD."""
+        ...
+
+    def later(self, callback: Callable[[], None]) -> None:
+        """Calls back soon, on the engine's thread; from any thread, also in __del__."""
+        ...
+
+
+class StreamReader:
+    """Receives the items of one call, in order; the result owner of their refs.
+
+    Args:
+        loop: The loop of its refs.
+        owner: The engine that receives them.
+        bounds: How far the producer may be ahead.
+        is_capped: Whether the actor limits the unread items of all its streams
+            together.
+        is_detached: Whether the call goes on when nobody reads any more.
+
+    Attributes:
+        call: The engine's number for the call.
+        completed: The whole call: its value is the number of items. It is for the
+            engine; users get a ref of their own, see ``whole``.
+        is_detached: See above.
+        force_cancel: Cancels the call, and ends the process that runs it; None for
+            calls of actors.
+        callee: What was called, where the engine does not keep that; see ObjectRef.
+    """
+
+    force_cancel: ForceCancel | None = None
+    callee: object = ""
+    _engine: ResultOwner
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        owner: StreamOwner,
+        bounds: Bounds,
+        *,
+        is_capped: bool = False,
+        is_detached: bool = False,
+    ) -> None:
+        self.call = 0
+        self.completed: ObjectRef[int] = ObjectRef(loop=loop)
+        bind(self.completed, self, 0)
+        self.is_detached = is_detached
+        self._whole: WholeCall | None = None
+        self._loop = loop
+        self._owner = owner
+        self._is_capped = is_capped
+        self._window = ReceiveWindow(bounds, acks_each=is_capped)
+        self._lock = threading.Lock()
+        self._items: deque[tuple[ObjectRef[Any], int]] = deque()
+        self._arrival: ObjectRef[None] | None = None
+        self._received = 0
+        self._number = 0
+        self._is_over = False
+        self._is_dropped = False
+
+    @classmethod
+    def of(
+        cls, callee: Callee, loop: asyncio.AbstractEventLoop, owner: StreamOwner
+    ) -> StreamReader:
+        """Makes the reader of a call that is about to be made."""
+        options = callee.options
+        return cls(
+            loop,
+            owner,
+            bounds_of(options.backpressure or 0),
+            is_capped=callee.is_capped,
+            is_detached=bool(options.detach),
+        )
+
+    # For readers.
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether every item was taken and none will come."""
+        return self._is_over and not self._items
+
+    def take(self) -> ObjectRef[Any] | None:
+        """The next item; None if there is none now."""
+        with self._lock:
+            if not self._items:
+                return None
+            ref, nbytes = self._items.popleft()
+            is_due = nbytes != _NO_ITEM and self._window.took(nbytes)
+        if is_due and (self._is_capped or not self._is_over):
+            self._owner.taken(self._number, self._window.count)
+        return ref
+
+    def arrival(self) -> ObjectRef[None]:
+        """A ref that is done when there is an item to be taken, or the end."""
+        with self._lock:
+            if self._arrival is not None:
+                return self._arrival
+            arrival: ObjectRef[None] = ObjectRef(loop=self._loop)
+            bind(arrival, self, 0)
+            if self._items or self._is_over:
+                arrival.set_result(None)
+            else:
+                self._arrival = arrival
+        return arrival
+
+    def whole(self, reader: object) -> ObjectRef[int]:
+        """The whole call, as a ref that keeps the generator alive.
+
+        Whoever waits for the whole call wants it to go on, also without taking items.
+
+        Args:
+            reader: The generator; ``drop`` is called when it is gone.
+        """
+        with self._lock:
+            if self._whole is None:
+                self._whole = WholeCall(self.completed, self)
+        return self._whole.ref(reader)
+
+    def drop(self) -> None:
+        """Throws items away from now on, and cancels the call unless it is detached.
+
+        The producer of a detached call learns of it once it has sent something.
+        """
+        with self._lock:
+            if self._is_dropped:
+                return
+            self._is_dropped = True
+            items, self._items = self._items, deque()
+            runs_on = self.is_detached and not self._is_over
+            is_due = bool(self._number) and (self._is_capped or runs_on)
+        del items  # outside of the lock: it may run destructors of the user's
+        if is_due:
+            self._owner.taken(self._number, UNREAD)
+        if not self._is_over and not self.is_detached:
+            self.completed.cancel()
+        self._arrived()
+
+    def drop_soon(self) -> None:
+        """Does the same soon; for a destructor."""
+        if not self._is_capped and self._is_over:
+            self._items.clear()  # nothing else is left to be done
+            return
+        with suppress(RuntimeError):  # the loop is closed
+            self._owner.later(self.drop)
+
+    # For the engine.
+
+    @property
+    def has_received(self) -> bool:
+        """Whether an item has come."""
+        return self._received > 0
+
+    def move_to(self, owner: StreamOwner) -> None:
+        """Receives the items from another engine, before the first has come."""
+        self._owner = owner
+
+    def put(
+        self,
+        number: int,
+        index: int,
+        payload: Any,
+        load: Callable[[ObjectRef[Any], Any], None],
+    ) -> None:
+        """Receives an item.
+
+        Args:
+            number: The producer's number of the stream.
+            index: Which item it is, from 0; one that has come before is ignored, as a
+                call that is sent again begins anew.
+            payload: The item, encoded.
+            load: Decodes a payload into a ref.
+        """
+        self._number = number
+        if index < self._received or self._is_dropped or self._is_over:
+            if index == 0 and not self._is_over:
+                self._acknowledge_again()
+            return
+        if index > self._received:
+            self._fail_incomplete(index)
+            return
+        ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
+        bind(ref, self, 0)
+        try:
+            load(ref, payload)
+        finally:  # also if loading it was interrupted: then the ref fails
+            with self._lock:
+                self._received += 1
+                if not self._is_over and not self._is_dropped:
+                    self._items.append((ref, _size_of(payload)))
+            if self._arrival is not None:
+                self._arrived()
+
+    def _fail_incomplete(self, made: int) -> None:
+        """Fails the stream, as items are missing."""
+        self.set_exception(
+            ProtocolError(
+                f"a stream has lost items: {made} were sent, and {self._received} have "
+                "come. This is a bug in actorlib"
+            )
+        )
+
+    @property
+    def lags(self) -> bool:
+        """Whether an item is there that nobody has taken."""
+        return bool(self._items)
+
+    def done(self) -> bool:
+        """Whether the end has come; see asyncio.Future."""
+        return self._is_over
+
+    def set_result(self, count: int) -> None:
+        """Ends the stream after all items.
+
+        Args:
+            count: How many there were.
+        """
+        if type(count) is not int:
+            message = (
+                f"a stream ended with {count!r} in place of the number of its items. "
+                "This is a bug in actorlib"
+            )
+            self.set_exception(ProtocolError(message))
+            return
+        if count > self._received and not self._is_dropped and not self._is_over:
+            self._fail_incomplete(count)
+            return
+        self._end(None)
+        if not self.completed.done():
+            self.completed.set_result(count)
+        self._pass_on()
+
+    def set_exception(self, error: BaseException) -> None:
+        """Ends the stream with an error, after the items that have come."""
+        self._end(error)
+        if not self.completed.done():
+            self.completed.set_exception(error)
+            # The last item raises it; and a dropped one is of no interest.
+            if not self._is_dropped or isinstance(error, TaskCancelledError):
+                self.completed.exception()
+        self._pass_on()
+
+    def exception(self) -> None:
+        """Marks the error as seen, so that asyncio does not log it."""
+        self.completed.exception()
+        for ref, _ in self._items:
+            ref.exception()
+
+    # For its refs; see ResultOwner.
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Cancels the call, and drops what was not taken; see ResultOwner."""
+        del call  # its own refs have no number
+        self._owner.cancel(self.call, recursive=recursive)
+        self._end_cancelled()
+
+    @property
+    def interrupt(self) -> ForceCancel | None:
+        """Does the same, and interrupts a plain method; None where nobody can."""
+        stop: ForceCancel | None = getattr(self._owner, "interrupt", None)
+        return None if stop is None else partial(self._stop_by, stop)
+
+    def allow_force(self, force_cancel: ForceCancel) -> None:
+        """Lets the call be cancelled by force.
+
+        Args:
+            force_cancel: Does so, by the engine's number for the call.
+        """
+
+        def force_own(call: int, *, recursive: bool) -> None:
+            del call  # its own refs have no number
+            force_cancel(self.call, recursive=recursive)
+            self._end_cancelled()
+
+        self.force_cancel = force_own
+
+    def _stop_by(self, stop: ForceCancel, call: int, *, recursive: bool) -> None:
+        del call  # its own refs have no number
+        stop(self.call, recursive=recursive)
+        self._end_cancelled()
+
+    def _end_cancelled(self) -> None:
+        with self._lock:
+            items, self._items = self._items, deque()
+        del items
+        self._end(TaskCancelledError("the call was cancelled"))
+        for ref, _ in self._items:
+            ref.exception()
+        if not self.completed.done():
+            mark_cancelled(self.completed)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        if self._whole is not None:
+            self._whole.update()
+
+    def label_of(self, call: int = 0) -> str:
+        """The name of the call in messages; see ResultOwner."""
+        del call  # its own refs have no number
+        return label_of_call(self._owner, self.call) or str(self.callee)
+
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """Does nothing: a stream ends by itself when nobody reads; see ResultOwner."""
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see ResultOwner."""
+        self._owner.watch(ref, then)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until a ref is done; see ResultOwner."""
+        self._owner.wait(ref, timeout)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see ResultOwner."""
+        return self._owner.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
+        return self._owner.travel(ref)
+
+    def _acknowledge_again(self) -> None:
+        """Repeats what was acknowledged, to a producer that begins anew."""
+        if self._is_dropped:
+            self._owner.taken(self._number, UNREAD)
+        elif self._window.count:
+            self._owner.taken(self._number, self._window.count)
+
+    def _end(self, error: BaseException | None) -> None:
+        failed: ObjectRef[Any] | None = None
+        if error is not None:
+            failed = ObjectRef(loop=self._loop)
+            bind(failed, self, 0)
+            failed.set_exception(error)
+        with self._lock:
+            if failed is not None and not self._is_over:
+                if self._is_dropped:
+                    failed.exception()
+                else:
+                    self._items.append((failed, _NO_ITEM))
+            self._is_over = True
+        self._arrived()
+
+    def _arrived(self) -> None:
+        with self._lock:
+            arrival, self._arrival = self._arrival, None
+        if arrival is not None and not arrival.done():
+            arrival.set_result(None)
+
+
+class WholeCall:
+    """Gives readers of a stream its whole call, as a ref that keeps the generator.
+
+    Args:
+        completed: The call, as the engine fills it.
+        owner: The result owner of the ref.
+    """
+
+    __slots__ = ("_completed", "_lock", "_owner", "_ref")
+
+    def __init__(self, completed: ObjectRef[int], owner: ResultOwner) -> None:
+        self._completed = completed
+        self._owner = owner
+        # Reentrant: a destructor may end the stream while its thread is in here.
+        self._lock = threading.RLock()
+        self._ref: weakref.ref[ObjectRef[int]] | None = None
+
+    def ref(self, generator: object) -> ObjectRef[int]:
+        """Returns the ref, the same one as long as somebody holds it."""
+        with self._lock:
+            known = None if self._ref is None else self._ref()
+            if known is not None:
+                return known
+            ref: ObjectRef[int] = ObjectRef(loop=self._completed.get_loop())
+            bind(ref, self._owner, 0)
+            keep_generator(ref, generator)
+            self._ref = weakref.ref(ref)
+            copy_outcome(self._completed, ref)
+        return ref
+
+    def update(self) -> None:
+        """Copies the outcome of the call to the ref, if it is there and held."""
+        with self._lock:
+            ref = None if self._ref is None else self._ref()
+        if ref is not None:
+            copy_outcome(self._completed, ref)
+
+
+def copy_outcome(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
+    """Copies the result, error or cancellation of a ref that is done to another ref."""
+    if not ref.done() or to.done():
+        return
+    if ref.cancelled():
+        mark_cancelled(to)
+        return
+    error = ref.exception()
+    if error is None:
+        to.set_result(ref.result())
+    else:
+        to.set_exception(error)
+        to.exception()  # the last item raises it
+
+
+def _size_of(payload: Any) -> int:
+    if type(payload) is bytes:
+        return len(payload)
+    sizes = getattr(payload, "sizes", None)  # of a value in shared memory
+    return sum(map(len, payload)) if sizes is None else sum(sizes)
+
+
+@public("actorlib")
+class ObjectRefGenerator(Generic[R]):
+    """The items of one call, in order, while the method still runs.
+
+    The method is never more than so many items ahead of its reader (``backpressure=``).
+    It is cancelled when the generator is closed or dropped, or when a wait for an item
+    is cancelled: its ``finally`` blocks run, and its actor is free. With
+    ``detach=True`` it runs to its end instead, and its items are thrown away. Whoever
+    holds ``completed()`` keeps the call.
+
+    If the method raises, or its actor dies, the last ref raises that. Several may read
+    from one generator: each item goes to one of them.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Source:
+        ...     def lines(self):
+        ...         yield "a"
+        ...         yield "b"
+        >>> generator = Source.remote().lines.remote()
+        >>> [await ref async for ref in generator]
+        ['a', 'b']
+        >>> generator.is_finished()
+        True
+    """
+
+    __slots__ = ("__weakref__", "_reader", "_waits")
+
+    def __init__(self, reader: StreamReader) -> None:
+        self._reader = reader
+        self._waits = 0
+
+    def __iter__(self) -> Self:
+        """Returns the generator itself: for plain methods of actors."""
+        return self
+
+    def __next__(self) -> ObjectRef[R]:
+        """Blocks this thread until the next item is there.
+
+        Raises:
+            StopIteration: There are no more.
+            RuntimeError: This thread runs the event loop: write ``async for``.
+        """
+        reader = self._reader
+        while (ref := reader.take()) is None:
+            if reader.is_exhausted:
+                raise StopIteration
+            try:
+                reader.arrival().get()
+            except RuntimeError as error:
+                if asyncio._get_running_loop() is None:  # noqa: SLF001  # None in a fork, too
+                    raise
+                raise RuntimeError(
+                    "a plain 'for' over a stream would block the event loop that its "
+                    "items come through: write 'async for' instead"
+                ) from error
+        return ref
+
+    def __aiter__(self) -> Self:
+        """Returns the generator itself."""
+        return self
+
+    async def __anext__(self) -> ObjectRef[R]:
+        """Waits until the next item is there.
+
+        Cancelled: the call is cancelled too, unless it is detached or somebody else
+        waits for an item. To look again later, ask ``actorlib.wait``.
+
+        Raises:
+            StopAsyncIteration: There are no more.
+        """
+        reader = self._reader
+        while (ref := reader.take()) is None:
+            if reader.is_exhausted:
+                raise StopAsyncIteration
+            self._waits += 1
+            try:
+                await reader.arrival()
+            except asyncio.CancelledError:
+                if self._waits == 1 and not reader.is_detached:
+                    self.cancel()
+                raise
+            finally:
+                self._waits -= 1
+        return ref
+
+    def next_ready(self) -> bool:
+        """Tells whether the next item is there, so that ``next()`` would not wait."""
+        reader = self._reader
+        return not reader.is_exhausted and reader.arrival().done()
+
+    def is_finished(self) -> bool:
+        """Tells whether every item was taken, and no other will come."""
+        return self._reader.is_exhausted
+
+    def completed(self) -> ObjectRef[int]:
+        """Gives a ref of the whole call: the number of its items, or what it raised.
+
+        Whoever holds it keeps the call, also when the generator itself is dropped.
+        """
+        return self._reader.whole(self)
+
+    def cancel(
+        self, *, recursive: bool = True, force: bool = False, interrupt: bool = False
+    ) -> bool:
+        """Stops the method at its yield, or an ``async def`` at its await.
+
+        A remote function is interrupted wherever it is. ``finally`` blocks run. What
+        was not taken is thrown away: the next ref raises TaskCancelledError and is the
+        last.
+
+        Args:
+            recursive: If True, the calls that it has made are cancelled, too. Default:
+                True.
+            force: If True, the process of a running function is ended. A call of an
+                actor does not take it: ``kill`` ends the actor. Default: False.
+            interrupt: If True, a plain method gets ``KeyboardInterrupt`` where it is;
+                see ``actorlib.cancel``. Default: False.
+
+        Returns:
+            False if the call is done already; its items stay.
+
+        Raises:
+            TypeError: ``recursive``, ``force`` or ``interrupt`` is no bool.
+            ValueError: ``force`` for an actor; ``interrupt`` for a call that this
+                program has not made itself, or with ``force``.
+        """
+        return self._reader.completed.cancel(
+            recursive=recursive, force=force, interrupt=interrupt
+        )
+
+    def close(self) -> None:
+        """Ends the method, unless it is detached; there are no more items to be read.
+
+        ``contextlib.closing(h.items.remote())`` does so where a block is left.
+        """
+        reader = self._reader
+        if reader.done():
+            reader.drop()
+        else:  # somebody may wait for an item on the loop, and another thread close it
+            run_on_loop_of(reader.completed, reader.drop)
+
+    async def aclose(self) -> None:
+        """Does the same, as ``contextlib.aclosing`` asks for it."""
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # the interpreter is going down
+            self._reader.drop_soon()
+
+    def __repr__(self) -> str:
+        reader = self._reader
+        if reader.done():
+            return "<ObjectRefGenerator finished>"
+        where = label_of(reader.completed)
+        return f"<ObjectRefGenerator running{where and f': {where}'}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an ObjectRefGenerator cannot be sent to another process: send the refs of "
+            "its items, or the handle of the actor, which can be called there"
+        )
+
+
+if TYPE_CHECKING:
+
+    class UntypedResult(ObjectRef[Any], ObjectRefGenerator[Any]):  # type: ignore[misc]  # pyright: ignore[reportIncompatibleMethodOverride]  # one of the two
+        """What a method or a function of unknown type gives: a ref, or a stream.
+
+        With ``num_returns=2`` it is a list of refs.
+        """
+
+        def __iter__(self) -> Iterator[ObjectRef[Any]]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
+
+
+def reader_of(generator: ObjectRefGenerator[Any]) -> StreamReader:
+    """The StreamReader behind a generator."""
+    return generator._reader  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file

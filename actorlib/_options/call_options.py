@@ -1,0 +1,230 @@
+"""The options of calls, of methods and of functions: checked once, then frozen.
+
+They are written twice: as a ``TypedDict``, by which type checkers check the keywords
+that users write, and as a dataclass, which the engines read. A test keeps the two
+equal.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence  # types that are asked for
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypedDict, TypeVar
+
+from actorlib._base.public import public
+from actorlib._base.validation import (
+    Options,
+    check_bool,
+    check_count,
+    check_fields,
+    check_limit,
+    check_one_of,
+    check_text,
+    check_times,
+    checked_duration,
+    checked_exceptions,
+    given_options,
+    option,
+)
+from actorlib._base.value import dataclass
+
+T = TypeVar("T")
+
+
+class CallTermKeywords(TypedDict, total=False):
+    """The keywords that calls of methods and of functions share."""
+
+    backpressure: int | None
+    detach: bool | None
+    num_returns: int | Literal["streaming", "dynamic"] | None
+    timeout: float | None
+
+
+@public("actorlib")
+class MethodKeywords(CallTermKeywords, total=False):
+    """The keywords of ``@method(...)``."""
+
+    concurrency_group: str | None
+    max_task_retries: int | None
+    retry_exceptions: bool | Sequence[type[Exception]] | None
+
+
+@public("actorlib")
+class CallKeywords(MethodKeywords, total=False):
+    """The keywords of ``handle.ping.options(...)``."""
+
+    name: str | None
+
+
+def _checked_count_of_refs(name: str, value: object) -> object:
+    """Returns a whole number or ``"streaming"``."""
+    if not isinstance(value, str):
+        check_count(name, value, 0)
+        return value
+    check_one_of(name, value, ("streaming", "dynamic"))
+    if value == "dynamic":
+        warnings.warn(
+            f'{name}="dynamic" is deprecated: a generator streams its items '
+            'without it, as with "streaming"',
+            DeprecationWarning,
+            stacklevel=9,
+        )
+    return "streaming"
+
+
+def with_shared_texts(kind: type[T]) -> type[T]:
+    """Adds the texts of options that a class inherits to its docstring."""
+    title = "Attributes:\n"
+    head, _, own = (kind.__doc__ or "").partition(title)
+    inherited = [
+        (base.__doc__ or "").partition(title)[2].rstrip()
+        for base in reversed(kind.__bases__)
+    ]
+    if own:  # python -OO has none
+        kind.__doc__ = "\n".join([f"{head}{title}{inherited[0]}", *inherited[1:], own])
+    return kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallTerms(Options):
+    """The options that calls of methods and of functions share.
+
+    It has no slots, as a class derives from it and from another one that has some.
+
+    Attributes:
+        num_returns: How many refs a call gives. 2 is for code that returns a tuple of
+            two or yields two values, 0 is for none, ``"streaming"`` is for generators.
+            Default: None, which is streaming for generators, else 1.
+        backpressure: For generators: how many items it may be ahead of its reader, 1 or
+            more; -1 for any number. Default: None, which is 256 items or 8 MiB,
+            whichever comes first.
+        detach: For generators: if True, it runs to its end also if nobody reads it any
+            more, and its items are thrown away. Default: None, which is False: it is
+            cancelled.
+        timeout: How many seconds the call may take, above 0. Then it fails with
+            DeadlineExceededError and is cancelled, with everything that it called. Time
+            counts while the call waits for its arguments, waits for the actor, waits in
+            the queue, and runs. Default: None, for any time.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+        name: str | None  # of each class that derives, with a text of its own
+
+    num_returns: int | Literal["streaming", "dynamic"] | None = option(
+        _checked_count_of_refs, default=None
+    )
+    backpressure: int | None = option(
+        check_limit, default=None, rays_name="_generator_backpressure_num_objects"
+    )
+    detach: bool | None = option(check_bool, default=None)
+    timeout: float | None = option(checked_duration, default=None)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it was said how many refs a call gives."""
+        return isinstance(self.num_returns, int)
+
+    @property
+    def parts(self) -> int:
+        """How many refs a call gives."""
+        return self.num_returns if isinstance(self.num_returns, int) else 1
+
+    @property
+    def headers(self) -> dict[str, object]:
+        """What is said of each call besides its arguments; its group is not in it."""
+        headers = {"timeout": self.timeout, "name": self.name, "retries": self.retries}
+        return {name: value for name, value in headers.items() if value is not None}
+
+    @property
+    def retries(self) -> tuple[object, object] | None:
+        """How often a call is sent again, and after which exceptions.
+
+        None for what its callee says, and where one of the two is None.
+        """
+        return None
+
+    @property
+    def stream_headers(self) -> dict[str, object]:
+        """What is said besides of each call of a generator."""
+        headers: dict[str, object] = {"stream": self.backpressure or 0}
+        if self.detach:
+            headers["detach"] = True
+        return headers
+
+    def check(self, method: str, *, is_stream: bool) -> None:
+        """Refuses what a method cannot be, generator or not.
+
+        Args:
+            method: Its name, for messages.
+            is_stream: Whether it is a generator.
+
+        Raises:
+            ValueError: An option is of the other kind of method.
+        """
+        if is_stream:
+            return
+        if self.num_returns == "streaming":
+            raise ValueError(
+                f'{method} is no generator: num_returns="streaming" is for what yields'
+            )
+        for name in ("backpressure", "detach"):
+            value = getattr(self, name)
+            if value is not None:
+                raise ValueError(
+                    f"{method} is no generator: {name}={value} is for what yields"
+                )
+
+
+@public("actorlib")
+@with_shared_texts
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions(CallTerms):
+    """The options of a method, or of single calls of it.
+
+    Attributes:
+        concurrency_group: The concurrency group that the call counts in. If the actor
+            has none of that name, ValueError is raised. Default: None, for the methods
+            that name no group.
+        max_task_retries: How often a call is sent again if the actor dies while it
+            runs; -1 for always. Default: None, which is what the actor's options say.
+        name: What ``get_task_name`` says where the call runs. Default: None, which is
+            the class and the method.
+        retry_exceptions: Which exceptions of the method make its call be sent again:
+            True for all, or a list of classes. Default: None, which is what the actor's
+            options say.
+    """
+
+    subject: ClassVar[str] = "a method"
+    unknown_error: ClassVar[type[Exception]] = TypeError
+
+    concurrency_group: str | None = option(check_text, "'io'", default=None)
+    max_task_retries: int | None = option(check_times, default=None)
+    name: str | None = option(check_text, "'nightly'", default=None)
+    retry_exceptions: bool | Sequence[type[Exception]] | None = option(
+        checked_exceptions, default=None
+    )
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    @property
+    def retries(self) -> tuple[object, object] | None:
+        """How often a call is sent again, and after which exceptions.
+
+        None for what the actor's options say, and where one of the two is None.
+        """
+        retries = self.max_task_retries, self.retry_exceptions
+        return None if retries == (None, None) else retries
+
+    def updated(self, given: Mapping[str, object]) -> Self:
+        """These options with some of them replaced; None leaves one as it is.
+
+        Args:
+            given: The new values, by name.
+
+        Raises:
+            TypeError: An option is unknown, or a value has the wrong type.
+            ValueError: A value is out of range.
+        """
+        new = {name: value for name, value in given.items() if value is not None}
+        return self.of({**given_options(self), **new})

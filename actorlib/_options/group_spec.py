@@ -1,0 +1,260 @@
+"""What a placement group asks for: checked once, then frozen.
+
+A group is a list of *bundles*, each a set of amounts by resource name, which are
+reserved together or not at all. Actors are then placed inside a bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import NewType, cast
+
+from actorlib._base.value import dataclass
+from actorlib._options.kinds import GPU
+from actorlib._options.resources import CPU, GPU_MEMORY, MEMORY, Resources, request
+
+PACK, SPREAD = "PACK", "SPREAD"
+STRICT_PACK, STRICT_SPREAD = "STRICT_PACK", "STRICT_SPREAD"
+STRATEGIES = (PACK, SPREAD, STRICT_PACK, STRICT_SPREAD)
+
+ANY_BUNDLE = -1
+"""The index of whichever bundle has room."""
+
+GroupId = NewType("GroupId", bytes)
+"""The id of a placement group."""
+GroupId.__module__ = "actorlib"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """A placement group as the user asked for it.
+
+    Attributes:
+        id: Its id; empty until the engine has given it one.
+        bundles: What each bundle reserves, as the user wrote it.
+        strategy: How the bundles lie on devices, one of ``STRATEGIES``.
+        name: The name by which ``get_placement_group`` finds it, or the empty string.
+        lifetime: ``"detached"``, or None if it ends with the actor that made it.
+        amounts: What each bundle reserves, exact.
+    """
+
+    id: GroupId = GroupId(b"")
+    bundles: tuple[Mapping[str, float | str], ...]
+    strategy: str = PACK
+    name: str = ""
+    lifetime: str | None = None
+    amounts: tuple[Resources, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        bundles, amounts = _checked(self.bundles)
+        object.__setattr__(self, "bundles", bundles)
+        object.__setattr__(self, "amounts", amounts)
+        if self.strategy not in STRATEGIES:
+            raise ValueError(
+                f"strategy takes one of {', '.join(map(repr, STRATEGIES))}, not "
+                f"{self.strategy!r}"
+            )
+        if not isinstance(cast("object", self.name), str):
+            raise ValueError(  # noqa: TRY004  # what Ray raises
+                f"name takes a string, for example 'trainers', not {self.name!r} "
+                f"({type(self.name).__name__})"
+            )
+        if self.lifetime not in (None, "detached"):
+            raise ValueError(
+                f"lifetime takes None or 'detached', not {self.lifetime!r}"
+            )
+
+    @property
+    def is_detached(self) -> bool:
+        """Whether it outlives the actor that made it."""
+        return self.lifetime == "detached"
+
+    @property
+    def label(self) -> str:
+        """Its name in messages."""
+        return f"group {self.name!r}" if self.name else f"group {self.id.hex()}"
+
+
+class GroupReference:
+    """What options name a group by: a value, equal to others of the same group.
+
+    ``PlacementGroup`` is one, and adds what users do with a group.
+    """
+
+    __slots__ = ("_spec",)
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self._spec = spec
+
+    @property
+    def id(self) -> GroupId:
+        """Its id; ``id.hex()`` is what tables call it."""
+        return self._spec.id
+
+    @property
+    def bundle_specs(self) -> list[dict[str, float | str]]:
+        """What each bundle reserves, as it was asked for."""
+        return [dict(bundle) for bundle in self._spec.bundles]
+
+    @property
+    def bundle_count(self) -> int:
+        """How many bundles there are."""
+        return len(self._spec.bundles)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GroupReference) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        name = f", {self._spec.name!r}" if self._spec.name else ""
+        return f"PlacementGroup({self.id.hex()}{name})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self._spec,)
+
+
+def spec_of(group: GroupReference) -> GroupSpec:
+    """What a group was asked to be."""
+    return group._spec  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+
+
+def check_fit(label: str, asked: Resources, spec: GroupSpec, index: int) -> None:
+    """Makes sure that an actor fits into a bundle that is empty.
+
+    Args:
+        label: The name of its class.
+        asked: What it asks for.
+        spec: The group.
+        index: Which bundle of it, or -1 for any.
+
+    Raises:
+        ValueError: There is no such bundle, or it is too small even when it is empty.
+    """
+    last = len(spec.amounts) - 1
+    if not ANY_BUNDLE <= index <= last:
+        raise ValueError(
+            f"placement group bundle index {index} is invalid: the group has bundles "
+            f"0 to {last}, and -1 is any of them"
+        )
+    bundles = spec.amounts if index == ANY_BUNDLE else spec.amounts[index : index + 1]
+    if not any(fits(asked, bundle) for bundle in bundles):
+        there = "; ".join(map(str, bundles))
+        have = f"bundle {index} has" if index != ANY_BUNDLE else "its bundles have"
+        raise ValueError(
+            f"{label} asks {asked}, and in its placement group {have} {there}: ask "
+            "for less, or make the bundle larger"
+        )
+
+
+def check_rank(label: str, spec: GroupSpec | None, index: int) -> None:
+    """Makes sure that an actor with ``torch=True`` has a rank.
+
+    Args:
+        label: The name of its class.
+        spec: The group that it is in, or None.
+        index: Which bundle of it, or -1 for any.
+
+    Raises:
+        ValueError: It is in no group, or in any of its bundles.
+    """
+    if spec is None:
+        raise ValueError(
+            f"{label} asks for torch=True, which makes it a rank of a gang, and it is "
+            "in no placement group: give placement_group= and "
+            "placement_group_bundle_index=, which is its rank"
+        )
+    if index == ANY_BUNDLE:
+        raise ValueError(
+            f"{label} asks for torch=True, and its rank is the number of its bundle: "
+            f"give placement_group_bundle_index=, 0 to {len(spec.amounts) - 1}"
+        )
+
+
+def fits(asked: Resources, bundle: Resources) -> bool:
+    """Whether an empty bundle has room for an actor, as far as amounts tell.
+
+    How many units of a GPU some bytes of its memory are, the machine alone knows.
+    """
+    room = bundle.amounts
+    return all(
+        room.get(name, 0) >= amount or _may_have(name, room)
+        for name, amount in asked.amounts.items()
+    )
+
+
+def _may_have(name: str, room: Mapping[str, int]) -> bool:
+    """Whether a bundle may have more of a GPU than its amounts say."""
+    other = {GPU.name: GPU_MEMORY, GPU_MEMORY: GPU.name}.get(name)
+    return other is not None and other in room
+
+
+def _checked(
+    value: object,
+) -> tuple[tuple[Mapping[str, float | str], ...], tuple[Resources, ...]]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(  # noqa: TRY004  # as Ray's users know it
+            f"bundles takes a list of dicts, for example [{{'GPU': 1}}], not {value!r} "
+            f"({type(value).__name__})"
+        )
+    listed = cast("Sequence[object]", value)
+    if not listed:
+        raise ValueError(
+            "bundles takes at least one bundle, for example [{'GPU': 1}], not an empty "
+            "list"
+        )
+    bundles: list[Mapping[str, float | str]] = []
+    amounts: list[Resources] = []
+    for place, bundle in enumerate(listed):
+        if not isinstance(bundle, Mapping):
+            raise ValueError(  # noqa: TRY004  # as above
+                f"bundles[{place}] takes a dict of amounts by name, for example "
+                f"{{'GPU': 1}}, not {bundle!r} ({type(bundle).__name__})"
+            )
+        written = dict(cast("Mapping[str, float | str]", bundle))
+        exact = _exact(place, written)
+        if not exact.amounts:
+            raise ValueError(
+                f"bundles[{place}]={written!r} asks for nothing: leave it out, or give "
+                "an amount above 0, for example {'GPU': 1}"
+            )
+        bundles.append(written)
+        amounts.append(exact)
+    return tuple(bundles), tuple(amounts)
+
+
+def _exact(place: int, bundle: Mapping[str, float | str]) -> Resources:
+    rest = dict(bundle)
+    own = {name: rest.pop(name, None) for name in (CPU, GPU.name, MEMORY, GPU_MEMORY)}
+    try:
+        return request(
+            num_cpus=own[CPU],
+            num_gpus=own[GPU.name],
+            memory=own[MEMORY],
+            resources=rest,
+            gpu_memory=own[GPU_MEMORY],
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"bundles[{place}]={bundle!r}: {error}") from None
+
+
+DEFAULT = "default"
+"""The group of the actor that makes it, if that one captures; else none."""
+
+STRATEGY_OPTION = "scheduling_strategy"
+
+
+def check_once(given: Mapping[str, object]) -> None:
+    """Makes sure that options name a group in one way only.
+
+    Raises:
+        ValueError: It is named by ``placement_group`` and ``scheduling_strategy``.
+    """
+    strategy = given.get(STRATEGY_OPTION)
+    if strategy is not None and given.get("placement_group", DEFAULT) != DEFAULT:
+        raise ValueError(
+            "placement_group and scheduling_strategy both say where the actor goes: "
+            "give one of the two"
+        )

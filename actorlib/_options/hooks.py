@@ -1,0 +1,206 @@
+"""Makes an actor's object, and finds the methods that begin and end its life.
+
+Those methods are marked and not known by a name: ``setup`` and ``close`` are names of
+methods that callers call, with arguments and more than once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import partial
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+
+from actorlib._base.public import public
+from actorlib._options.interface import signature_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+
+MethodT = TypeVar("MethodT", bound="Callable[..., Any]")
+
+_MARK = "__actorlib_hook__"
+_SETUP = "setup"
+_CLOSE = "close"
+
+
+class Hooks(NamedTuple):
+    """The names of the methods with which the life of an actor begins and ends.
+
+    Attributes:
+        setup: That which runs before the first call, or None.
+        close: That which runs behind the last one, or None.
+        are_context: Whether they are those of an ``async with`` block.
+    """
+
+    setup: str | None = None
+    close: str | None = None
+    are_context: bool = False
+
+    def close_of(self, instance: object) -> Callable[[object], object] | None:
+        """Gives what closes an actor's object, to be called with that, or None."""
+        if self.close is None:
+            return None
+        method = getattr(type(instance), self.close)
+        return partial(_leave, method) if self.are_context else method
+
+
+def _leave(method: Callable[..., object], instance: object) -> object:
+    """Calls ``__aexit__`` as it is behind a block in which nothing was raised."""
+    return method(instance, None, None, None)
+
+
+@public("actorlib")
+def setup(method: MethodT) -> MethodT:
+    """Marks the method of an actor class that runs before its first call.
+
+    It runs after the constructor, in the actor's process, and where the actor's methods
+    run: an ``async def`` on its event loop. It is a part of the creation: the actor is
+    not alive before it has ended, and what it raises is like an error of the
+    constructor (callers get ``ActorDiedError`` with that as its ``__cause__``; what is
+    marked with ``close`` does not run). After a restart it runs again. A class without
+    marked methods that defines ``__aenter__`` and ``__aexit__`` is entered and left
+    instead.
+
+    Args:
+        method: A method that takes nothing but ``self``, plain or ``async def``. A
+            class has one; one that derives from it may override it, with the mark or
+            without.
+
+    Returns:
+        The same method, which may be called like any other, too.
+
+    Raises:
+        TypeError: It is no method, or a generator.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Feed:
+        ...     @actorlib.setup
+        ...     async def connect(self):
+        ...         self.lines = ["a", "b"]
+        ...     @actorlib.close
+        ...     async def disconnect(self):
+        ...         self.lines.clear()
+        ...     async def first(self):
+        ...         return self.lines[0]
+        >>> await Feed.remote().first.remote()
+        'a'
+    """
+    _mark(method, _SETUP)
+    return method
+
+
+@public("actorlib")
+def close(method: MethodT) -> MethodT:
+    """Marks the method of an actor class that runs after its last call.
+
+    It runs at every end that is not a kill: the last handle is gone, the actor's block
+    or the runtime's ends, ``exit_actor()``, and SIGTERM where the program runs by
+    ``actorlib.run``. When the runtime ends it has the ``grace`` of ``init``, as calls
+    have, and is killed after that. It runs before ``__ray_shutdown__`` and before what
+    was registered with ``atexit``. What it raises is printed, and the actor ends all
+    the same.
+
+    Args:
+        method: A method that takes nothing but ``self``, plain or ``async def``: that
+            runs on the actor's event loop. A class has one; one that derives from it
+            may override it, with the mark or without.
+
+    Returns:
+        The same method, which may be called like any other, too.
+
+    Raises:
+        TypeError: It is no method, or a generator.
+
+    Example:
+        >>> @actorlib.remote
+        ... class Log:
+        ...     def __init__(self):
+        ...         self.lines = []
+        ...     @actorlib.close
+        ...     def flush(self):
+        ...         self.lines.clear()
+        ...     def write(self, line):
+        ...         self.lines.append(line)
+        ...         return len(self.lines)
+        >>> async with Log.remote() as log:
+        ...     await log.write.remote("a line")
+        1
+    """
+    _mark(method, _CLOSE)
+    return method
+
+
+def make_instance(
+    cls: type, args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[object, Coroutine[Any, Any, object] | None]:
+    """Makes an instance of a class, whose constructor may be an ``async def``.
+
+    Returns:
+        The instance, and what is to be awaited before it is complete, or None.
+    """
+    constructor = cast("Any", cls).__init__
+    if not inspect.iscoroutinefunction(constructor):
+        return cls(*args, **kwargs), None
+    # As ``type.__call__`` does, which refuses a constructor that returns a coroutine.
+    new: Any = cls.__new__
+    takes_nothing = new is object.__new__
+    instance: object = new(cls) if takes_nothing else new(cls, *args, **kwargs)
+    if not isinstance(instance, cls):
+        return instance, None
+    return instance, constructor(instance, *args, **kwargs)
+
+
+def hooks_of(cls: type) -> Hooks:
+    """Finds what begins and ends the life of a class's actors.
+
+    Raises:
+        TypeError: One takes arguments.
+        ValueError: There are two of a kind.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        for name, value in vars(base).items():
+            if not isinstance(value, FunctionType):
+                continue  # which may run code when it is asked for an attribute
+            kind = value.__dict__.get(_MARK)
+            if kind is None:
+                continue
+            other = found.setdefault(kind, name)
+            if other != name:
+                raise ValueError(
+                    f"{cls.__name__} has two methods that are marked with @{kind}, "
+                    f"{other}() and {name}(): mark one, and have it call the other"
+                )
+    for kind, name in found.items():
+        _check_arguments(cls, name, kind)
+    if found:
+        return Hooks(found.get(_SETUP), found.get(_CLOSE))
+    if hasattr(cls, "__aenter__") and hasattr(cls, "__aexit__"):
+        return Hooks("__aenter__", "__aexit__", are_context=True)
+    return Hooks()
+
+
+def _mark(method: Callable[..., Any], kind: str) -> None:
+    if not inspect.isfunction(method):
+        raise TypeError(
+            f"@{kind} marks a method of an actor class, not {method!r} "
+            f"({type(method).__name__})"
+        )
+    if inspect.isgeneratorfunction(method) or inspect.isasyncgenfunction(method):
+        raise TypeError(
+            f"@{kind} marks a method that returns, plain or async def, and "
+            f"{method.__qualname__} is a generator"
+        )
+    setattr(method, _MARK, kind)
+
+
+def _check_arguments(cls: type, name: str, kind: str) -> None:
+    try:
+        signature_of(getattr(cls, name)).bind(None)
+    except TypeError as error:
+        raise TypeError(
+            f"{cls.__name__}.{name} is marked with @{kind}, which calls it without "
+            f"arguments: {error}"
+        ) from None

@@ -1,0 +1,220 @@
+"""The ``runtime_env`` of a process: its environment variables and working directory."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol, TypedDict, TypeVar, cast
+
+from actorlib._base.public import public
+from actorlib._base.validation import closest_names
+from actorlib.exceptions import UnsupportedOptionError
+
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
+
+
+@public("actorlib")
+class RuntimeEnv(TypedDict, total=False):
+    """The keys of ``runtime_env``.
+
+    Attributes:
+        env_vars: Values by name; ``${PATH}`` in one stands for what it was before.
+        working_dir: A directory of this machine.
+    """
+
+    env_vars: Mapping[str, str]
+    working_dir: str
+
+
+_KEYS = ("env_vars", "working_dir")
+
+
+def checked_env(given: object) -> RuntimeEnv | None:
+    """Checks and copies what a user wrote; None if it is empty.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: A key is unknown, or a variable cannot have that name or value.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "runtime_env takes a dict, for example {'env_vars': {'A': '1'}}, not "
+            f"{given!r} ({type(given).__name__})"
+        )
+    env: RuntimeEnv = {}
+    for key, value in cast("Mapping[object, object]", given).items():
+        if key == "env_vars":
+            env["env_vars"] = _variables(value)
+        elif key == "working_dir":
+            env["working_dir"] = _directory(value)
+        else:
+            close = closest_names(str(key), _KEYS)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise ValueError(
+                f"runtime_env has no key {key!r}.{hint} Its keys are "
+                f"{', '.join(map(repr, _KEYS))}: it installs no packages, so install "
+                "what actors need before init()"
+            )
+    return env or None
+
+
+class HasOptions(Protocol):
+    """What has options to which an environment can be added.
+
+    ``ActorSpec`` and ``FunctionSpec`` implement it.
+    """
+
+    @property
+    def options(self) -> Any:
+        """Its options, which have ``runtime_env`` and ``updated()``."""
+        ...
+
+
+S = TypeVar("S", bound=HasOptions)
+
+
+class InheritedEnv:
+    """Adds the ``runtime_env`` of ``init()`` to those of actors and functions.
+
+    Args:
+        env: That of ``init()``.
+    """
+
+    def __init__(self, env: RuntimeEnv) -> None:
+        self._env = env
+        self._merged: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def given_to(self, spec: S) -> S:
+        """Returns a spec with the environment that it inherits."""
+        env = merged_env(self._env, spec.options.runtime_env)
+        options = spec.options.updated({"runtime_env": env})
+        return cast("S", replace(cast("Any", spec), options=options))
+
+    def of(self, spec: S) -> S:
+        """Does the same for a spec that is used again and again, and remembers it."""
+        merged = self._merged.get(spec)
+        if merged is None:
+            merged = self._merged[spec] = self.given_to(spec)
+        return cast("S", merged)
+
+
+def refuse_env(env: RuntimeEnv | None) -> None:
+    """Refuses an environment on the inline engine, whose actors share one process.
+
+    Raises:
+        UnsupportedOptionError: It asks for variables or a directory.
+    """
+    for key, value in (env or {}).items():
+        if value:
+            raise UnsupportedOptionError(
+                f"runtime_env={{{key!r}: {value!r}}} is for an actor with a process of "
+                "its own, and the inline engine runs all actors in this one: use the "
+                "local engine, init(engine='local')"
+            )
+
+
+def refuse_ranks() -> None:
+    """Refuses ``torch=True`` on the inline engine, whose actors share one process.
+
+    Raises:
+        UnsupportedOptionError: Always.
+    """
+    raise UnsupportedOptionError(
+        "torch=True sets variables of a process, one for each rank, and the inline "
+        "engine runs all actors in this one: use the local engine, init(engine='local')"
+    )
+
+
+def merged_env(outer: RuntimeEnv | None, own: RuntimeEnv | None) -> RuntimeEnv | None:
+    """Merges the environment of an actor with that of the one that made it.
+
+    Args:
+        outer: That of the actor that made it.
+        own: Its own, which wins.
+    """
+    if not outer or not own:
+        return own or outer
+    before = outer.get("env_vars", {})
+    variables = {
+        name: _REFERENCE.sub(lambda found: before.get(found[1], found[0]), value)
+        for name, value in own.get("env_vars", {}).items()
+    }
+    merged: RuntimeEnv = {**outer, **own}
+    if before or variables:
+        merged["env_vars"] = {**before, **variables}
+    return merged
+
+
+def variables_of(env: RuntimeEnv | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a process gets.
+
+    Args:
+        env: Its ``runtime_env``.
+        environ: The variables that it would have otherwise; ``${NAME}`` of one that is
+            not there is empty.
+    """
+    return {
+        name: _REFERENCE.sub(lambda found: environ.get(found[1], ""), value)
+        for name, value in (env or {}).get("env_vars", {}).items()
+    }
+
+
+def _variables(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            "env_vars takes a dict of strings by name, for example {'A': '1'}, not "
+            f"{given!r} ({type(given).__name__})"
+        )
+    variables: dict[str, str] = {}
+    for name, value in cast("Mapping[Any, Any]", given).items():
+        for part in (name, value):
+            if not isinstance(part, str):
+                raise TypeError(
+                    f"env_vars takes strings by name, and {name!r}: {value!r} has "
+                    f"{part!r} ({type(part).__name__}) in it: write str(...)"
+                )
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(
+                f"env_vars has {name!r} with the value {value!r}: a name is neither "
+                "empty nor has an '=' in it, and neither has a null character"
+            )
+        variables[name] = value
+    return variables
+
+
+def _directory(given: object) -> str:
+    path = given if isinstance(given, str) else getattr(given, "__fspath__", str)()
+    if not isinstance(path, str) or not path:
+        raise TypeError(
+            f"working_dir takes the path of a directory, not {given!r} "
+            f"({type(given).__name__})"
+        )
+    if "://" in path:
+        raise ValueError(
+            f"working_dir={path!r} is an address, and working_dir takes a directory of "
+            "this machine: download it first, and give the path"
+        )
+    return path
+
+
+def resolved_env(env: RuntimeEnv | None) -> RuntimeEnv | None:
+    """The same with an absolute ``working_dir``.
+
+    Raises:
+        NotADirectoryError: It is not there.
+    """
+    if env is None or "working_dir" not in env:
+        return env
+    from pathlib import Path  # noqa: PLC0415  # 3 ms, and few ask for a directory
+
+    path = Path(env["working_dir"]).expanduser().absolute()
+    if not path.is_dir():
+        raise NotADirectoryError(
+            f"working_dir={env['working_dir']!r} is no directory: there is none at "
+            f"{path}. Create it, or give another path"
+        )
+    return {**env, "working_dir": str(path)}

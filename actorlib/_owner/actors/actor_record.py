@@ -1,0 +1,203 @@
+"""The actors of one runtime and the states they may be in."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+from actorlib._base.ids import ACTOR_KIND, GROUP_KIND, ActorId, new_id, prefix_of
+from actorlib._base.labels import Label
+from actorlib._base.value import dataclass
+from actorlib._options.group_spec import GroupId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actorlib._enforcement.tiers import Verdict
+    from actorlib._options.actor_options import ActorOptions
+    from actorlib._options.interface import Interface
+    from actorlib._processes.launcher import WorkerProcess
+    from actorlib.accelerators.base import Lease
+    from actorlib.exceptions import Exit
+
+
+class ActorState(enum.Enum):
+    """Where an actor is in its life."""
+
+    PENDING = "pending"
+    """It waits for its arguments or for its share of the machine."""
+    STARTING = "starting"
+    """Its process is being started, and its constructor runs."""
+    ALIVE = "alive"
+    """It is ready for calls."""
+    SUSPENDED = "suspended"
+    """Its process lives on, and its share is given back: what it had on its GPU is in
+    the host's memory. It is resumed when somebody says so."""
+    RESTARTING = "restarting"
+    """It died and will be started anew; it may have kept its share, or wait for one."""
+    DRAINING = "draining"
+    """It ends: its process leaves, its share is still its own."""
+    DEAD = "dead"
+    """Its process is gone, and its share is back as soon as the driver has done: it may
+    drain until then."""
+
+    # That of Enum is written in Python, and each actor moves four times at least.
+    __hash__ = object.__hash__
+
+
+_MOVES: dict[ActorState, frozenset[ActorState]] = {
+    ActorState.PENDING: frozenset({ActorState.STARTING, ActorState.DEAD}),
+    ActorState.STARTING: frozenset(
+        {ActorState.ALIVE, ActorState.RESTARTING, ActorState.DRAINING}
+    ),
+    ActorState.ALIVE: frozenset(
+        {ActorState.SUSPENDED, ActorState.RESTARTING, ActorState.DRAINING}
+    ),
+    ActorState.SUSPENDED: frozenset(
+        {ActorState.ALIVE, ActorState.RESTARTING, ActorState.DRAINING}
+    ),
+    ActorState.RESTARTING: frozenset({ActorState.STARTING, ActorState.DEAD}),
+    ActorState.DRAINING: frozenset({ActorState.DEAD}),
+    ActorState.DEAD: frozenset(),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class ActorRecord:
+    """What is known of one actor.
+
+    Attributes:
+        id: Its id.
+        interface: The face of its class.
+        options: What it asked for.
+        is_actor: Whether it is one, and no worker of functions.
+        called: What it is called in messages; better known once it is ready.
+        process: Its worker, or the last that it had.
+        is_nested: Whether a worker asks for it.
+        state: Where it is in its life; changed by ``move`` alone.
+        lease: What it holds, while it holds something.
+        exit: How it ended, once it has.
+        was_evicted: Whether it was ended as its placement group was removed.
+        verdict: The reason for which a tier has ended its process, if one has.
+        created_at: When it was made, in seconds since the epoch.
+        started_at: When it was ready for the first time, in seconds since the epoch.
+        ended_at: When it was dead.
+        watcher: Told when the state has changed, if somebody wants to know.
+    """
+
+    id: ActorId
+    interface: Interface
+    options: ActorOptions
+    is_actor: bool = True
+    called: Label = field(init=False)
+    process: WorkerProcess | None = None
+    is_nested: bool = False
+    state: ActorState = ActorState.PENDING
+    lease: Lease | None = None
+    exit: Exit | None = None
+    was_evicted: bool = False
+    verdict: Verdict | None = None
+    created_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    watcher: Callable[[ActorRecord], None] | None = None
+
+    def __post_init__(self) -> None:
+        self.called = Label(self.interface.class_name, self.options.name)
+
+    @property
+    def label(self) -> str:
+        """What it is called before it has a process: ``Model 'm1'``."""
+        return str(self.called)
+
+    @property
+    def pid(self) -> int:
+        """Its process id, that of its last process if it is gone, or 0."""
+        return self.process.pid if self.process is not None else 0
+
+    @property
+    def title(self) -> str:
+        """What it is called, with its process: ``Model 'm1' (pid 812)``."""
+        return self.called.at(self.pid)
+
+    def method(self, name: str) -> str:
+        """One of its methods, for messages: ``Model.ping of 'm1' (pid 812)``."""
+        return self.called.method(name, self.pid)
+
+    def move(self, state: ActorState) -> None:
+        """Goes on to another state.
+
+        Raises:
+            RuntimeError: Its state does not allow that: a bug.
+        """
+        if state not in _MOVES[self.state]:
+            raise RuntimeError(
+                f"{self!r} cannot become {state.value}; it may become "
+                f"{', '.join(sorted(s.value for s in _MOVES[self.state])) or 'nothing'}"
+            )
+        self.state = state
+        if self.watcher is not None:
+            self.watcher(self)
+
+    def __repr__(self) -> str:
+        return f"<{self.label} {self.id.hex()} {self.state.value}>"
+
+
+class Registry:
+    """Every actor of one runtime, living or dead, by id.
+
+    Args:
+        runtime: Four bytes that tell this runtime from others of the machine.
+    """
+
+    def __init__(self, runtime: bytes) -> None:
+        self._runtime = runtime
+        self._own_prefix = prefix_of(runtime, 0)
+        self._counter = itertools.count(1)
+        self._records: dict[ActorId, ActorRecord] = {}
+
+    def __repr__(self) -> str:
+        counts = dict.fromkeys(ActorState, 0)
+        for record in self._records.values():
+            counts[record.state] += 1
+        listed = ", ".join(f"{n} {state.value}" for state, n in counts.items() if n)
+        return f"<Registry {listed or 'empty'}>"
+
+    def __iter__(self) -> Iterator[ActorRecord]:
+        return iter(list(self._records.values()))
+
+    def prefix(self, maker: int) -> bytes:
+        """The first eight bytes of the ids of what a process makes.
+
+        Args:
+            maker: 0 for the owner, else the number of the worker's session.
+        """
+        return prefix_of(self._runtime, maker)
+
+    def new_id(self) -> ActorId:
+        """An id for an actor that the owner makes."""
+        return ActorId(new_id(self._own_prefix, ACTOR_KIND, next(self._counter)))
+
+    def new_group_id(self) -> GroupId:
+        """An id for a placement group that the owner makes."""
+        return GroupId(new_id(self._own_prefix, GROUP_KIND, next(self._counter)))
+
+    def add(self, record: ActorRecord) -> None:
+        """Registers a new actor.
+
+        Raises:
+            LookupError: There is one by that id: a bug.
+        """
+        if record.id in self._records:
+            raise LookupError(f"{record!r} is registered already")
+        self._records[record.id] = record
+
+    def forget(self, actor: ActorId) -> None:
+        """Drops the record of an actor that is dead and that nobody holds."""
+        self._records.pop(actor, None)
+
+    def find(self, actor: ActorId) -> ActorRecord | None:
+        """The record of an actor, or None if it is of another runtime."""
+        return self._records.get(actor)

@@ -1,0 +1,234 @@
+"""Knows the functions that are called in a runtime, and the queue of each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from actorlib._options.function_options import FunctionOptions
+from actorlib._options.resources import CPU, GPU_MEMORY
+from actorlib._options.runtime_env import refuse_env
+from actorlib._owner.actors.placement import fitted
+from actorlib._owner.functions.task_queue import FunctionCode, FunctionEntry, TaskQueue
+from actorlib._owner.functions.task_slots import GroupSlots, MachineSlots
+from actorlib._owner.objects.refcount import OWNER
+from actorlib._owner.requests.untrusted import opened_as
+from actorlib._owner.teardown import Phase
+from actorlib._scheduler.catalogue import Demand
+from actorlib._scheduler.explain import refusal
+from actorlib._wire.function_code import pickle_function
+from actorlib._wire.serialization import decode
+from actorlib.exceptions import (
+    ActorUnschedulableError,
+    ProtocolError,
+    TaskUnschedulableError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actorlib._base.ids import CountedId
+    from actorlib._options.function_options import FunctionSpec
+    from actorlib._owner.actors.worker_session import WorkerSession
+    from actorlib._owner.functions.task_slots import Slots
+    from actorlib._owner.functions.task_worker import CalledFunction, FunctionQueue
+    from actorlib._owner.functions.task_workers import TaskWorkers
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.objects.refcount import BorrowedReferences
+    from actorlib._scheduler.scheduler import Scheduler
+    from actorlib._wire.arguments import SendingEngine
+
+
+class FunctionTable:
+    """Knows the functions of a runtime, by whoever calls them.
+
+    Args:
+        workers: Starts those that run them.
+        references: Counts what is in them.
+        machine: Where they run.
+        scheduler: Grants what they ask for.
+        may_wait: Whether what can never be given waits for ever.
+
+    Attributes:
+        entries: Those of this process that were called before; read by any thread.
+    """
+
+    def __init__(
+        self,
+        workers: TaskWorkers,
+        references: BorrowedReferences,
+        machine: LocalNode,
+        scheduler: Scheduler,
+        *,
+        may_wait: bool,
+    ) -> None:
+        self._workers = workers
+        self._scheduler = scheduler
+        self._references = references
+        self._loop = asyncio.get_running_loop()
+        self._machine = machine
+        self._may_wait = may_wait
+        self._numbers = itertools.count(1)
+        self.entries: weakref.WeakKeyDictionary[FunctionSpec, CalledFunction] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._codes: weakref.WeakKeyDictionary[object, FunctionCode] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._registered: dict[tuple[int, int], FunctionCode] = {}
+
+    def make_entry(self, engine: SendingEngine, spec: FunctionSpec) -> CalledFunction:
+        """Makes the entry of a function of this process that has none yet.
+
+        Raises:
+            SerializationError: It cannot be sent.
+            UnsupportedOptionError: It asks for variables or a directory, and there
+                are no processes.
+        """
+        if self._machine.is_shared:
+            refuse_env(spec.options.runtime_env)
+        code = self._codes.get(spec.source)
+        if code is None:
+            source, borrowed = pickle_function(engine, spec.name, spec.source)
+            code = self._codes[spec.source] = self._code(spec.name, source, borrowed)
+        entry = self._entry(code, spec.name, spec.options, is_stream=spec.is_stream)
+        self.entries[spec] = entry
+        return entry
+
+    def register(
+        self,
+        session: WorkerSession,
+        number: int,
+        label: str,
+        borrowed: Sequence[CountedId] | None,
+        source: bytes,
+    ) -> None:
+        """A worker is about to call a function."""
+        session.cleanup.add(Phase.REFERENCES, self.on_worker_gone)
+        self._registered[session.number, number] = self._code(
+            label, source, borrowed or ()
+        )
+
+    def entry_for_worker(
+        self, session: int, number: int, description: bytes
+    ) -> CalledFunction:
+        """The entry of a function that a worker calls.
+
+        Args:
+            session: The worker's session.
+            number: The function's number there.
+            description: Its label, its options, and whether it is a generator.
+        """
+        code = self._registered.get((session, number))
+        if code is None:
+            raise ProtocolError(f"function {number} is called and was never registered")
+        entry: CalledFunction | None = code.entries.get(description)
+        if entry is None:
+            label, options, listed, is_stream = opened_as(
+                description, str, FunctionOptions, bytes, bool
+            )
+            try:
+                options = options.updated({"retry_exceptions": decode(listed)})
+            except Exception as error:  # noqa: BLE001  # the user's classes: no call of it runs
+                entry = FunctionEntry(code, label, options, None, error)
+            else:
+                entry = self._entry(code, label, options, is_stream=is_stream)
+            code.entries[description] = entry
+        return entry
+
+    def on_worker_gone(self, session: WorkerSession) -> None:
+        """Forgets the functions that a worker was about to call."""
+        for key in [key for key in self._registered if key[0] == session.number]:
+            del self._registered[key]
+
+    def _code(
+        self, label: str, source: bytes, borrowed: Sequence[CountedId]
+    ) -> FunctionCode:
+        loop, counted = self._loop, self._references
+        code = FunctionCode(next(self._numbers), label, source, borrowed)
+        if borrowed:
+            counted.arrived(borrowed, OWNER)
+
+            def gone() -> None:
+                with suppress(RuntimeError):  # the loop is closed
+                    loop.call_soon_threadsafe(counted.returned, borrowed, OWNER)
+
+            weakref.finalize(code, gone).atexit = False
+        return code
+
+    def _entry(
+        self,
+        code: FunctionCode,
+        label: str,
+        options: FunctionOptions,
+        *,
+        is_stream: bool,
+    ) -> CalledFunction:
+        try:
+            queue = self._queue(label, options)
+        except ActorUnschedulableError as error:
+            return FunctionEntry(
+                code, label, options, None, TaskUnschedulableError(str(error))
+            )
+        return FunctionEntry(code, label, options, queue, is_stream=is_stream)
+
+    def settled(self, options: FunctionOptions) -> FunctionOptions:
+        """The options of a function on this machine.
+
+        Who asks for a device and names no CPUs holds none, and the kinds of devices
+        that others have added are known here alone.
+        """
+        asked = options.request.amounts
+        if options.num_cpus is not None or CPU not in asked:
+            return options
+        devices = {*self._scheduler.ledger.pools, GPU_MEMORY}
+        if devices.isdisjoint(asked):
+            return options
+        return options.updated({"num_cpus": 0})
+
+    def start_error(self, options: FunctionOptions) -> str:
+        """Says why no further worker can be started; empty if that is not known."""
+        queue = self._workers.queues.get(options.worker_key)
+        return "" if queue is None else queue.start_error
+
+    def _queue(self, label: str, options: FunctionOptions) -> FunctionQueue:
+        """Gives the queue of functions with such options.
+
+        Raises:
+            ActorUnschedulableError: The machine can never give what it asks for.
+        """
+        queue = self._workers.queues.get(options.worker_key)
+        if queue is not None:
+            return queue
+        scheduler, key = self._scheduler, options.worker_key
+        options = self.settled(options)
+        enforcement, worker = self._machine.enforcement, options.worker
+        demand = scheduler.catalogue.demand(label, worker)
+        demand = fitted(enforcement, label, worker, demand)
+        slots: Slots
+        if options.group is not None:
+            demand = Demand(
+                scheduler.catalogue.untyped(demand.resources), demand.constraints
+            )
+            index = options.placement_group_bundle_index
+            slots = GroupSlots(scheduler.groups, options.group, label, demand, index)
+        elif self._may_wait or scheduler.ledger.feasible(*demand):
+            slots = MachineSlots(scheduler, demand)
+        else:
+            unknown = scheduler.catalogue.refusal(label, demand.resources)
+            raise ActorUnschedulableError(
+                unknown or refusal(scheduler.ledger, label, *demand)
+            )
+        pools = scheduler.ledger.pools
+        is_on_device = any(name in pools for name in demand.resources.amounts)
+        made: FunctionQueue = TaskQueue(
+            slots,
+            demand,
+            worker if is_on_device else options.slotless_worker,
+            is_on_device=is_on_device,
+        )
+        self._workers.queues[key] = made
+        return made

@@ -1,0 +1,390 @@
+"""Takes every call of a function in a runtime, and tells whoever waits for it.
+
+A call is in exactly one place: in line in its queue, or with one worker. What happens
+to a worker happens to the call that it runs; those behind that go to another one as if
+they had never been sent.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from actorlib._futures.object_ref import ObjectRef
+from actorlib._owner.calls.call_table import CallTable
+from actorlib._owner.calls.response_target import (
+    UnansweredCalls,
+    give_answer,
+    give_error,
+    retries_after,
+)
+from actorlib._owner.calls.router import give_item
+from actorlib._owner.functions.task_functions import FunctionTable
+from actorlib._owner.functions.task_queue import Task, retries_after_end
+from actorlib._owner.functions.task_worker import TaskWorker
+from actorlib._owner.functions.task_workers import TaskWorkers
+from actorlib._owner.objects.refcount import OWNER
+from actorlib._wire.errors import load_result
+from actorlib._wire.messages import (
+    CANCEL,
+    FAILURE,
+    RESULT,
+    STREAM_ACK,
+    UNSTARTED,
+    Frame,
+)
+from actorlib._wire.serialization import encode
+from actorlib.exceptions import Exit, TaskPlacementGroupRemoved, WorkerCrashedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from actorlib._base.ids import CountedId
+    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.calls.calls_under_way import UnderWay
+    from actorlib._owner.calls.deadlines import Clock
+    from actorlib._owner.calls.response_target import ResponseTarget
+    from actorlib._owner.functions.task_worker import CalledFunction, FunctionCall
+    from actorlib._owner.machine import LocalNode
+    from actorlib._owner.objects.objects import ObjectTable
+    from actorlib._owner.objects.refcount import BorrowedReferences
+    from actorlib._rows.snapshot import CallState
+    from actorlib._scheduler.scheduler import Scheduler
+    from actorlib._shm.memory import Payload
+
+_NO_CALL: Final = None, None, None
+
+
+class TaskPool(UnansweredCalls["FunctionCall"]):
+    """Runs the functions of a runtime; the owner of the results of their calls.
+
+    Args:
+        machine: Where workers live.
+        scheduler: Gives them their slots.
+        references: Counts what is in functions, arguments and answers.
+        objects: Serves refs, as far as it is the same for all of them.
+        clock: Says when a deadline is over.
+        create_worker: Creates the supervisor of a worker.
+        may_wait: Whether what can never be given waits for ever.
+        may_prefetch: Whether workers can say which call they ran when they are gone, so
+            that several may be sent to one.
+
+    Attributes:
+        functions: What is known of them.
+        workers: The workers that run them.
+    """
+
+    def __init__(
+        self,
+        machine: LocalNode,
+        scheduler: Scheduler,
+        references: BorrowedReferences,
+        objects: ObjectTable,
+        clock: Clock,
+        create_worker: Callable[..., ActorSupervisor],
+        *,
+        may_wait: bool,
+        may_prefetch: bool,
+    ) -> None:
+        super().__init__(CallTable(), clock, objects)
+        self._may_prefetch = may_prefetch
+        self.references = references
+        self.workers = TaskWorkers(
+            create_worker,
+            machine,
+            scheduler,
+            partial(_PooledWorker, self),
+            self.refuse,
+            self.worker_lost,
+        )
+        self.functions = FunctionTable(
+            self.workers, references, machine, scheduler, may_wait=may_wait
+        )
+        self._posted = self.calls.posted
+        self._closed_for = ""
+        self.wait = objects.wait
+
+    # Calls.
+
+    def post(
+        self,
+        target: ResponseTarget,
+        entry: CalledFunction,
+        borrowed: Collection[CountedId] | None,
+        payload: Payload | tuple[object, ...],
+        headers: Mapping[str, object] | None,
+        *,
+        is_nested: bool = False,
+    ) -> int:
+        """Takes a call, whose arguments are there; gives its number.
+
+        Args:
+            target: Who gets the answer.
+            entry: What it is a call of.
+            borrowed: What is in its arguments, which this process holds for it.
+            payload: The arguments, or a tuple of them if all of them are scalars.
+            headers: What the caller says of this call alone.
+            is_nested: Whether a worker makes it.
+        """
+        queue = entry.queue
+        if queue is None or self._closed_for:
+            if borrowed:
+                self.references.returned(borrowed, OWNER)
+            self._fail(target, entry.error or self._cancelled_error(entry))
+            return 0
+        task: FunctionCall = Task(
+            entry, borrowed, payload, headers, is_nested=is_nested
+        )
+        task.number = number = self.calls.begin(target, task, headers)
+        self.calls.mark(self._now())
+        if headers is not None:
+            self.set_deadline(number, entry.label, headers)
+        self.workers.post(task, queue)
+        return number
+
+    def unanswered(self, most: int | None = None) -> Iterator[UnderWay]:
+        """Walks over the calls without an answer; see ``CallTable``."""
+        return self.calls.unanswered(most, _described)
+
+    def borrowing(self) -> Iterator[tuple[str, Collection[CountedId]]]:
+        """Walks over the calls that have something counted among their arguments."""
+        for _, task, _ in self.calls.posted.values():
+            if task.borrowed:
+                yield task.entry.label, task.borrowed
+
+    def task(self, number: int) -> FunctionCall | None:
+        """A call that was posted and is not over; None if there is none."""
+        call = self.calls.posted.get(number)
+        return None if call is None else call[1]
+
+    def settle(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an answer to the caller, or sends it again."""
+        number = frame[1]
+        # As target() and drop() of the table, at hand for every answer.
+        call = self._posted.get(number)
+        if call is None or call[1].worker is not worker:
+            give_answer(None, frame, self.references)
+            return
+        if self._timed and self.is_late(number):
+            call = self._posted[number]
+        target, task, _ = call
+        if (
+            frame[0] == FAILURE
+            and target is not None
+            and self._goes_again(task, worker, frame)
+        ):
+            return
+        # It is the worker's until it is answered: should that fail, the worker's end
+        # answers it.
+        if type(target) is ObjectRef and frame[0] == RESULT and frame[2] is None:
+            if not target.done():  # as give_answer() and what it calls, at hand
+                load_result(target, frame[3])
+        else:
+            give_answer(target, frame, self.references)
+        self._finish(task, worker)
+
+    def settle_scalar(self, worker: TaskWorker, number: int, value: object) -> None:
+        """Gives an answer that stood in its frame to the caller."""
+        target, task, _ = self._posted.get(number, _NO_CALL)
+        if task is None or type(target) is not ObjectRef or self._timed:
+            # As it would have come in a payload, for a caller that passes it on.
+            self.settle(worker, (RESULT, number, None, encode(value)))
+        elif task.worker is worker:
+            if not target.done():
+                target.set_result(value)
+            self._finish(task, worker)
+
+    def _finish(self, task: FunctionCall, worker: TaskWorker) -> None:
+        """A call is answered, and over."""
+        worker.end(task)
+        self._posted.pop(task.number, None)
+        if self._timed:
+            self._timekeeper.discard(task.number)
+        if task.borrowed:
+            self.references.returned(task.borrowed, OWNER)
+        self.workers.worker_answered(worker)
+
+    def _goes_again(
+        self, task: FunctionCall, worker: TaskWorker, failure: Frame
+    ) -> bool:
+        """Whether a call is sent once more after a failure that its worker reports."""
+        if failure[2] == UNSTARTED:
+            worker.return_unstarted(task)
+            if self._closed_for:
+                self.refuse(task, self._cancelled_error(task.entry))
+                return True
+        else:
+            left = None
+            if not self._closed_for:
+                left = retries_after(task.retries, failure, self.references)
+            if left is None:
+                return False
+            give_answer(None, failure, self.references)
+            worker.end(task)
+            task.retries = left
+        worker.queue.put_back([task])
+        self.workers.worker_answered(worker)
+        return True
+
+    def refuse(self, task: FunctionCall, error: BaseException) -> None:
+        """A call gets no value."""
+        target = self.calls.drop(task.number)
+        self._timekeeper.discard(task.number)
+        if task.borrowed:
+            self.references.returned(task.borrowed, OWNER)
+        self._fail(target, error)
+
+    def _fail(self, target: ResponseTarget | None, error: BaseException) -> None:
+        # Whoever ended the runtime knows: no report of a ref that nobody awaits.
+        give_error(target, error, is_known=bool(self._closed_for))
+
+    def _cancelled_error(self, entry: CalledFunction) -> WorkerCrashedError:
+        how = Exit(cause="asked", reason=self._closed_for or "it was cancelled")
+        return WorkerCrashedError(f"{entry.label} has no result: {how}", exit=how)
+
+    # Streams.
+
+    def item(self, worker: TaskWorker, frame: Frame) -> None:
+        """Gives an item to the reader of a stream."""
+        target, task, _ = self._posted.get(frame[1], _NO_CALL)
+        is_its_own = task is not None and task.worker is worker
+        give_item(target if is_its_own else None, frame, self.references)
+
+    def acknowledge(self, call: int, count: int) -> None:
+        """Tells the worker how many items of a stream were taken."""
+        task = self.task(call)
+        if task is not None and task.worker is not None:
+            task.worker.tell((STREAM_ACK, call, count))
+
+    # The owner of results.
+
+    def force_cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops a call, and ends the process that runs it."""
+        self.drop(call, by_force=True, recursive=recursive)
+
+    def drop(self, call: int, *, recursive: bool, by_force: bool = False) -> None:
+        """Stops a call; it is over when its worker says that it is rid of it."""
+        self._timekeeper.discard(call)
+        task = self.task(call)
+        if task is None:
+            self.calls.drop(call)  # it waits for its arguments, or is over
+            return
+        worker, queue = task.worker, task.entry.queue
+        if worker is None:
+            assert queue is not None
+            self.calls.drop(call)
+            self.references.returned(task.borrowed or (), OWNER)
+            self.workers.cancel(task, queue)
+            return
+        self.calls.abandon(call)
+        if worker.channel is None:
+            self._finish(task, worker)  # it has not gone there yet
+            return
+        if by_force and next(iter(worker.tasks)) is task:
+            worker.is_leaving = True
+            if recursive:
+                worker.cancel_children(call, by_force=True)
+            worker.supervisor.kill("the call that it ran was cancelled")
+            return
+        worker.tell((CANCEL, call))
+        if recursive:
+            worker.cancel_children(call)
+        worker.interrupt()
+
+    def label_of(self, call: int) -> str:
+        """What a call without an answer is called in messages; see ResultOwner."""
+        task = self.task(call)
+        if task is None:
+            deferred = self.calls.deferred.get(call)
+            return "" if deferred is None else deferred.method
+        worker = task.worker
+        pid = 0 if worker is None else worker.supervisor.pid
+        return f"{task.entry.label} (pid {pid})" if pid else task.entry.label
+
+    def where(self, label: str) -> str:
+        """Names a function, by its label."""
+        return label
+
+    # What becomes of workers.
+
+    def worker_lost(self, worker: TaskWorker) -> None:
+        """The process of a worker is gone: what it had goes to others, or fails."""
+        queue, how = worker.queue, worker.supervisor.record.exit or Exit(cause="lost")
+        ran, again = worker.lose_tasks(worker.last_call)
+        if ran is not None:
+            # Nobody can be given the answers of what it has called.
+            worker.cancel_children(ran.number)
+            left = None
+            if not worker.supervisor.record.was_evicted:
+                left = retries_after_end(
+                    ran, how.cause, can_start_workers=queue.can_run_calls()
+                )
+            if left is None and self._is_wanted(ran):
+                self.refuse(ran, _lost_error(ran, worker, how))
+            else:
+                ran.retries = left or ran.retries
+                again.insert(0, ran)
+        for task in again:
+            if not self._is_wanted(task):
+                self.refuse(task, self._cancelled_error(task.entry))
+        queue.put_back([task for task in again if self._is_wanted(task)])
+
+    def _is_wanted(self, task: FunctionCall) -> bool:
+        """Whether a call goes to another worker if it can: somebody waits for it."""
+        return self.calls.target(task.number) is not None and not self._closed_for
+
+    def note_duration(self, worker: TaskWorker, method: str, seconds: float) -> None:
+        """Takes note how long a function takes of late."""
+        if not self._may_prefetch:
+            return
+        worker.note_duration(int(method.partition(":")[0]), seconds)
+
+    # The end.
+
+    def close(self, why: str) -> None:
+        """Refuses new calls, and fails those that wait."""
+        self._closed_for = why
+        self._timekeeper.keep(lambda _: False)
+        for task in self.workers.close():
+            self.refuse(task, self._cancelled_error(task.entry))
+
+
+class _PooledWorker(TaskWorker):
+    """Gives what a worker answers to the pool; see WorkerRoute."""
+
+    def __init__(self, pool: TaskPool, *about: Any) -> None:
+        super().__init__(pool.references, *about)
+        self._pool = pool
+
+    def settle(self, frame: Frame) -> None:
+        self._pool.settle(self, frame)
+
+    def settle_scalar(self, number: int, value: object) -> None:
+        self._pool.settle_scalar(self, number, value)
+
+    def item(self, frame: Frame) -> None:
+        self._pool.item(self, frame)
+
+
+def _lost_error(
+    task: FunctionCall, worker: TaskWorker, how: Exit
+) -> WorkerCrashedError:
+    """Says why a call has no result that ran when its worker ended."""
+    label, most = task.entry.label, task.entry.retries.times
+    if worker.supervisor.record.was_evicted:
+        return TaskPlacementGroupRemoved(f"{label} has no result: {how}", exit=how)
+    if how.cause == "failed to start":
+        message = f"no process could be started that runs {label}: {how}"
+    else:
+        times = most - task.retries.times + 1
+        tried = f" {times} times (max_retries={most})" if times > 1 else ""
+        message = f"the process that ran {label} ended{tried}: {how}"
+    return WorkerCrashedError(message, exit=how)
+
+
+def _described(_: int, task: FunctionCall) -> tuple[str, CallState]:
+    """Says what a call is called, and where it is; see ``CallTable``."""
+    label = task.entry.label
+    if task.worker is None:
+        return label, "pending_resources"
+    return label, "running" if next(iter(task.worker.tasks)) is task else "queued"

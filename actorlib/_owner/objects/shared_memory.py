@@ -1,0 +1,253 @@
+"""Shared memory of a runtime: what the owner makes, and what its workers make.
+
+Blocks are counted like actors (``refcount``). When nobody holds one, whoever made it is
+told. What a worker made outlives it as long as somebody holds a part of it; then every
+process that was shown the segment is told to forget it.
+
+While blocks come and go, each process that has touched memory is asked once a minute to
+give back what no block was in since it was asked before. After two minutes without any
+there is nothing left to give back, and the timer rests.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from actorlib._base.ids import PREFIX_SIZE
+from actorlib._rows.snapshot import ObjectStoreInfo
+from actorlib._shm.layout import SEGMENT_NAME_SIZE
+from actorlib._shm.memory import SharedMemory, SharingOptions
+from actorlib._shm.running_calls import CELLS, MARK
+from actorlib._shm.segments import MemoryBudget
+from actorlib._wire.fd_passing import SegmentSharing
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    import asyncio
+    import socket
+    from collections.abc import Mapping, Sequence
+
+    from actorlib._options.runtime_options import RuntimeOptions
+    from actorlib._owner.actors.worker_session import WorkerSession
+
+_log = logging.getLogger("actorlib")
+
+SWEEP_INTERVAL = 60.0
+"""Seconds between two sweeps of memory that is not used."""
+_SWEEPS = 2
+"""How many sweeps follow the last use: the second gives back what is unused since the
+first."""
+
+
+class ObjectStore:
+    """Knows who made which shared memory, and who was shown it.
+
+    Args:
+        limit: The bytes that all processes may touch together; 0 shares nothing.
+        settings: How large values travel.
+        loop: The owner's, whose timer says when unused memory is given back.
+
+    Attributes:
+        memory: The owner's.
+    """
+
+    def __init__(
+        self, limit: int, settings: SharingOptions, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self.memory = SharedMemory()
+        self.memory.settings = settings
+        self._sizes = self.memory.sizes = {}
+        # By block, its bytes and since when it is held.
+        self._live: dict[bytes, tuple[int, float]] = {}
+        if limit:
+            self.memory.budget = MemoryBudget(limit)
+        self._makers: dict[bytes, WorkerSession] = {}
+        self._slots: dict[bytes, int] = {}
+        self._free_slots: list[int] = []
+        self._next_slot = 1
+        self._held: dict[bytes, int] = {}
+        self._orphaned: set[bytes] = set()
+        self._is_closed = False
+        self._loop = loop
+        self._sweeps_left = 0
+        self._sweep_timer: asyncio.TimerHandle | None = None
+
+    def info(self) -> ObjectStoreInfo:
+        """Sums up the bytes that are held, kept warm, and allowed."""
+        budget = self.memory.budget
+        if budget is None:
+            return ObjectStoreInfo()
+        try:
+            used = budget.used()
+        except ProtocolError as error:  # of a worker that nobody can name
+            _log.warning("%s; what makes no sense is forgotten", error)
+            budget.repair()
+            used = budget.used()
+        # A worker may have said what it has a moment ago.
+        live = min(sum(nbytes for nbytes, _ in self._live.values()), used)
+        return ObjectStoreInfo(live=live, warm=used - live, limit=budget.limit)
+
+    def live(self) -> Mapping[bytes, tuple[int, float]]:
+        """The blocks that somebody holds.
+
+        Returns:
+            By block, its bytes, 0 where they were never told, and when it was first
+            held, by ``time.monotonic()``.
+        """
+        return self._live
+
+    def touched(self) -> dict[bytes, int]:
+        """Says how much each process has touched, by the prefix of what it makes.
+
+        Those that have ended are told of while somebody holds what they made.
+        """
+        budget = self.memory.budget
+        if budget is None:
+            return {}
+        try:
+            slots = budget.slots()
+        except ProtocolError:  # info() repairs it, and says so
+            return {}
+        known = {self.memory.prefix[:PREFIX_SIZE]: 0, **self._slots}
+        return {
+            prefix: slots[slot] for prefix, slot in known.items() if slot < len(slots)
+        }
+
+    def enter(self, session: WorkerSession, sock: socket.socket) -> None:
+        """Takes a worker, and tells it how much it may touch.
+
+        Args:
+            session: The worker's.
+            sock: The owner's end of its pipe, with nothing in it.
+        """
+        prefix = session.prefix
+        self._makers[prefix] = session
+        if self.memory.budget is None:
+            return
+        if self._free_slots:
+            slot = heapq.heappop(self._free_slots)
+        elif self._next_slot < MemoryBudget.SLOTS:
+            slot, self._next_slot = self._next_slot, self._next_slot + 1
+        else:
+            return  # what this one sends, or is sent, goes through its pipe
+        self._slots[prefix] = slot
+        self.memory.budget.add_slot(slot)
+        session.sharing.send_setup(sock, slot)
+
+    def share_with(self, prefix: bytes) -> SegmentSharing:
+        """Makes what names segments on the pipe to a new worker.
+
+        Args:
+            prefix: How the ids of what the worker makes begin.
+        """
+        return SegmentSharing(self.memory, prefix)
+
+    def call_cells(self, prefix: bytes, count: int = CELLS) -> Sequence[int]:
+        """Reads the first cells that a process has for its calls; none if it has none.
+
+        Args:
+            prefix: How the ids of what the process makes begin.
+            count: How many cells.
+        """
+        slot, budget = self._slots.get(prefix), self.memory.budget
+        if slot is not None and budget is not None:
+            return budget.call_cells_of(slot, count)
+        maker = self._makers.get(prefix)
+        return () if maker is None else (maker.local_call_cells or ())[:count]
+
+    def mark(self, prefix: bytes) -> int:
+        """Reads which call a process runs, as far as one number says that, or 0."""
+        cells = self.call_cells(prefix, MARK + 1)
+        return cells[MARK] if cells else 0
+
+    def held(self, block: bytes) -> None:
+        """Counts a block that somebody holds and nobody held before."""
+        self._live[block] = self._sizes.pop(block, 0), time.monotonic()
+        name, held = block[:SEGMENT_NAME_SIZE], self._held
+        held[name] = held.get(name, 0) + 1
+        self._sweep_later()
+
+    def unheld(self, block: bytes) -> None:
+        """Frees a block that nobody holds any more."""
+        self._live.pop(block, None)
+        self._sizes.pop(block, None)
+        name = block[:SEGMENT_NAME_SIZE]
+        left = self._held[name] - 1
+        if left:
+            self._held[name] = left
+        else:
+            del self._held[name]
+        if self._is_closed:
+            return
+        self._sweep_later()
+        if self.memory.is_own(block):
+            self.memory.free(block)
+        elif (maker := self._makers.get(block[:PREFIX_SIZE])) is not None:
+            maker.channel.send(({"free": block},))
+        elif name not in self._held:
+            self._forget(name)
+
+    def on_worker_gone(self, session: WorkerSession) -> None:
+        """Forgets what a worker made, now or when nobody holds any of it."""
+        prefix = session.prefix
+        del self._makers[prefix]
+        made = {
+            name for name in session.sharing.known_segments if name.startswith(prefix)
+        }
+        self._orphaned |= made
+        for name in made - self._held.keys():
+            self._forget(name)
+        self._give_slot_back(prefix)
+
+    def close(self) -> None:
+        """Ends it; what was loaded goes on to be there."""
+        self._is_closed = True
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        self.memory.close()
+
+    def _sweep_later(self) -> None:
+        """Notes that memory is used; so it will have to be looked at."""
+        self._sweeps_left = _SWEEPS
+        if self._sweep_timer is None and not self._is_closed:
+            self._sweep_timer = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeps_left -= 1
+        for prefix, touched in self.touched().items():
+            maker = self._makers.get(prefix)
+            if touched and maker is not None:
+                maker.channel.send(({"sweep": True},))
+        self.memory.sweep()
+        self._sweep_timer = None
+        if self._sweeps_left:
+            self._sweep_timer = self._loop.call_later(SWEEP_INTERVAL, self._sweep)
+
+    def _forget(self, name: bytes) -> None:
+        self._orphaned.discard(name)
+        self.memory.forget_segment(name)
+        for session in self._makers.values():
+            if name in session.sharing.known_segments:
+                session.sharing.known_segments.discard(name)
+                session.channel.send(({"gone": name},))
+        self._give_slot_back(name[:PREFIX_SIZE])
+
+    def _give_slot_back(self, prefix: bytes) -> None:
+        """Frees the slot of a process, of which nothing is there any more."""
+        if prefix in self._makers or any(
+            name.startswith(prefix) for name in self._orphaned
+        ):
+            return
+        slot = self._slots.pop(prefix, None)
+        if slot is not None and self.memory.budget is not None:
+            self.memory.budget.clear_slot(slot)
+            heapq.heappush(self._free_slots, slot)
+
+
+def settings_of(options: RuntimeOptions) -> SharingOptions:
+    """Says how large values travel in a runtime."""
+    spills = options.object_store_full == "spill"
+    return SharingOptions(share_above=options.share_above, spills=spills)

@@ -1,0 +1,232 @@
+"""Clients of a runtime: programs that are attached to it, each with a session.
+
+A client speaks as a worker does and is cleaned up like one, but it runs no actor, and
+is nobody's child: it is sent no calls, and it is not ended with what was its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, NoReturn, final
+
+from actorlib._loops.fork_copies import close_in_forks
+from actorlib._owner.actors.worker_session import WorkerSession
+from actorlib._owner.teardown import Cleanup
+from actorlib._rows.snapshot import ClientInfo
+from actorlib._wire.actor_config import ActorConfig
+from actorlib._wire.async_channel import AsyncChannel
+from actorlib._wire.messages import START
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable, Iterator, Mapping
+
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._owner.actors.actor_record import Registry
+    from actorlib._owner.objects.refcount import RefCount
+    from actorlib._owner.objects.shared_memory import ObjectStore
+    from actorlib._owner.teardown import Phase
+    from actorlib._processes.launcher import ProcessExit
+    from actorlib._wire.messages import Frame
+
+
+@final
+class ClientProcess:
+    """Stands for the process of a client, which nobody here has started or may end.
+
+    See WorkerProcess: what is asked of those that were launched does nothing here.
+
+    Args:
+        loop: The owner's loop.
+        sock: The connection to it.
+        pid: Its process id; 0 if the system does not tell.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sock: socket.socket, pid: int
+    ) -> None:
+        self.sock = sock
+        self.pid = pid
+        self.delay = ""
+        self.call_cells: list[int] | None = None
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+
+    def identify(self, pid: int) -> None:
+        """Notes nothing: the system has told."""
+
+    def kill(self) -> None:
+        """Ends nothing: the program is somebody's own."""
+
+    def rename(self, name: str) -> None:
+        """Shows nothing: what it prints goes where it always went."""
+
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        """Keeps nothing."""
+
+    def show(self, text: str) -> None:
+        """Shows nothing."""
+
+
+@final
+class ClientSession(WorkerSession):
+    """Serves the pipe to one client, and sees its end.
+
+    The end of the pipe is the end: a process that goes on has detached.
+    """
+
+    is_client = True
+    when_over: Callable[[ClientSession], None]
+
+    def _end(self) -> None:
+        super()._end()
+        self.when_over(self)
+
+
+class Clients:
+    """Keeps the clients of one runtime.
+
+    Args:
+        loop: The owner's loop.
+        context: What the owner's own code is told of where it runs.
+        registry: Gives the prefixes of ids.
+        refcount: Who holds what.
+        object_store: Shared memory.
+        numbers: Numbers the sessions of the runtime.
+        serve: Serves what they ask for.
+        cleanup: What is done at the end of every client, and when.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        context: RuntimeContext,
+        *,
+        registry: Registry,
+        refcount: RefCount,
+        object_store: ObjectStore,
+        numbers: Iterator[int],
+        serve: Callable[[WorkerSession, Frame], None],
+        cleanup: Mapping[Callable[[WorkerSession], object], Phase],
+    ) -> None:
+        self._loop = loop
+        self._context = context
+        self._registry = registry
+        self._refcount = refcount
+        self._object_store = object_store
+        self._numbers = numbers
+        self._serve = serve
+        self._cleanup = cleanup
+        self._sessions: dict[ClientSession, ClientInfo] = {}
+
+    def admit(self, sock: socket.socket, pid: int, program: str) -> None:
+        """Takes a client.
+
+        Args:
+            sock: The connection to it, with nothing in it; closed at its end.
+            pid: Its process.
+            program: What it runs, for people.
+        """
+        number = next(self._numbers)
+        prefix = self._registry.prefix(number)
+        actor = self._registry.new_id()  # of no actor: nobody finds it
+        self._refcount.enter(number, actor)
+        session = ClientSession(
+            self._loop,
+            actor,
+            number,
+            prefix,
+            ClientProcess(self._loop, sock, pid),
+            _refuse_answer,
+            _refuse_scalar,
+            _refuse_answer,
+            self._object_store.share_with(prefix),
+            self._refcount,
+            self._serve,
+            _refuse_name,
+            Cleanup(self._cleanup),
+        )
+        session.when_over = self._over
+        session.title = f"client (pid {pid})" if pid else "client"
+        self._sessions[session] = ClientInfo(
+            pid=pid, program=program, attached_at=time.time()
+        )
+        close_in_forks(session.channel, AsyncChannel.close_in_fork)
+        self._object_store.enter(session, sock)
+        config = self._config(prefix, session)
+        session.channel.send((START, vars(config), b"", None, b""))
+
+    def infos(self) -> tuple[ClientInfo, ...]:
+        """Says who is attached."""
+        return tuple(self._sessions.values())
+
+    def title(self, number: int) -> str | None:
+        """Names a client by the number of its session; None if it is none."""
+        return next((s.title for s in self._sessions if s.number == number), None)
+
+    async def part(self, patience: float) -> None:
+        """Closes the connections, which tells the clients that the runtime ends.
+
+        Before actors end: a client would take their end for the reason of its errors.
+        What was kept for clients stays until ``close``. Cancelled: all are closed.
+
+        Args:
+            patience: Seconds that clients may take to read their last answers.
+        """
+        channels = [session.channel for session in self._sessions]
+        unsent = [
+            asyncio.ensure_future(channel.drain())
+            for channel in channels
+            if channel.unsent
+        ]
+        try:
+            if unsent:
+                await asyncio.wait(unsent, timeout=patience)
+        finally:
+            for channel in channels:
+                channel.close()  # which ends the waits too
+
+    def close(self) -> None:
+        """Lets all of them go, which tells them that the runtime has ended."""
+        for session in [*self._sessions]:
+            if self._loop.is_closed():
+                session.channel.close_in_fork()
+            else:
+                session.channel.close()
+            self._over(session)
+
+    def _over(self, session: ClientSession) -> None:
+        if self._sessions.pop(session, None) is not None:
+            session.cleanup.run(session)
+
+    def _config(self, prefix: bytes, session: ClientSession) -> ActorConfig:
+        context = self._context
+        return ActorConfig(
+            actor_id=session.actor,
+            class_name="",
+            namespace=context.namespace,
+            prefix=prefix,
+            node_id=context.node_id,
+            limits={},
+            groups={},
+            environment={},
+            features={},
+            path=[],
+            runtime_env=dict(context.runtime_env),
+            resources={},
+            accelerator_ids={kind: [] for kind in context.accelerator_ids},
+        )
+
+
+def _refuse_answer(frame: Frame) -> NoReturn:
+    raise ProtocolError(f"a client answers call {frame[1]}, and is sent none")
+
+
+def _refuse_scalar(call: int, value: object) -> NoReturn:
+    del value
+    raise ProtocolError(f"a client answers call {call}, and is sent none")
+
+
+def _refuse_name(name: str) -> NoReturn:
+    raise ProtocolError(f"a client says that it is the actor {name!r}, and it is none")

@@ -1,0 +1,219 @@
+"""Links between workers that call one another often: a socket pair of their own.
+
+The owner makes one, hands an end to each, and does not see their calls from then on. It
+passes on what keeps the order of calls that go either way, and what nobody else knows:
+a cancellation of what a busy worker has called, and that a worker has ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actorlib._owner.actors.actor_record import ActorState
+from actorlib._owner.calls.call_policy import retries_of
+from actorlib._owner.requests.worker_calls import WorkerCall, WorkerCalls
+from actorlib._owner.teardown import Phase
+from actorlib._wire.messages import (
+    CANCEL_CHILDREN,
+    LINK_BEGIN,
+    LINK_CALL_SENT,
+    LINK_CANCEL,
+    LINK_CLOSED,
+    LINK_FENCE,
+    LINK_OPEN,
+    LINK_OPENED,
+    LINKED,
+    Frame,
+)
+from actorlib._wire.peer_socket import socket_pair
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._base.ids import ActorId, CountedId
+    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.actors.worker_session import WorkerSession
+
+OF_LINKS = frozenset(
+    {LINK_OPEN, LINK_BEGIN, LINK_FENCE, LINK_CANCEL, LINK_CALL_SENT, LINK_CLOSED}
+)
+"""The frames that workers send about links."""
+_TO = 64
+"""Links from one worker at the most: each is a descriptor at both ends."""
+_FROM = 256
+"""Links to one worker at the most."""
+_NOT_NOW = 0
+_NEVER = -1
+_SESSIONS = 1 << 23
+"""Sessions whose calls over links have numbers that a frame can carry."""
+
+
+class LinkBroker:
+    """Makes the links of one runtime, and passes on what its ends cannot.
+
+    Args:
+        calls: Which calls of workers the owner knows of.
+        find: Finds the supervisor of an actor, or None.
+        cancel_children: Cancels what a call has made, by the number of the session of
+            the actor that ran it and its own.
+    """
+
+    def __init__(
+        self,
+        calls: WorkerCalls,
+        find: Callable[[ActorId], ActorSupervisor | None],
+        cancel_children: Callable[[int, int], None],
+    ) -> None:
+        self._calls = calls
+        self._find = find
+        self._cancel_children = cancel_children
+        self._linked: dict[int, WorkerSession] = {}
+        self._from: dict[int, dict[CountedId, WorkerSession]] = {}
+
+    def on_worker_gone(self, session: WorkerSession) -> None:
+        """Forgets a worker and its links."""
+        self._linked.pop(session.number, None)
+        self._from.pop(session.number, None)
+
+    def returned(self, session: WorkerSession, actor: CountedId) -> None:
+        """Forgets a link: its worker has no handle of the actor any more."""
+        linked = self._from.get(session.number)
+        if linked:
+            linked.pop(actor, None)
+
+    def callers(self) -> list[WorkerSession]:
+        """Lists the workers that have a link to another."""
+        return [
+            self._linked[number]
+            for number, linked in self._from.items()
+            if linked and number in self._linked
+        ]
+
+    def serve(self, session: WorkerSession, frame: Frame) -> None:
+        """Serves one of the frames OF_LINKS."""
+        kind = frame[0]
+        if kind == LINK_OPEN:
+            self._open(session, frame[1])
+        elif kind in (LINK_BEGIN, LINK_FENCE):
+            if self._has_link(session, frame[1]):
+                self._tell(frame[1], (kind, session.number))
+        elif kind == LINK_CANCEL:
+            self._cancel(session, *frame[1:])
+        elif kind == LINK_CALL_SENT:
+            self._note_sent(session, *frame[1:])
+        elif (supervisor := self._find(session.actor)) is not None:
+            supervisor.router.callers.parted()
+
+    def cancel_children(self, session: int, parent_call: int) -> None:
+        """Tells those who know which calls a call has made over links.
+
+        Both ends, as either may be busy and read nothing.
+
+        Args:
+            session: The number of the session of the actor that ran it.
+            parent_call: Its number there.
+        """
+        linked = self._from.get(session)
+        if not linked:
+            return
+        self._tell(session, (CANCEL_CHILDREN, 0, parent_call))
+        for there in linked.values():
+            there.channel.send((CANCEL_CHILDREN, session, parent_call))
+
+    def _open(self, session: WorkerSession, actor: ActorId) -> None:
+        session.channel.send((LINK_OPENED, actor, self._connect(session, actor)))
+
+    def _connect(self, session: WorkerSession, actor: ActorId) -> int:
+        """Makes a link to an actor; gives the session it goes to, or why none."""
+        supervisor = self._find(actor)
+        if (
+            supervisor is None
+            or actor == session.actor
+            or session.number >= _SESSIONS
+            or retries_of(supervisor.record.options) is not None
+        ):
+            return _NEVER
+        there = supervisor.session
+        linked = _open_ones(self._from.get(session.number, {}))
+        if (
+            there is None
+            or supervisor.record.state is not ActorState.ALIVE
+            or supervisor.router.is_closed
+            or len(linked) >= _TO
+            or sum(actor in others for others in self._from.values()) >= _FROM
+            or not _is_connected(session, there)
+        ):
+            return _NOT_NOW
+        self._from[session.number] = {**linked, actor: there}
+        for end in (session, there):
+            self._linked[end.number] = end
+            end.cleanup.add(Phase.ROUTES, self.on_worker_gone)
+        supervisor.router.callers.add(session, there.number)
+        return there.number
+
+    def _cancel(
+        self,
+        session: WorkerSession,
+        number: int,
+        call: int,
+        is_unread: bool,  # noqa: FBT001  # a field of the frame
+    ) -> None:
+        is_own = number == session.number or call // LINKED == session.number
+        if not is_own:
+            raise ProtocolError(f"it drops call {call} of session {number}")
+        if number != session.number and not self._has_link(session, number):
+            return
+        if is_unread:
+            self._tell(number, (LINK_CANCEL, call))
+        self._cancel_children(number, call)
+
+    def _has_link(self, session: WorkerSession, number: int) -> bool:
+        """Whether a worker calls another over a link; else nobody is told anything."""
+        linked = self._from.get(session.number, {}).values()
+        return any(there.number == number for there in linked)
+
+    def _tell(self, number: int, frame: Frame) -> None:
+        session = self._linked.get(number)
+        if session is not None:
+            session.channel.send(frame)
+
+    def _note_sent(
+        self,
+        session: WorkerSession,
+        call: int,
+        parent_call: int,
+        actor: ActorId,
+        method: str,
+    ) -> None:
+        supervisor = self._find(actor)
+        made = WorkerCall(self._calls, session, call, supervisor, method, parent_call)
+        made.number = session.number * LINKED + call
+        self._calls.put(made)
+        session.cleanup.add(Phase.ANSWERS, self._calls.on_worker_gone)
+
+
+def _open_ones(
+    linked: dict[CountedId, WorkerSession],
+) -> dict[CountedId, WorkerSession]:
+    return {actor: there for actor, there in linked.items() if there.channel.is_open}
+
+
+def _is_connected(caller: WorkerSession, callee: WorkerSession) -> bool:
+    """Gives each of two workers its end of a new link; False if there can be none."""
+    try:
+        ours, theirs = socket_pair()
+    except (AttributeError, OSError):  # another system, or no more files
+        return False
+    with ours, theirs:
+        # The caller's end has a negative name: there may be a link the other way too.
+        for one, name, end in (
+            (callee, caller.number, theirs),
+            (caller, -callee.number, ours),
+        ):
+            frame = one.sharing.hand_over_link(name, end.fileno())
+            if frame is None:
+                return False
+            one.channel.send(frame)
+    callee.channel.send((LINK_OPEN, caller.number))
+    return True

@@ -1,0 +1,475 @@
+"""Runs the calls of ``async def`` methods, each in a task of its own.
+
+From Python 3.12 on the first step of a call runs where its frame was read, if nothing
+that came earlier waits. That is the task's own step, so all that asks for the current
+task finds the one that goes on later. Older Pythons have no such step. The states of a
+call, and what changes them::
+
+    accepted
+      |
+      |-- nothing earlier waits --> READY --- CANCEL ---------> answered: cancelled
+      |                               |
+      |                               | all frames of the read are taken in
+      |                               v
+      |                           BEGINNING -- it returns or raises --> answered
+      |                               |
+      |                               | it suspends, or is cancelled in that step
+      |                               v
+      |                            RUNNING --- it ends -------> answered
+      |                               ^
+      |                               | the loop runs its first step
+      |                               |
+      '-- something does ---------> UNBEGUN -- CANCEL --------> answered: cancelled
+
+``_ready`` has the calls that are READY, ``_beginning`` is the one that is BEGINNING.
+``MethodLoop.tasks`` has those that are RUNNING or UNBEGUN, and ``_unbegun`` the latter.
+Something earlier waits if a call is UNBEGUN; if a plain method is to run; if a frame
+may have woken a task, which goes on first; where code that blocks reads in the place of
+the loop; where the user has set a task factory, which is to be asked; and when first
+steps have taken long, so that the loop gets its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from actorlib._core.current_call import running
+from actorlib._core.engine import ActorExit
+from actorlib._options.interface import bind_method
+from actorlib._wire.codec import pack
+from actorlib._wire.messages import (
+    CALL,
+    CALL_SCALARS,
+    CALL_WITH,
+    RESULT_SCALAR,
+    Frame,
+)
+from actorlib._worker.executors import invoke
+from actorlib._worker.executors.generators import CUT_OFF
+from actorlib._worker.executors.invoke import begin_run, start_async
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from contextvars import Context
+
+    from actorlib._worker.executors.actor_loop import ActorLoop
+    from actorlib._worker.executors.async_streams import AsyncStreams
+    from actorlib._worker.executors.concurrency_groups import Gate
+    from actorlib._worker.executors.generators import OutgoingStreams
+    from actorlib._worker.executors.group_loops import MethodLoop
+    from actorlib._worker.executors.plain_methods import PlainMethods
+    from actorlib._worker.executors.run_events import CallRun
+    from actorlib._worker.requests.async_client import AsyncOwnerClient
+
+_can_call: Callable[[object], bool] = callable
+"""The builtin, by a name that does not make checkers forget a type of Any."""
+BEGINS_AT_ONCE = sys.version_info >= (3, 12)
+_LONG = 0.01
+"""After so many seconds of first steps, the next ones wait for the loop's next turn."""
+_NEXT_TURN = -1
+"""Stands for that turn among the calls that wait for it; no call has this number."""
+
+
+class Coroutines:
+    """Runs the calls of ``async def`` methods.
+
+    Args:
+        client: The engine of the worker.
+        actor_loop: Ends the actor.
+        main: The loop of the actor's own thread.
+        streams: What the actor makes for readers.
+        async_streams: Runs async generators.
+        plain_methods: Knows how many calls of plain methods are to run.
+        over: Takes the answer of a call, or None if it has ended the actor.
+        leave: Gives a place among the calls that run at once to the next.
+
+    Attributes:
+        instance: The actor's object.
+        runs: The code that runs a call, with its method as the local ``name``.
+        cancelled: The calls that run and were cancelled.
+        is_gathering: Whether the frames of one read are being taken in.
+        has_woken: Whether a frame has come that may have woken a task: that goes on
+            before what came later begins.
+        has_waits: Whether something waits for calls to end.
+    """
+
+    instance: object
+
+    def __init__(
+        self,
+        client: AsyncOwnerClient,
+        actor_loop: ActorLoop,
+        main: MethodLoop,
+        streams: OutgoingStreams,
+        async_streams: AsyncStreams,
+        plain_methods: PlainMethods,
+        over: Callable[[int, Gate | None, Frame | None], None],
+        leave: Callable[[Gate], None],
+    ) -> None:
+        self._client = client
+        self._actor_loop = actor_loop
+        self._main = main
+        self._loop = main.loop
+        self._context = main.context
+        self._tasks = main.tasks
+        self._is_single = client.loop is main.loop
+        self._channel = client.channel
+        self._streams = streams
+        self._async_streams = async_streams
+        self._plain_methods = plain_methods
+        self._over = over
+        self._leave = leave
+        self.runs = (self._run_async.__code__, self._run_scalars.__code__)
+        self.cancelled: set[int] = set()
+        self.is_gathering = False
+        self.has_woken = False
+        self.has_waits = False
+        # Calls that begin as soon as all frames of a read are taken in: the answer that
+        # the first of them blocks for may be among those.
+        self._ready: deque[tuple[Frame, Gate]] = deque()
+        self._cancelled_ready: set[int] = set()
+        # It has no entry in ``tasks`` before the end of its first step, and most need
+        # none then.
+        self._beginning: tuple[Coroutine[Any, Any, None], Frame, Gate] | None = None
+        self._unbegun: set[int] = set()
+        # The loops of calls, where there are several.
+        self._loop_of_call: dict[int, MethodLoop] = {}
+
+    # On the thread that reads the pipe.
+
+    def may_gather(self) -> bool:
+        """Returns True if calls may begin before the next turn of the loop.
+
+        Not where blocking code reads in the place of the loop. A task factory is the
+        user's own, who wants it asked.
+        """
+        return (
+            BEGINS_AT_ONCE
+            and self._is_single
+            and not self.is_gathering
+            and self._client.inbox.free_loop != 0
+            and asyncio.current_task(self._loop) is None
+            and self._loop.get_task_factory() is None
+        )
+
+    def begin_soon(self, frame: Frame, gate: Gate) -> None:
+        """Begins a call on the one loop, behind all that came before it."""
+        if self.is_gathering and not (
+            self._unbegun or self._plain_methods.count or self.has_woken
+        ):
+            self._ready.append((frame, gate))
+        else:
+            self.has_woken = False  # this one is between
+            self.begin(with_payload(frame), gate, self._main)
+
+    def begin_scalars(self, frame: Frame, gate: Gate) -> None:
+        """Begins a call that came as scalars, where first steps are the loop's."""
+        methods = self._main
+        work = self._run_scalars(frame, gate)
+        task = methods.loop.create_task(work, context=methods.context.copy())
+        methods.tasks[frame[1]] = task, frame, gate
+
+    def start(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
+        """Begins a call on a loop, in the loop's next turn."""
+        if self._is_single:
+            self.begin(frame, gate, methods)
+        else:
+            self._loop_of_call[frame[1]] = methods
+            methods.loop.call_soon_threadsafe(self.begin, frame, gate, methods)
+
+    def running(self) -> list[int]:
+        """Lists the calls that run or are to begin."""
+        if not self._is_single:
+            return [*self._loop_of_call]
+        beginning = () if self._beginning is None else (self._beginning[1][1],)
+        return [*self._tasks, *beginning, *(frame[1] for frame, _ in self._ready)]
+
+    def forget(self, call: int) -> None:
+        """Forgets a call that is over."""
+        if not self._is_single:
+            self._loop_of_call.pop(call, None)
+
+    def cancel(self, call: int) -> bool:
+        """Cancels a call that has a task; False if it has none."""
+        if self._beginning is not None and call == self._beginning[1][1]:
+            self._enlist_beginning(*self._beginning)
+        if self._is_single:
+            if call not in self._tasks:
+                return False
+            self.cancelled.add(call)
+            self._cancel_here(call, self._main)
+            return True
+        methods = self._loop_of_call.get(call)
+        if methods is None:
+            return False
+        self.cancelled.add(call)
+        methods.loop.call_soon_threadsafe(self._cancel_here, call, methods)
+        return True
+
+    def cancel_ready(self, call: int) -> None:
+        """Cancels a call if it is ready to begin."""
+        if self._ready:
+            self._cancelled_ready.add(call)
+
+    # Where they run.
+
+    def begin_ready(self) -> None:
+        """Runs the first steps of the calls that have come, in their order."""
+        if not self._ready:
+            return
+        started = time.perf_counter()
+        ready = self._ready
+        while ready:
+            self._begin_now(*ready.popleft())
+        self._cancelled_ready.clear()
+        if time.perf_counter() - started > _LONG:
+            self._unbegun.add(_NEXT_TURN)
+            self._loop.call_soon(self._unbegun.discard, _NEXT_TURN)
+
+    def _begin_now(self, frame: Frame, gate: Gate) -> None:
+        """Runs the first step of a call; see the states."""
+        if self._cancelled_ready and frame[1] in self._cancelled_ready:
+            self._answer_unbegun(frame, gate)
+            return
+        if frame[0] == CALL_SCALARS:
+            coroutine = self._run_scalars(frame, gate)
+        else:
+            coroutine = self._run_async(frame, gate, self._main)
+        self._beginning = coroutine, frame, gate
+        try:
+            task = _begun(coroutine, self._loop, self._context.copy())
+        finally:
+            self._beginning = None
+        if not task.done():
+            self._tasks[frame[1]] = task, frame, gate
+
+    def _enlist_beginning(
+        self, coroutine: Coroutine[Any, Any, None], frame: Frame, gate: Gate
+    ) -> None:
+        """Makes the task of the first step that runs known: it is to be cancelled."""
+        self._beginning = None
+        for task in asyncio.all_tasks(self._loop):
+            if task.get_coro() is coroutine:
+                self._tasks[frame[1]] = task, frame, gate
+
+    def begin(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
+        """Makes the task of a call, whose first step is the loop's."""
+        if BEGINS_AT_ONCE and self._is_single:
+            self._unbegun.add(frame[1])
+        work = self._run_async(frame, gate, methods)
+        task = methods.loop.create_task(work, context=methods.context.copy())
+        methods.tasks[frame[1]] = task, frame, gate
+
+    async def _run_async(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
+        call, name = frame[1], frame[2]
+        headers = frame[4] if frame[0] == CALL_WITH else None
+        if BEGINS_AT_ONCE:
+            beginning = self._beginning
+            if call not in methods.tasks and (
+                beginning is None or beginning[1] is not frame
+            ):
+                # The user's factory makes eager tasks: this one goes on when it is
+                # known, and not inside of what reads the pipe. Cancelled here, it has
+                # not begun, and ``_never_began`` answers.
+                await asyncio.sleep(0)
+            self._unbegun.discard(call)
+        running.set((call, name, headers))
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
+        run: CallRun | None = None
+        try:
+            events = self._client.events
+            args: Sequence[Any]
+            if headers or (events is not None and events.recorder is not None):
+                args, kwargs, run = begin_run(self._client, frame, None)
+            else:
+                args, kwargs = self._client.arguments(frame[3], frame[-1])
+            method: Any = getattr(self.instance, name)
+            if not _can_call(method):
+                method = bind_method(self.instance, name)
+            if headers is None:
+                value = await method(*args, **kwargs)
+            else:
+                value = await self._start_with(frame, gate, method, (args, kwargs))
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            if run is not None:
+                run.finish(error)
+            self._raised(call, name, gate, methods, error)
+        else:
+            if run is not None:
+                run.finish()
+            self._returned(call, name, gate, methods, value)
+
+    async def _run_scalars(self, frame: Frame, gate: Gate) -> None:
+        """Runs a call whose arguments are scalars, as it came; see ``_run_async``.
+
+        Every name and every step less counts where there is one such coroutine for
+        each call; it is begun by its task alone, so nothing has to be looked at before.
+        """
+        call, name = frame[1], frame[2]
+        running.set((call, name, None))
+        noted = self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
+        events = self._client.events
+        run: CallRun | None = None
+        if events is not None and events.recorder is not None:
+            run = events.started(frame)
+        try:
+            method: Any = getattr(self.instance, name)
+            if not _can_call(method):
+                method = bind_method(self.instance, name)
+            value = await method(*frame[3:])
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            if run is not None:
+                run.finish(error)
+            self._raised(call, name, gate, self._main, error)
+        else:
+            if run is not None:
+                run.finish()
+            self._returned(call, name, gate, self._main, value)
+
+    def _returned(
+        self, call: int, name: str, gate: Gate, methods: MethodLoop, value: object
+    ) -> None:
+        """Answers a call whose ``async def`` has given a value."""
+        try:
+            answer = (
+                self._answer_cancelled(call)
+                if call in self.cancelled
+                else invoke.own_result(self._client, call, value, name)
+            )
+        except SystemExit as error:
+            self._exited(call, gate, methods, error)
+            return
+        if (
+            answer[0] == RESULT_SCALAR
+            and self._is_single
+            and not (gate.waiting or self.has_waits)
+        ):
+            # The usual answer: what ``_ended`` does of it, 1.2 us sooner.
+            tasks, channel = methods.tasks, self._channel
+            tasks.pop(call, None)
+            write = channel.write if tasks or self._ready else channel.write_last
+            write(pack(answer))
+            gate.running -= 1
+            if self._client.running_calls is not None:
+                self._client.running_calls.end(call)
+            return
+        self._answer(call, gate, methods, answer)
+
+    def _raised(
+        self,
+        call: int,
+        name: str,
+        gate: Gate,
+        methods: MethodLoop,
+        error: BaseException,
+    ) -> None:
+        """Answers a call whose ``async def`` has raised, or was cancelled."""
+        answer: Frame | None
+        try:
+            if isinstance(error, asyncio.CancelledError):
+                why = CUT_OFF if CUT_OFF in error.args else ""
+                is_ending = self._client.is_leaving or self._streams.are_closing
+                answer = None if is_ending else invoke.cancelled(call, why)
+            elif call in self.cancelled:
+                answer = self._answer_cancelled(call, error)
+            else:
+                answer = invoke.failure(
+                    self._client, call, error, self._client.where(name)
+                )
+        except SystemExit as exiting:
+            self._exited(call, gate, methods, exiting)
+        else:
+            self._answer(call, gate, methods, answer)
+
+    def _exited(
+        self, call: int, gate: Gate, methods: MethodLoop, error: SystemExit
+    ) -> None:
+        """Ends the actor, or gives no answer if the actor ends by its own will."""
+        if isinstance(error, ActorExit):
+            self._answer(call, gate, methods, None)
+            return
+        methods.tasks.pop(call, None)
+        self._loop_of_call.pop(call, None)
+        self._actor_loop.break_actor(error)
+
+    def _answer(
+        self, call: int, gate: Gate, methods: MethodLoop, answer: Frame | None
+    ) -> None:
+        methods.tasks.pop(call, None)
+        if answer is not None and type(answer[-1]) is not bytes:
+            answer = invoke.with_own_buffers(answer)
+        self._over(call, gate, answer)
+        if self._client.running_calls is not None:
+            self._client.running_calls.end(call)
+
+    def _answer_cancelled(self, call: int, error: BaseException | None = None) -> Frame:
+        """The answer of a call that was cancelled and went on to its end."""
+        if self._client.is_over:
+            self._client.check_over(call, error)
+        if isinstance(error, SystemExit):
+            raise error
+        return invoke.cancelled(call)
+
+    def _start_with(
+        self,
+        frame: Frame,
+        gate: Gate,
+        method: Callable[..., Any],
+        arguments: tuple[Sequence[Any], Mapping[str, Any]],
+    ) -> Coroutine[Any, Any, object]:
+        """Starts a call that has headers; gives what is to be awaited."""
+        where = partial(self._client.where, frame[2])
+        stream = partial(self._async_streams.run, frame, gate, where=where)
+        places = gate.take, partial(self._leave, gate)
+        return start_async(frame[4], method, arguments, places, stream)
+
+    def _cancel_here(self, call: int, methods: MethodLoop) -> None:
+        running = methods.tasks.get(call)
+        if running is None:  # it has ended meanwhile
+            self.cancelled.discard(call)
+            return
+        task, frame, gate = running
+        task.cancel()
+        task.add_done_callback(lambda _: self._never_began(frame, gate, methods))
+
+    def _never_began(self, frame: Frame, gate: Gate, methods: MethodLoop) -> None:
+        """Answers for a task that was cancelled before its first step."""
+        call = frame[1]
+        self.cancelled.discard(call)
+        self._unbegun.discard(call)
+        if methods.tasks.pop(call, None) is not None:
+            self._answer_unbegun(frame, gate)
+
+    def _answer_unbegun(self, frame: Frame, gate: Gate) -> None:
+        call = frame[1]
+        self._client.discard(frame)
+        answer = None if self._client.is_leaving else invoke.cancelled(call)
+        self._over(call, gate, answer)
+
+
+def with_payload(frame: Frame) -> Frame:
+    """Makes a CALL of a CALL_SCALARS, with a tuple in the place of the payload."""
+    if frame[0] != CALL_SCALARS:
+        return frame
+    return (CALL, frame[1], frame[2], None, frame[3:])
+
+
+def _begun(
+    work: Coroutine[Any, Any, None],
+    loop: asyncio.AbstractEventLoop,
+    context: Context,
+) -> asyncio.Task[None]:
+    """Makes a task, and runs its first step at once."""
+    # The checker reads the signatures of the oldest Python that we run on.
+    eager: Any = asyncio.Task
+    task: asyncio.Task[None] = eager(work, loop=loop, context=context, eager_start=True)
+    return task

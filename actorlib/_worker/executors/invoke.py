@@ -1,0 +1,632 @@
+"""Runs one call: decodes its arguments, calls the method, encodes the answer.
+
+``CallExecutor`` has the one sequence for plain methods and functions, and for plain
+generators until they end or are too far ahead of their readers. Executors inherit it:
+they only decide on which thread a call runs and how its frames leave. Coroutines and
+async generators (see ``coroutines``) load arguments and encode answers by the same
+functions.
+
+What a method returned or raised always arrives: a value that cannot be sent is the
+method's failure and nobody else's; an exception that cannot be sent arrives as its
+text.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from abc import ABC, abstractmethod
+from contextvars import Context, copy_context
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+
+from actorlib._core.current_call import is_late, running
+from actorlib._core.engine import collecting_ids
+from actorlib._options.interface import bind_method
+from actorlib._shm.memory import share_payload
+from actorlib._wire import serialization
+from actorlib._wire.call_headers import enter_variables
+from actorlib._wire.codec import are_scalars
+from actorlib._wire.messages import (
+    CALL,
+    CALL_WITH,
+    CANCELLED,
+    FAILURE,
+    ITEM,
+    LINKED,
+    RAISED,
+    RESULT,
+    RESULT_SCALAR,
+    STREAM_ACK,
+    Frame,
+)
+from actorlib._wire.serialization import dump, encode, one_line
+from actorlib._worker.executors.generators import nbytes_of
+from actorlib.exceptions import ObjectStoreFullError, SerializationError
+
+if TYPE_CHECKING:
+    from collections.abc import (
+        Callable,
+        Coroutine,
+        Mapping,
+        Sequence,
+    )
+
+    from actorlib._base.ids import CountedId
+    from actorlib._shm.memory import Payload
+    from actorlib._shm.running_calls import RunningCalls
+    from actorlib._wire.arguments import SendingEngine
+    from actorlib._worker.executors.generators import OutgoingStream, OutgoingStreams
+    from actorlib._worker.executors.run_events import CallRun
+    from actorlib._worker.requests.engine import WorkerEngine
+
+
+E = TypeVar("E", bound="WorkerEngine")
+
+_SIMPLE = frozenset({type(None), bool, int, float})
+_WITHOUT_HANDLES = _SIMPLE | {str, bytes}
+_NO_KEYWORDS: dict[str, Any] = {}
+_QUICK = 100e-6
+_SELDOM = 0x3F
+
+
+def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
+    """Encodes the answer with a method's value, or with why it cannot be sent.
+
+    Raises:
+        ActorExit: The method has ended the actor.
+    """
+    if engine.is_over:
+        engine.check_over(call)
+    if type(value) in _SIMPLE:
+        try:
+            return (RESULT, call, None, encode(value))
+        except OverflowError:  # pragma: no cover  # encode() has a way around it
+            pass
+    try:
+        payload, lent = _encoded(engine, value)
+    except ObjectStoreFullError as error:
+        return failure(engine, call, error, engine.where(method))
+    except Exception as error:  # noqa: BLE001  # pickling runs the user's code
+        return _unsendable_answer(engine, call, value, method, error)
+    return (RESULT, call, lent, payload)
+
+
+def _unsendable_answer(
+    engine: WorkerEngine, call: int, value: Any, method: str, error: Exception
+) -> Frame:
+    """Answers a call whose value cannot be sent; of a chunk the others arrive."""
+    where, current = engine.where(method), running.get()
+    if current is not None and "batch" in (current[2] or ()):
+        from actorlib._wire.errors import PartialChunk  # noqa: PLC0415  # asyncio
+
+        seconds, values = value
+        with collecting_ids(engine):  # what is in it and counted is not to blame
+            chunk = PartialChunk(seconds, values, [])
+            chunk = chunk.without_unsendable(where, encode)
+        if chunk.failures:
+            return failure(engine, call, chunk.error(), where)
+    unsendable = _unsendable(engine, f"{where} returned", value, error)
+    return failure(engine, call, unsendable, where)
+
+
+def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
+    """Encodes the answer of an actor's call, in its frame if it is a scalar.
+
+    Only the owner, for whom most calls are, takes that: what comes over a link is
+    answered with a payload.
+
+    Raises:
+        ActorExit: The method has ended the actor.
+    """
+    if call < LINKED and are_scalars((value,)) and not engine.is_over:
+        return (RESULT_SCALAR, call, value)
+    return result(engine, call, value, method)
+
+
+def with_own_buffers(frame: Frame) -> Frame:
+    """Copies what a frame borrows from the user's values, if it is not sent at once.
+
+    Args:
+        frame: An answer or an item; see ``serialization.with_own_buffers``.
+    """
+    payload: Payload = frame[-1]
+    whole = serialization.with_own_buffers(payload)
+    return frame if whole is payload else (*frame[:-1], whole)
+
+
+def encode_item(
+    engine: WorkerEngine, call: int, index: int, value: object, where: Callable[[], str]
+) -> Frame:
+    """Encodes the next item of a stream.
+
+    Raises:
+        SerializationError: It cannot be sent.
+        ActorExit: The generator has ended the actor.
+    """
+    if engine.is_over:
+        engine.check_over(call)
+    try:
+        if type(value) in _WITHOUT_HANDLES:
+            return (ITEM, call, index, None, encode(value))
+        payload, lent = _encoded(engine, value)
+    except Exception as error:
+        raise _unsendable(engine, f"{where()} yielded", value, error) from error
+    return (ITEM, call, index, lent, payload)
+
+
+def _unsendable(
+    engine: SendingEngine, action: str, value: object, error: Exception
+) -> SerializationError:
+    from actorlib._wire.errors import unsendable_reason  # noqa: PLC0415  # asyncio
+
+    with collecting_ids(engine):  # what is in it and counted is not to blame
+        why = unsendable_reason(value, error)
+    unsendable = SerializationError(
+        f"{action} a {type(value).__qualname__}, which cannot be sent to another "
+        f"process: {why}"
+    )
+    unsendable.__cause__ = error
+    return unsendable
+
+
+def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -> Frame:
+    """Encodes the answer with what a method raised.
+
+    Raises:
+        SystemExit: That is what it raised, or it has ended the actor: no answer.
+    """
+    if engine.is_over:
+        engine.check_over(call, error)
+    if isinstance(error, SystemExit):
+        raise error
+    return _failure(engine, call, error, where)
+
+
+def constructor_failure(
+    engine: WorkerEngine, error: BaseException, where: str
+) -> Frame:
+    """Encodes what a constructor raised, SystemExit too."""
+    if engine.is_over:
+        engine.check_over(0, error)
+    return _failure(engine, 0, error, where)
+
+
+def _failure(
+    engine: SendingEngine, call: int, error: BaseException, where: str
+) -> Frame:
+    # Both load asyncio, which is half of what a template would have to import before
+    # it can fork its first worker.
+    from actorlib._wire.arguments import encode_error  # noqa: PLC0415
+    from actorlib._wire.errors import traceback_of  # noqa: PLC0415
+
+    text = traceback_of(error)
+    summary = one_line(error)
+    payload, lent = encode_error(engine, error)
+    return (FAILURE, call, RAISED, summary, text, where, lent, payload)
+
+
+def cancelled(call: int, why: str = "") -> Frame:
+    """Makes the answer of a call that was cancelled, with the reason if it is known."""
+    return (FAILURE, call, CANCELLED, why, "", "", None, b"")
+
+
+def is_cancelled(answer: Frame) -> bool:
+    """Whether an answer says that the call was cancelled."""
+    return bool(answer[0] == FAILURE and answer[2] == CANCELLED)
+
+
+def _encoded(
+    engine: SendingEngine, value: object
+) -> tuple[Payload, list[CountedId] | None]:
+    with collecting_ids(engine) as lent:
+        payload = share_payload(engine.memory, encode(value), lent)
+        return payload, lent or None
+
+
+_dumped = lru_cache(maxsize=64)(dump)
+
+
+def context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
+    """Makes the context that a call needs of its own; None if it needs none."""
+    if frame[0] != CALL_WITH:
+        return None
+    headers, events = frame[4], engine.events
+    is_needed = "variables" in headers or (
+        events is not None and events.sets_context(headers)
+    )
+    return copy_context() if is_needed else None
+
+
+def begin_run(
+    engine: WorkerEngine, frame: Frame, context: Context | None
+) -> tuple[Sequence[Any], dict[str, Any], CallRun | None]:
+    """Loads what came with a call, and begins to run its code.
+
+    Args:
+        engine: The engine of this worker.
+        frame: The call.
+        context: What the code runs in. None for the context of this thread.
+
+    Returns:
+        The positional and the keyword arguments, and the run. It is None if no consumer
+        of events is told of it.
+
+    Raises:
+        Exception: An argument, or the value of a context variable, cannot be loaded.
+    """
+    events = engine.events
+    run_in: Any = operator.call if context is None else context.run
+    try:
+        args, kwargs = run_in(_load, engine, frame)
+    except BaseException as error:
+        if events is not None:
+            events.started(frame, context).finish(error)
+        raise
+    return args, kwargs, None if events is None else events.started(frame, context)
+
+
+def _load(engine: WorkerEngine, frame: Frame) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Loads the arguments of a call, and sets the variables that came with it.
+
+    In this order: the arguments may load the module that marks a variable.
+    """
+    arguments = engine.arguments(frame[3], frame[-1])
+    if frame[0] == CALL_WITH and "variables" in frame[4]:
+        enter_variables(frame[4])
+    return arguments
+
+
+def start_async(
+    headers: Mapping[str, Any],
+    method: Callable[..., Any],
+    arguments: tuple[Sequence[Any], Mapping[str, Any]],
+    gate_places: tuple[Callable[[], bool], Callable[[], None]],
+    stream: Callable[[Any], Coroutine[Any, Any, object]],
+) -> Coroutine[Any, Any, object]:
+    """Starts a call of an ``async def``, of each of a batch, or of a stream.
+
+    Args:
+        headers: The headers of the call.
+        method: The method.
+        arguments: Its positional and its keyword arguments.
+        gate_places: For the calls of a batch; see await_each.
+        stream: Sends the items of a generator.
+
+    Returns:
+        What is to be awaited.
+    """
+    if "batch" in headers:
+        from actorlib._wire.batches import await_each  # noqa: PLC0415  # asyncio
+
+        return await_each(method, headers["batch"], arguments[0], gate_places)
+    begun: Coroutine[Any, Any, object] = method(*arguments[0], **arguments[1])
+    return stream(begun) if "stream" in headers else begun
+
+
+def pack_headers(headers: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Makes headers as frames carry them: the owner may lack the classes in them."""
+    if headers is None or "retries" not in headers:
+        return headers
+    times, listed = headers["retries"]
+    if isinstance(listed, tuple):
+        listed = _dumped(cast("tuple[type, ...]", listed))
+    return {**headers, "retries": (times, listed)}
+
+
+class CallExecutor(ABC, Generic[E]):
+    """Runs calls of plain code, each from its frame to its answer.
+
+    A call that is late or was cancelled is answered, and what it borrowed goes back.
+    Otherwise its arguments are loaded, its code runs, and its answer leaves while what
+    it gave or raised is still held: a handle in that is given back behind the answer.
+
+    A generator whose items are read runs on without giving way. One whose reader is
+    gone gives way to every call that waits: it is run for what it does besides, and
+    may have no end.
+
+    Args:
+        client: The engine.
+        streams: Says how far each generator may go.
+        cancelled: The calls that were cancelled; whoever reads adds to it.
+    """
+
+    _instance: object
+    _find: Callable[[str], Any]
+    """Finds what a call calls, by its name."""
+    _label_of: Callable[[str], str] | None = None
+    """Names what a call calls, for its own code; None if its name is the label."""
+
+    def __init__(
+        self, client: E, streams: OutgoingStreams, cancelled: set[int]
+    ) -> None:
+        self._client = client
+        self._streams = streams
+        self._cancelled = cancelled
+
+    # What differs.
+
+    @abstractmethod
+    def _answer(self, answer: Frame) -> None:
+        """Sends the last frame of a call."""
+
+    @abstractmethod
+    def _others_wait(self) -> bool:
+        """Returns True if a call waits for this thread."""
+
+    def _send_item(self, item: Frame) -> None:
+        """Sends an item now."""
+        self._client.post(item)
+
+    def _pause(self, call: int) -> None:
+        """Lets a stream wait for its reader."""
+        self._streams.pause(self._streams.of(call))
+
+    def _read_now(self) -> None:
+        """Reads what has come, if no other thread does."""
+
+    def _note_begun(self, noted: RunningCalls, call: int) -> None:
+        """Notes a call before its code runs."""
+        noted.begin(call)
+
+    def _note_over(self, noted: RunningCalls, call: int) -> None:
+        """Notes that a call is over, once its answer is on its way."""
+        noted.end(call)
+
+    def _code_of(self, frame: Frame) -> Callable[..., Any]:
+        """Finds what a call calls; for a chunk, what calls it for each item."""
+        name = frame[2]
+        code: Callable[..., Any] = self._find(name)
+        if not callable(code):
+            code = bind_method(self._instance, name)
+        if frame[0] == CALL_WITH and "batch" in frame[4]:
+            return code_of_chunk(code, frame[4]["batch"])
+        return code
+
+    # One call.
+
+    def execute(self, frame: Frame) -> bool:
+        """Runs a call to its end, or a stream until its reader is behind.
+
+        Args:
+            frame: The call, or what wakes a stream.
+
+        Returns:
+            False if the call was refused: it is late, or was cancelled.
+
+        Raises:
+            SystemExit: The call has ended the actor: there is no answer.
+        """
+        call, name = frame[1], frame[2]
+        headers = None
+        is_refused = call in self._cancelled
+        if frame[0] != CALL:
+            headers = frame[4]
+            is_refused = frame[0] != STREAM_ACK and (is_refused or is_late(headers))
+        if is_refused:
+            self._refuse(frame, cancelled(call))
+            return False
+        if headers is not None and "stream" in headers:
+            self._execute_stream(frame)
+            return True
+        noted = self._client.running_calls
+        if call >= LINKED:
+            self._client.link_call_began(call, name)
+        if noted is not None:
+            self._note_begun(noted, call)
+        label = name if self._label_of is None else self._label_of(name)
+        running.set((call, label, headers))
+        events = self._client.events
+        try:
+            if headers or (events is not None and events.recorder is not None):
+                value = self._run_with(frame)
+            else:  # the usual call
+                args: Sequence[Any] = frame[-1]
+                kwargs = _NO_KEYWORDS
+                if type(args) is not tuple:  # else they came as scalars
+                    args, kwargs = self._client.arguments(frame[3], frame[-1])
+                code = self._find(name)
+                if not callable(code):
+                    code = bind_method(self._instance, name)
+                value = code(*args, **kwargs)
+                args, kwargs = (), _NO_KEYWORDS  # let go before the answer
+            answer = own_result(self._client, call, value, name)
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            answer = self._failure(call, name, error)
+            self._end(call, answer)  # while the error is held
+        else:
+            running.set(None)  # as ``_end``, at hand
+            self._cancelled.discard(call)
+            self._answer(answer)
+        if noted is not None:
+            self._note_over(noted, call)
+        return True
+
+    def _end(self, call: int, answer: Frame) -> None:
+        running.set(None)
+        self._cancelled.discard(call)
+        self._answer(answer)
+
+    def _refuse(self, frame: Frame, answer: Frame) -> None:
+        """Answers a call that is not run; what was lent with it goes back."""
+        self._cancelled.discard(frame[1])
+        with self._client.borrowing(frame[3]):
+            self._answer(answer)
+
+    def _failure(self, call: int, name: str, error: BaseException) -> Frame:
+        """Makes the answer of a call that raised, perhaps as it was interrupted."""
+        if self._client.is_over:
+            self._client.check_over(call, error)
+        if call in self._cancelled and not isinstance(error, SystemExit):
+            return cancelled(call)
+        return failure(self._client, call, error, self._client.where(name))
+
+    def _run_with(self, frame: Frame) -> object:
+        """Runs a call that has headers, or that consumers of events are told of."""
+        context = context_of(self._client, frame)
+        args, kwargs, run = begin_run(self._client, frame, context)
+        try:
+            code = self._code_of(frame)
+            if context is not None:
+                code = partial(context.run, code)
+            value: object = code(*args, **kwargs)
+        except BaseException as error:
+            if run is not None:
+                run.finish(error, is_cancelled=frame[1] in self._cancelled)
+            raise
+        if run is not None:
+            run.finish()
+        return value
+
+    # One stream.
+
+    def _execute_stream(self, frame: Frame) -> None:
+        call, noted = frame[1], self._client.running_calls
+        if noted is not None:
+            noted.begin(call)
+        if not self._run_stream(frame):
+            self._pause(call)
+        elif noted is not None:
+            noted.end(call)
+
+    def _run_stream(self, frame: Frame) -> bool:
+        """Begins a stream, or goes on with one that was woken.
+
+        Returns:
+            Whether it is over, and its last frame sent; else it is to be paused.
+
+        Raises:
+            BaseException: What ends the actor.
+        """
+        _, call, name, _, headers, _ = frame
+        is_new = frame[0] != STREAM_ACK
+        label = name if self._label_of is None else self._label_of(name)
+        running.set((call, label, headers))
+        stream = self._streams.begin(frame) if is_new else self._streams.of(call)
+        try:
+            if is_new:
+                self._begin_stream(stream, frame)
+            elif stream.run is not None:
+                stream.run.resume()
+            elif self._client.events is not None:
+                stream.run = self._client.events.started(frame)
+            answer = self._make_items(stream)
+        except BaseException as error:  # noqa: BLE001  # the user's code
+            # While the error is held: a handle in it is given back after it was sent.
+            self._end_stream(stream, self._failure(call, name, error), error)
+            return True
+        if answer is None:
+            running.set(None)
+            if stream.run is not None:
+                stream.run.pause()
+            return False
+        self._end_stream(stream, answer)
+        return True
+
+    def _begin_stream(self, stream: OutgoingStream, frame: Frame) -> None:
+        call, name = frame[1], frame[2]
+        # In this order: from now on a cancellation is the stream's.
+        if call in self._cancelled:
+            self._cancelled.discard(call)
+            self._streams.cancel(call)
+        context = context_of(self._client, frame)
+        args, kwargs, stream.run = begin_run(self._client, frame, context)
+        source = stream.source = self._code_of(frame)(*args, **kwargs)
+        if not hasattr(source, "__next__"):
+            kind = type(source).__qualname__
+            raise TypeError(
+                f"{name}() is a generator to its callers, and gave a {kind}"
+            )
+        # No code of ours stands between its caller and it; see InterruptSignal.
+        next_item = source.__next__
+        stream.next_item = (
+            next_item if context is None else partial(context.run, next_item)
+        )
+
+    def _end_stream(
+        self, stream: OutgoingStream, answer: Frame, error: BaseException | None = None
+    ) -> None:
+        if stream.run is not None:
+            stream.run.finish(error, is_cancelled=is_cancelled(answer))
+        self._streams.end(stream.call)
+        self._end(stream.call, answer)
+
+    def close_streams(self) -> None:
+        """Ends the paused generators, whose ``finally`` blocks run: the actor ends."""
+        for stream in self._streams.clear():
+            if stream.run is not None:
+                stream.run.finish(is_cancelled=True)
+            if stream.source is not None:
+                try:
+                    stream.source.close()
+                except BaseException as error:  # noqa: BLE001  # the user's code
+                    name = stream.wake_frame[2]
+                    self._send_item(self._failure(stream.call, name, error))
+
+    def _make_items(self, stream: OutgoingStream) -> Frame | None:
+        """Runs a generator; gives its last frame, or None if it is to be paused."""
+        streams, window = self._streams, stream.window
+        clock = time.perf_counter
+        while True:
+            if not streams.may_go(stream):
+                self._read_now()
+                if not streams.may_go(stream):
+                    return None
+            if stream.end_reason is not None:
+                _close(stream)
+                return cancelled(stream.call, stream.end_reason)
+            started = clock()
+            try:
+                value = stream.next_item()
+            except StopIteration:
+                self._check_over(stream)
+                return (RESULT, stream.call, None, encode(stream.item_count))
+            if window.is_read:
+                self._give(stream, value)
+            else:
+                self._check_over(stream)
+            del value
+            stream.item_count += 1
+            if not window.is_read:
+                self._read_now()
+                if self._others_wait():
+                    return None
+            elif clock() - started > _QUICK or not stream.item_count & _SELDOM:
+                # Its reader may have said something meanwhile.
+                self._read_now()
+
+    def _give(self, stream: OutgoingStream, value: object) -> None:
+        name = stream.wake_frame[2]
+        try:
+            frame = encode_item(
+                self._client,
+                stream.call,
+                stream.item_count,
+                value,
+                lambda: self._client.where(name),
+            )
+        except TypeError:
+            _close(stream)
+            raise
+        self._streams.put(stream, nbytes_of(frame[4]))
+        # The value is still held here: a handle in it is given back after it was sent.
+        self._send_item(frame)
+
+    def _check_over(self, stream: OutgoingStream) -> None:
+        if self._client.is_over:
+            self._client.check_over(stream.call)
+
+
+def code_of_chunk(
+    code: Callable[..., Any], batch: tuple[int, bool]
+) -> Callable[..., tuple[float, list[object]]]:
+    """Gives what calls a method or a function for each item of a chunk."""
+    from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+
+    return lambda *args: call_each(code, batch, args)
+
+
+def _close(stream: OutgoingStream) -> None:
+    close = getattr(stream.source, "close", None)
+    if close is not None:
+        close()

@@ -1,0 +1,276 @@
+"""Runs the calls of an actor one at a time on the main thread, without an event loop.
+
+The thread that runs the user's code also reads the socket: while a method runs nobody
+reads, and nobody must. A nested call reads until its own answer comes and keeps the
+rest in order. The worker wakes once per burst: it runs what arrived and answers in one
+write, but an answer that is ready does not wait behind a method that may be slow.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._core.current_call import running
+from actorlib._core.engine import ActorExit, set_engine
+from actorlib._shm.running_calls import ALONE, HIGHEST
+from actorlib._wire.messages import (
+    CALL,
+    CALL_WITH,
+    LINKED,
+    STOP,
+    STREAM_ACK,
+    Frame,
+)
+from actorlib._worker.executors.generators import is_stream
+from actorlib._worker.executors.invoke import CallExecutor
+from actorlib._worker.executors.method_timing import MethodTiming
+from actorlib._worker.requests.client import OwnerClient
+from actorlib._worker.requests.inbox import PipeInbox
+from actorlib._worker.startup import construct, shutting_down
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._shm.running_calls import RunningCalls
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.links.incoming_links import IncomingLinks
+    from actorlib._worker.startup import Start
+
+
+class SerialOwnerClient(OwnerClient):
+    """Speaks to the owner from a worker without an event loop.
+
+    Attributes:
+        inbox: What has come, and was not served.
+    """
+
+    inbox: PipeInbox
+
+    def __init__(self, start: Start, pipe: BlockingChannel, inbox: PipeInbox) -> None:
+        super().__init__(start, None, pipe, inbox)
+        if start.config.limits:
+            self._method_thread = None
+        self.is_call_cancelled = inbox.cancelled.__contains__
+        inbox.settle = self.settle
+        inbox.item = self.item
+        inbox.take_other = self.take_other
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame now: the method that posts it may go on for long."""
+        self.pipe.send(frame)
+
+    def gather(self, frame: Frame) -> None:
+        """Sends a frame with the answer that follows, if it does; see OwnerClient."""
+        if threading.get_ident() == self._method_thread:
+            self.pipe.gather(frame)
+        else:
+            self.post(frame)
+
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait; see WorkerEngine."""
+        if self._is_in_fork:
+            raise EOFError("the pipe is that of the parent of this process")
+        return self.pipe.offer(frame)
+
+    def return_borrowed_soon(self) -> None:
+        """Gives references back now, or when the pipe is free; see OwnerClient.
+
+        Between two calls the next answer takes them along: arguments are let go behind
+        their call, and the owner is not woken twice. Long bytes are let go as soon as
+        they are copied: before a call that is known to be quick, which then takes its
+        answer along, too.
+        """
+        if threading.get_ident() == self._method_thread and (
+            self.returns_late or running.get() is None
+        ):
+            return
+        self._return_borrowed_now()
+
+    def _return_borrowed_now(self) -> None:
+        self.pipe.try_send(partial(self.release_frames, wait=False))
+
+    def receive_pending(self) -> None:
+        """Reads what has come; see OwnerClient."""
+        self.inbox.read_available()
+
+    def check_over(self, call: int, error: BaseException | None = None) -> None:
+        """Returns only if a call is to be answered; see WorkerEngine.
+
+        Whoever calls ``exit_actor()`` here ends all of it.
+        """
+        super().check_over(call, error)
+        raise ActorExit
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Reads until the ref is done; see ResultOwner."""
+        if self.refcount.released:  # it may not be quick this time
+            self._return_borrowed_now()
+        super().wait(ref, timeout)
+
+    def drain_links(self) -> bool:
+        """Closes the links to this actor; True if calls were left on them."""
+        if "incoming_links" not in vars(self):
+            return False
+        frames = self.incoming_links.close_links()
+        self.inbox.take(frames)
+        return bool(frames)
+
+    def finish(self) -> None:
+        """Sends what was answered, and what was asked and waits for its arguments."""
+        if "incoming_links" in vars(self):
+            self.incoming_links.flush()
+        if self.events is not None:
+            self.events.close()
+        self.pipe.flush()
+        if "sender" in vars(self):
+            sent: list[bool] = []
+            self.sender.when_all_sent(lambda: sent.append(True))
+            self.inbox.read(lambda: bool(sent))
+
+
+def serve(start: Start, pipe: BlockingChannel) -> None:
+    """Serves a serial actor: makes it, runs its calls, ends it.
+
+    Raises:
+        SystemExit: The constructor raised, and the owner was told what.
+        BaseException: A method raised what is no ``Exception``.
+        EOFError: The owner is gone.
+    """
+    client, instance = make_actor(start, pipe)
+    executor = SerialExecutor(client, instance)
+    if not start.config.is_inline:
+        client.inbox.take_interrupts()
+    with shutting_down(instance):
+        try:
+            executor.run()
+        except SystemExit:  # it ends the actor, behind what was answered before
+            executor.flush()
+            raise
+
+
+def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, object]:
+    """Makes the client of the worker, and with it the actor's object on this thread.
+
+    Raises:
+        SystemExit: The constructor raised, and the owner was told what.
+    """
+    inbox = PipeInbox(pipe, start.config.max_unread)
+    client = SerialOwnerClient(start, pipe, inbox)
+    set_engine(client)
+    instance = construct(start, client)
+    client.report_ready(instance)
+    return client, instance
+
+
+class SerialExecutor(CallExecutor[SerialOwnerClient]):
+    """Runs the methods of a serial actor, on the thread that reads its pipe.
+
+    Args:
+        client: The engine of the worker, with its pipe and its inbox.
+        instance: The actor's object.
+    """
+
+    def __init__(self, client: SerialOwnerClient, instance: object) -> None:
+        super().__init__(client, client.inbox.streams, client.inbox.cancelled)
+        self._instance = instance
+        self._find = partial(getattr, instance)
+        self._pipe = client.pipe
+        self._inbox = client.inbox
+        # Those that a call has come over; most actors have none.
+        self._links: IncomingLinks | None = None
+        self._timing = MethodTiming()
+
+    def run(self) -> None:
+        """Runs the calls until the owner says that the actor is to stop."""
+        inbox, calls = self._inbox, self._inbox.calls
+        has_calls = cast("Callable[[], bool]", calls.__len__)
+        while True:
+            if not calls:
+                self.flush()
+                inbox.read(has_calls)
+            frame = calls.popleft()
+            kind = frame[0]
+            if kind in (CALL, CALL_WITH, STREAM_ACK):
+                if inbox.cancelled:
+                    self._forget_ended(frame[1])
+                if kind != CALL and is_stream(frame):
+                    self._serve_stream(frame)
+                else:
+                    self._serve_call(frame)
+            elif kind == STOP:
+                if self._client.drain_links():
+                    calls.append(frame)
+                    continue
+                self.close_streams()
+                self._client.finish()
+                return
+
+    def _forget_ended(self, call: int) -> None:
+        """Drops the cancellations of calls that are over, as this one begins.
+
+        Calls come in order, so a smaller number belongs to one that was answered before
+        its cancellation came. Those over links are kept no longer than their calls.
+        """
+        self._inbox.interrupted.clear()
+        if call < LINKED:
+            cancelled = self._inbox.cancelled
+            cancelled.difference_update(
+                [number for number in cancelled if number < call]
+            )
+
+    def _serve_call(self, frame: Frame) -> None:
+        call, name, links = frame[1], frame[2], self._links
+        if (
+            self._pipe.has_gathered or (links is not None and links.gathered)
+        ) and not self._timing.is_quick(name):
+            self.flush()
+        if frame[3] is not None:
+            self._client.is_call_quick = self._timing.is_quick(name)
+        if links is None and call >= LINKED:
+            links = self._links = self._client.incoming_links
+            links.runs_one = True
+        started = time.perf_counter()
+        if self.execute(frame) and not self._timing.ran(
+            name, time.perf_counter() - started
+        ):
+            # Calls that wait may have been cancelled meanwhile.
+            self._inbox.read_available()
+
+    def _serve_stream(self, frame: Frame) -> None:
+        self.flush()
+        self._client.is_call_quick = False
+        self._inbox.interrupted.discard(frame[1])  # it is closed, if it was to be
+        self.execute(frame)
+
+    def flush(self) -> None:
+        """Sends what was answered."""
+        if self._client.refcount.released:  # seldom, so it is looked at here
+            for returned in self._client.release_frames():
+                self._pipe.gather(returned)
+        if self._links is not None and self._links.gathered:
+            self._links.flush()
+        self._pipe.flush()
+
+    def _note_begun(self, noted: RunningCalls, call: int) -> None:
+        if call < LINKED:
+            noted.cells[HIGHEST] = noted.cells[ALONE] = call
+
+    def _note_over(self, noted: RunningCalls, call: int) -> None:
+        if call < LINKED:
+            noted.cells[ALONE] = 0
+
+    def _answer(self, answer: Frame) -> None:
+        if answer[1] < LINKED:
+            self._pipe.gather(answer)
+        else:
+            self._client.incoming_links.gather(answer)
+
+    def _others_wait(self) -> bool:
+        return bool(self._inbox.calls)
+
+    def _read_now(self) -> None:
+        self._inbox.read_available()

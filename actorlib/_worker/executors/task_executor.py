@@ -1,0 +1,495 @@
+"""Runs calls of functions in a worker: one at a time, on the main thread.
+
+Every call is answered exactly once, also one that was cancelled or returned unstarted,
+so the owner knows at any time what is here. A function is sent once, before its first
+call.
+
+While a function runs nobody reads the pipe: behind a frame that is to be read then the
+owner sends a signal; see ``interrupt_signal``.
+
+A call that waits, for a result or for the reader of its stream, gives its CPUs back
+meanwhile, and returns the calls behind it. The owner decides that: it leaves both here
+if it has sent the result already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._core.engine import Engine, set_engine
+from actorlib._futures.object_ref import awaited_calls
+from actorlib._shm.running_calls import MARK
+from actorlib._wire.function_code import ADD_FUNCTION
+from actorlib._wire.messages import (
+    BLOCKED,
+    CALL,
+    CALL_WITH,
+    CANCEL,
+    DURATION,
+    FAILURE,
+    READY,
+    RESUME,
+    RESUMED,
+    RETURN_UNSTARTED,
+    STOP,
+    UNSTARTED,
+    Frame,
+)
+from actorlib._worker.executors import invoke
+from actorlib._worker.executors.generators import is_stream
+from actorlib._worker.executors.interrupt_signal import (
+    InterruptSignal,
+    NoInterrupts,
+    is_below,
+)
+from actorlib._worker.executors.invoke import CallExecutor
+from actorlib._worker.executors.method_timing import FunctionTiming, MethodTiming
+from actorlib._worker.executors.serial_executor import SerialOwnerClient
+from actorlib._worker.requests.client import TOO_LATE, WAIT_REPORT_DELAY
+from actorlib._worker.requests.inbox import PipeInbox
+from actorlib._worker.startup import enter_directory
+from actorlib.exceptions import GetTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.startup import Start
+
+
+class InterruptibleGenerator:
+    """Wraps a generator, whose code may be interrupted while it runs, and only then.
+
+    Args:
+        source: The generator.
+        executor: Is told what runs.
+        call: The number of the call.
+    """
+
+    def __init__(
+        self, source: Generator[Any, Any, Any], executor: TaskExecutor, call: int
+    ) -> None:
+        self._source = source
+        self._executor = executor
+        self._call = call
+        self.close = source.close
+
+    def __next__(self) -> Any:
+        """The next item."""
+        self._executor.current = self._call
+        try:
+            return next(self._source)
+        finally:
+            self._executor.current = 0
+
+
+_MOST_GATHERED = 32
+
+
+def _label_of(name: str) -> str:
+    # A function has its number before its name, which is the owner's affair.
+    return name.partition(":")[2]
+
+
+def serve(start: Start, pipe: BlockingChannel) -> None:
+    """Runs a worker of functions from its start to its end.
+
+    Raises:
+        BaseException: A function raised what ends its process, as SystemExit does.
+        EOFError: The owner is gone.
+    """
+    enter_directory(start)
+    inbox = TaskInbox(pipe)
+    client = TaskOwnerClient(start, pipe, inbox)
+    set_engine(client)
+    executor = TaskExecutor(pipe, inbox, client, is_inline=start.config.is_inline)
+    try:
+        executor.run()
+    except SystemExit:  # it ends the process, behind what was answered before
+        pipe.flush()
+        raise
+
+
+class TaskInbox(PipeInbox):
+    """Keeps the frames that came; returns calls while the one that runs waits.
+
+    Attributes:
+        is_waiting: Whether the call that runs waits for a result.
+        must_return: Whether the owner wants the calls back that have not begun.
+        resumed_wait: The number of the last wait that may end: its CPUs are back.
+        return_unstarted: Returns the calls that have not begun.
+        on_cancel: Called when a call is cancelled.
+    """
+
+    return_unstarted: Callable[[], None]
+    on_cancel: Callable[[int], None]
+
+    def __init__(self, pipe: BlockingChannel) -> None:
+        super().__init__(pipe)
+        self.is_waiting = False
+        self.must_return = False
+        self.resumed_wait = 0
+
+    def _sort(self, frame: Frame) -> None:
+        kind = frame[0]
+        if kind == RETURN_UNSTARTED and self.is_waiting:
+            self.return_unstarted()
+        elif kind == RETURN_UNSTARTED:
+            self.must_return = True
+        elif kind == RESUME:
+            self.resumed_wait = frame[1]
+        else:
+            super()._sort(frame)
+            if kind == CANCEL:
+                self.cancelled.add(frame[1])  # also of a stream: see stop_if_cancelled
+                self.on_cancel(frame[1])
+
+
+class TaskOwnerClient(SerialOwnerClient):
+    """The engine of a worker of functions: it may lend its CPUs while a call waits."""
+
+    _executor: TaskExecutor
+
+    def __init__(self, start: Start, pipe: BlockingChannel, inbox: TaskInbox) -> None:
+        super().__init__(start, pipe, inbox)
+        self._task_inbox = inbox
+        self._waits = itertools.count(1)
+
+    def attach(self, executor: TaskExecutor) -> None:
+        """Takes what runs the calls here."""
+        self._executor = executor
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Reads until the ref is done, and yields the CPU; see ResultOwner."""
+        if self.is_over:
+            self.check_parent()
+        executor, inbox = self._executor, self._task_inbox
+        is_look = timeout is not None and timeout <= 0
+        if ref.done() or is_look or not executor.is_mine():
+            super().wait(ref, timeout)
+            return
+        inbox.read_available()
+
+        def is_over() -> bool:
+            return ref.done() or executor.is_cancelled()
+
+        awaited = awaited_calls(ref)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not is_over():
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            with self.lending_cpus(*awaited) as number:
+                if not inbox.read(
+                    lambda: is_over() or inbox.resumed_wait == number, left
+                ):
+                    raise GetTimeoutError(TOO_LATE)
+            # More than those calls, or some that the owner does not know: from here on
+            # the CPUs are lent in any case, and this worker says when the wait is over.
+            awaited = (), 0
+        executor.stop_if_cancelled()
+
+    @contextmanager
+    def lending_cpus(self, calls: Sequence[int] = (), count: int = 0) -> Generator[int]:
+        """Tells the owner of a wait, so that it may lend the CPUs to others.
+
+        The owner does not lend them if it has answered enough calls before, and else
+        takes back the calls that have not begun here.
+
+        Args:
+            calls: The calls that are waited for, if they are known.
+            count: How many of them.
+
+        Yields:
+            The number of the wait; it ends behind the frame that says that it may.
+        """
+        inbox = self._task_inbox
+        if inbox.is_waiting:  # what is loaded meanwhile waits as well
+            yield -1
+            return
+        number = next(self._waits)
+        inbox.is_waiting = True
+        self.post((BLOCKED, number, tuple(calls), count))
+        try:
+            yield number
+            self._resume(number)
+        except GetTimeoutError:
+            self._resume(number)
+            raise
+        finally:
+            inbox.is_waiting = False
+
+    def _resume(self, number: int) -> None:
+        """Waits for the CPUs; a cancelled call goes on without, to its end."""
+        inbox, executor = self._task_inbox, self._executor
+        if inbox.resumed_wait != number:
+            self.post((RESUMED, number))
+
+            def may_go() -> bool:
+                return inbox.resumed_wait == number or executor.is_cancelled()
+
+            inbox.read(may_go)
+
+    def where(self, method: str) -> str:
+        """Names a function, for messages: its number is nobody else's affair."""
+        return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
+
+    def function_name(self, method: str) -> str:
+        """A function, with its module; see CallLookup."""
+        return self._executor.function_name(method)
+
+    leave = Engine.leave  # refuses: this is not an actor
+
+
+class TaskExecutor(CallExecutor[TaskOwnerClient]):
+    """Runs the calls that came, one after the other.
+
+    Args:
+        pipe: Where the answers go.
+        inbox: The frames that came.
+        client: The engine.
+        is_inline: Whether this is a thread of the owner's process.
+
+    Attributes:
+        functions: The functions by the names that calls have on the pipe.
+        current: The call whose code runs and may be interrupted, or 0.
+    """
+
+    _label_of = staticmethod(_label_of)
+
+    def __init__(
+        self,
+        pipe: BlockingChannel,
+        inbox: TaskInbox,
+        client: TaskOwnerClient,
+        *,
+        is_inline: bool,
+    ) -> None:
+        super().__init__(client, inbox.streams, inbox.cancelled)
+        self._pipe = pipe
+        self._inbox = inbox
+        self._timing = MethodTiming()
+        self._function_timing = FunctionTiming()
+        self.functions: dict[str, Callable[..., Any]] = {
+            ADD_FUNCTION: self._add_function
+        }
+        self.current = 0
+        self._gathered_count = 0
+        self._cells = pipe.memory.call_cells() or [0]
+        self._main = threading.get_ident()
+        # The call whose frame is served, and since when.
+        self._served: Frame = ()
+        self._started = 0.0
+        # The same call if its function has begun; 0 for a stream, which is not timed.
+        self._timed_call = 0
+        self._find = self._function_of
+        inbox.return_unstarted = self.return_unstarted
+        inbox.on_cancel = self._on_cancel
+        client.attach(self)
+        self._interrupts: InterruptSignal | NoInterrupts = NoInterrupts()
+        self._outermost = {
+            self._run_code.__code__,
+            InterruptibleGenerator.__next__.__code__,
+        }
+        if not is_inline:
+            self._interrupts = InterruptSignal(
+                lambda: bool(self.current),
+                self._read_interrupts,
+                partial(is_below, self._outermost),
+            )
+
+    def run(self) -> None:
+        inbox, calls, pipe = self._inbox, self._inbox.calls, self._pipe
+        has_calls = cast("Callable[[], bool]", calls.__len__)
+        pipe.send((READY, "", os.getpid()))
+        while True:
+            if self._interrupts.is_pending or inbox.must_return:
+                self._interrupts.is_pending = False
+                inbox.read_available()
+                self._return_if_asked()
+            if not calls:
+                for returned in self._client.release_frames():
+                    pipe.gather(returned)
+                pipe.flush()
+                self._gathered_count = 0
+                inbox.must_return = False
+                inbox.read(has_calls)
+                continue
+            frame = calls.popleft()
+            if frame[0] == STOP:
+                self._client.finish()
+                return
+            if frame[0] == CALL_WITH and is_stream(frame):
+                self._serve_stream(frame)
+            else:
+                self._serve_call(frame)
+
+    def _serve_call(self, frame: Frame) -> None:
+        name, pipe = frame[2], self._pipe
+        if pipe.has_gathered and (
+            self._gathered_count >= _MOST_GATHERED or not self._timing.is_quick(name)
+        ):
+            pipe.flush()
+            self._gathered_count = 0
+        self._served = frame
+        self._started = started = time.perf_counter()
+        if self.execute(frame) and not self._timing.ran(
+            name, time.perf_counter() - started
+        ):
+            self._inbox.read_available()
+
+    def _serve_stream(self, frame: Frame) -> None:
+        """Runs a stream to its end.
+
+        An actor pauses a stream whose reader is behind, and serves other calls. Here is
+        one call at a time, so it waits for the reader.
+        """
+        self._pipe.flush()
+        self._served = frame
+        call, streams = frame[1], self._streams
+        try:
+            self.execute(frame)
+            while len(streams):
+                self._wait_for_reader(call)
+                self.execute(streams.of(call).wake_frame)
+        except KeyboardInterrupt as error:
+            self._end_stream(
+                streams.of(call), self._failure(call, frame[2], error), error
+            )
+
+    def _wait_for_reader(self, call: int) -> None:
+        inbox, stream = self._inbox, self._streams.of(call)
+
+        def may_go() -> bool:
+            return inbox.streams.may_go(stream)
+
+        if not inbox.read(may_go, WAIT_REPORT_DELAY):
+            with self._client.lending_cpus():
+                inbox.read(may_go)
+
+    def _function_of(self, name: str) -> Callable[..., Any]:
+        return self._interruptible(self.functions[name])
+
+    def _interruptible(self, code: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps code that runs next, and may be interrupted while it does."""
+        self._cells[MARK] = self._timed_call = self._served[1]
+        return partial(self._run_code, code)
+
+    def _code_of(self, frame: Frame) -> Callable[..., Any]:
+        call, function = frame[1], self.functions[frame[2]]
+        headers: Mapping[str, Any] = frame[4] if frame[0] == CALL_WITH else {}
+        if "stream" in headers:
+            self._cells[MARK] = call
+            return lambda *args, **kwargs: InterruptibleGenerator(
+                function(*args, **kwargs), self, call
+            )
+        if "batch" in headers:
+            from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
+
+            self._outermost.add(call_each.__code__)
+            function = invoke.code_of_chunk(function, headers["batch"])
+        return self._interruptible(function)
+
+    def _run_code(self, code: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        self.current = self._served[1]
+        try:
+            return code(*args, **kwargs)
+        finally:
+            self.current = 0
+
+    def _answer(self, answer: Frame) -> None:
+        if answer[1] == self._timed_call:
+            self._report_duration()
+        self._pipe.gather(answer)
+        self._gathered_count += 1
+
+    def _report_duration(self) -> None:
+        self._timed_call = 0
+        name = self._served[2]
+        if name != ADD_FUNCTION:
+            took = time.perf_counter() - self._started
+            duration = self._function_timing.ran(name, took)
+            if duration is not None:
+                self._pipe.gather((DURATION, name, duration))
+
+    def _send_item(self, item: Frame) -> None:
+        self._pipe.send(item)
+
+    def _pause(self, call: int) -> None:
+        """Does nothing: the thread waits for the reader."""
+
+    def _others_wait(self) -> bool:
+        return False  # no call is sent behind a stream
+
+    def _read_now(self) -> None:
+        self._inbox.read_available()
+
+    def function_name(self, label: str) -> str:
+        """A function that runs, with its module; see CallLookup."""
+        for name, function in self.functions.items():
+            if name.partition(":")[2] == label:
+                return f"{function.__module__}.{function.__qualname__}"
+        return label
+
+    def _add_function(self, name: str, function: Callable[..., Any]) -> None:
+        self.functions[name] = function
+
+    # What the owner says of calls that are here.
+
+    def is_mine(self) -> bool:
+        """Whether this thread runs a function."""
+        return bool(self.current) and threading.get_ident() == self._main
+
+    def is_cancelled(self) -> bool:
+        """Whether the call that runs was cancelled."""
+        return self.current in self._inbox.cancelled
+
+    def stop_if_cancelled(self) -> None:
+        """Stops the function that runs on this thread, if its call was cancelled.
+
+        Raises:
+            KeyboardInterrupt: It was; once for each call.
+        """
+        if self.current and self.is_cancelled():
+            self.current = 0
+            raise KeyboardInterrupt("the call was cancelled")
+
+    def return_unstarted(self) -> None:
+        """Gives the calls back that have not begun."""
+        calls = self._inbox.calls
+        kept: list[Frame] = []
+        while calls:
+            frame = calls.popleft()
+            if frame[0] in (CALL, CALL_WITH) and frame[2] != ADD_FUNCTION:
+                self._return_one(frame)
+            else:
+                kept.append(frame)
+        calls.extend(kept)
+        self._pipe.flush()
+
+    def _return_one(self, frame: Frame) -> None:
+        call = frame[1]
+        unbegun = (FAILURE, call, UNSTARTED, "", "", "", None, b"")
+        self._refuse(frame, unbegun)
+        self._pipe.flush()
+
+    def _return_if_asked(self) -> None:
+        if self._inbox.must_return:
+            self._inbox.must_return = False
+            self.return_unstarted()
+
+    def _read_interrupts(self) -> None:
+        """Looks at the pipe while a function runs."""
+        self._inbox.read_available()
+        self._return_if_asked()
+        self.stop_if_cancelled()
+
+    def _on_cancel(self, call: int) -> None:
+        """A thread of the user's may be who reads that."""
+        if call == self.current and threading.get_ident() != self._main:
+            self._interrupts.send()

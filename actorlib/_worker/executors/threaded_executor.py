@@ -1,0 +1,191 @@
+"""Runs several calls of an actor at once, on threads made when they are needed.
+
+The main thread ran the constructor; from then on it reads the socket and gives each
+call to a thread of its group, in the order in which they came. There are never more
+threads of a group than calls of it that may run at once. A thread that waits for
+another actor has the main one read for it, and reads itself while that one waits for
+the last calls.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, STREAM_ACK, Frame
+from actorlib._worker.executors.concurrency_groups import Gate, Gates
+from actorlib._worker.executors.executor_threads import GroupThreads
+from actorlib._worker.executors.invoke import CallExecutor
+from actorlib._worker.executors.serial_executor import make_actor
+from actorlib._worker.startup import shutting_down
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._worker.executors.serial_executor import SerialOwnerClient
+    from actorlib._worker.startup import Start
+
+
+def serve(start: Start, pipe: BlockingChannel) -> None:
+    """Serves a threaded actor: makes it, runs its calls, ends it.
+
+    Raises:
+        BaseException: What ends the process, as for a serial actor.
+        EOFError: The owner is gone.
+    """
+    client, instance = make_actor(start, pipe)
+    with shutting_down(instance):
+        ThreadedExecutor(client, instance, start).run()
+
+
+class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
+    """Runs the methods of an actor on threads, while the main one reads its pipe.
+
+    Args:
+        client: The engine of the worker, with its pipe and its inbox.
+        instance: The actor's object.
+        start: What says how many calls run at once, and starts threads.
+    """
+
+    def __init__(
+        self, client: SerialOwnerClient, instance: object, start: Start
+    ) -> None:
+        super().__init__(client, client.inbox.streams, client.inbox.cancelled)
+        self._instance = instance
+        self._find = partial(getattr, instance)
+        self._pipe = client.pipe
+        self._inbox = client.inbox
+        self._gates = Gates(start.config.limits, start.config.groups)
+        self._threads = {
+            gate: GroupThreads(
+                start.threads,
+                _thread_name(start.config.class_name, group),
+                partial(self._serve, gate),
+            )
+            for group, gate in self._gates.by_group().items()
+        }
+        # One lock for the gates, the threads and the counts.
+        self._changed = threading.Condition()
+        self._running = 0
+        self._running_calls: set[int] = set()
+        self._is_stopping = False
+        self._fatal: BaseException | None = None
+
+    # On the main thread.
+
+    def run(self) -> None:
+        """Gives calls to threads until the owner says that the actor is to stop."""
+        inbox, calls = self._inbox, self._inbox.calls
+        has_calls = cast("Callable[[], bool]", calls.__len__)
+        try:
+            while True:
+                if not calls:
+                    self._forget_cancelled()
+                    inbox.read(has_calls)
+                frame = calls.popleft()
+                if frame[0] in (CALL, CALL_WITH, STREAM_ACK):
+                    self._accept(frame)
+                elif frame[0] == STOP:
+                    if self._client.drain_links():
+                        calls.append(frame)
+                        continue
+                    self._finish()
+                    return
+        except (EOFError, OSError):
+            # Where the process lives on, a stream that nobody reads would too.
+            inbox.streams.end_all()
+            if self._fatal is not None:  # a thread has closed the pipe to say so
+                raise self._fatal from None
+            raise
+        finally:
+            with self._changed:
+                for threads in self._threads.values():
+                    threads.stop()
+
+    def _accept(self, frame: Frame) -> None:
+        group = frame[4].get("group") if frame[0] != CALL else None
+        gate = self._gates.of(frame[2], group)
+        with self._changed:
+            if not gate.enter(frame):
+                return
+            self._running_calls.add(frame[1])
+            self._running += 1
+            self._threads[gate].submit(frame)
+
+    def _forget_cancelled(self) -> None:
+        """Drops cancellations of calls that are over: none waits any more."""
+        if not self._inbox.cancelled:
+            return
+        # Looked at in this order: one that comes meanwhile is of a call that is there.
+        known = list(self._inbox.cancelled)
+        with self._changed:
+            if not self._inbox.calls and self._gates.are_empty:
+                self._inbox.cancelled.difference_update({*known} - self._running_calls)
+
+    def _finish(self) -> None:
+        """Lets everything that came before end; threads that wait read for it."""
+        with self._changed:
+            self._is_stopping = True
+            while self._running and self._fatal is None:
+                self._changed.wait()
+        if self._fatal is not None:
+            raise self._fatal
+        self.close_streams()
+        self._client.finish()
+
+    # On any other.
+
+    def _serve(self, gate: Gate, frame: Frame) -> Frame | None:
+        """Runs a call; gives the one that waited for its place, if one did."""
+        if self._is_stopping:
+            self._inbox.read_available()
+        try:
+            self.execute(frame)
+            self._run_deferred()
+        except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
+            self._break(error)
+            return None
+        with self._changed:
+            self._running_calls.discard(frame[1])
+            following = gate.leave()
+            if following is not None:
+                self._running_calls.add(following[1])
+            else:
+                self._running -= 1
+                self._threads[gate].became_idle()
+                self._changed.notify_all()
+        return following
+
+    def _answer(self, answer: Frame) -> None:
+        if answer[1] < LINKED:
+            self._pipe.send(answer)
+        else:
+            self._client.incoming_links.answer(answer)
+
+    def _others_wait(self) -> bool:
+        return not self._gates.are_empty
+
+    def _run_deferred(self) -> None:
+        """Does what was put off while this thread was busy."""
+        if self._client.refcount.released:  # seldom, so it is looked at here
+            for returned in self._client.release_frames():
+                self._pipe.send(returned)
+        self._inbox.run_deferred()
+
+    def _break(self, error: BaseException) -> None:
+        """Closes the pipe: the owner sees its end now, and so does the main thread."""
+        with self._changed:
+            if self._fatal is None and not isinstance(error, (EOFError, OSError)):
+                self._fatal = error
+            self._changed.notify_all()
+        with suppress(OSError):
+            self._pipe.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _thread_name(name: str, group: str) -> str:
+    """Names the threads of a group."""
+    return f"{name}-{group}" if group else name

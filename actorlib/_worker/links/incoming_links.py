@@ -1,0 +1,324 @@
+"""Serves the links over which other workers call this actor, and answers over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from actorlib._shm.running_calls import MARK
+from actorlib._wire.messages import (
+    CALL,
+    CALL_WITH,
+    CANCEL,
+    CANCEL_CHILDREN,
+    LINK_BEGIN,
+    LINK_CALL,
+    LINK_CANCEL,
+    LINK_CLOSE,
+    LINK_CLOSED,
+    LINK_FENCE,
+    LINK_OPEN,
+    LINK_OPENED,
+    LINK_PAUSE,
+    LINKED,
+    Frame,
+)
+from actorlib._wire.peer_socket import PeerSocket, method_number
+from actorlib.exceptions import ProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actorlib._wire.fd_passing import SegmentSharing
+    from actorlib._worker.requests.engine import LinkReader, WorkerEngine
+
+
+_READS = 64
+
+
+class IncomingLink:
+    """The link from one caller.
+
+    Attributes:
+        socket: This actor's end of it.
+        session: The number of the caller's session.
+        is_paused: Whether what comes next on it was sent behind a LINK_BEGIN that has
+            not come yet by way of the owner.
+    """
+
+    __slots__ = ("_read", "is_paused", "session", "socket")
+
+    def __init__(
+        self,
+        socket: PeerSocket,
+        session: int,
+        read: Callable[..., list[Frame]],
+    ) -> None:
+        self.socket = socket
+        self.session = session
+        self.is_paused = True
+        self._read = read
+
+    def fileno(self) -> int:
+        """The descriptor of the link."""
+        return self.socket.fileno()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether ``read_next`` may have left something; see LinkSource."""
+        return self.socket.has_more and not self.is_paused
+
+    def read(self) -> list[Frame]:
+        """The calls and cancellations that have come."""
+        return self._read(self)
+
+    def read_next(self) -> list[Frame]:
+        """The next of them; see LinkSource."""
+        return self._read(self, is_next=True)
+
+
+class IncomingLinks:
+    """Holds the links from all callers, and the calls over them without an answer.
+
+    Args:
+        engine: The engine of this worker.
+        reader: Reads the links.
+        session: The number of this worker's session.
+        sharing: Receives the ends of links; None for no links at all.
+
+    Attributes:
+        gathered: The sockets of links with answers that wait for ``flush``.
+        runs_one: Whether this actor runs one call at a time, and says which.
+    """
+
+    def __init__(
+        self,
+        engine: WorkerEngine,
+        reader: LinkReader,
+        session: int,
+        sharing: SegmentSharing | None,
+    ) -> None:
+        self.runs_one = False
+        self._post = engine.post
+        self._reader = reader
+        self._session = session
+        self._sharing = sharing
+        self._cells: memoryview | list[int] = [0]
+        self._links: dict[int, IncomingLink] = {}
+        self._unanswered: dict[int, tuple[int, str]] = {}
+        self._running = 0
+        self.gathered: set[PeerSocket] = set()
+        self._is_closing = False
+        self._gathers = False
+        self._method_numbers: dict[str, int] = {}
+
+    # Calls.
+
+    def _receive(self, link: IncomingLink, *, is_next: bool = False) -> list[Frame]:
+        found: list[Frame] = []
+        try:
+            for _ in range(_READS):
+                frames = [] if link.is_paused else link.socket.receive()
+                if not frames:
+                    break
+                self._check_frames(link, frames, found)
+                if is_next and not link.socket.expects_more():
+                    break
+        except (EOFError, ProtocolError):  # what it sent by then is served still
+            self._close(link)
+        return found
+
+    def _check_frames(
+        self, link: IncomingLink, frames: list[Frame], found: list[Frame]
+    ) -> None:
+        """Sorts what came over a link, which is closed where it makes no sense.
+
+        The caller is another worker, whose nonsense must not end this one.
+        """
+        for frame in frames:
+            kind = frame[0]
+            if kind == LINK_CALL and len(frame) == 6:
+                _, number, parent, method, headers, payload = frame
+                if (
+                    type(method) is not str
+                    or type(payload) is not bytes
+                    or not (type(number) is type(parent) is int)
+                    or number // LINKED != link.session
+                    or not (headers is None or _are_headers(headers))
+                ):
+                    self._close(link)
+                    return
+                self._unanswered[number] = parent, method
+                if headers is None:
+                    found.append((CALL, number, method, None, payload))
+                else:
+                    found.append((CALL_WITH, number, method, None, headers, payload))
+            elif kind == CANCEL and len(frame) == 2 and type(frame[1]) is int:
+                if frame[1] in self._unanswered:
+                    found.append((CANCEL, frame[1]))
+            elif kind == LINK_PAUSE and len(frames) == 1:
+                link.is_paused = True
+                self._reader.unwatch(link)
+            else:
+                self._close(link)
+                return
+
+    # Answers.
+
+    def answer(self, frame: Frame) -> None:
+        """Sends an answer; all but the first of a turn of the loop leave together."""
+        if self._gathers:
+            self.gather(frame)
+            return
+        link = self._link_of(frame)
+        if link is None or not link.socket.send(frame):
+            self._post(frame)
+        self._gathers = self._reader.at_end_of_turn(self._end_turn)
+        self.call_over(frame[1])
+
+    def _end_turn(self) -> None:
+        self._gathers = False
+        self.flush()
+
+    def gather(self, frame: Frame) -> None:
+        """Keeps an answer to leave with the next ``flush``."""
+        link = self._link_of(frame)
+        if link is None:
+            self._post(frame)
+        else:
+            for left in link.socket.gather(frame):
+                self._post(left)
+            self.gathered.add(link.socket)
+        self.call_over(frame[1])
+
+    def flush(self) -> None:
+        """Sends what was gathered."""
+        while self.gathered:
+            for frame in self.gathered.pop().flush():
+                self._post(frame)
+
+    def call_over(self, number: int) -> None:
+        """Forgets a call that was answered, or will not be."""
+        self._unanswered.pop(number, None)
+        if number == self._running:
+            self._running = self._cells[MARK] = 0
+            if self._unanswered and not self.runs_one:
+                for older, (_, method) in [*self._unanswered.items()][:1]:
+                    self.call_began(older, method)
+        if self._is_closing and not self._unanswered:
+            self._close_answered()
+
+    def call_began(self, number: int, method: str) -> None:
+        """Writes which call runs to where it can be read when this process is gone."""
+        self._running = number
+        marker = self._method_numbers.get(method)
+        if marker is None:
+            marker = self._method_numbers[method] = method_number(method)
+        self._cells[MARK] = marker
+
+    def _link_of(self, frame: Frame) -> IncomingLink | None:
+        # What lends references goes by way of the owner, who counts them.
+        if frame[-2] is not None:
+            return None
+        return self._links.get(frame[1] // LINKED)
+
+    # Frames of the owner about links.
+
+    def take(self, frame: Frame) -> list[Frame]:
+        """Does what a frame about links says; gives the frames that follow from it."""
+        kind = frame[0]
+        if kind in (LINK_OPEN, LINK_BEGIN):
+            (self._take_link if kind == LINK_OPEN else self._begin)(frame[1])
+            return []
+        if kind == LINK_FENCE:
+            return self._read_to_pause(self._links.get(frame[1]))
+        if kind == LINK_CANCEL:
+            return [(CANCEL, frame[1])] if frame[1] in self._unanswered else []
+        if kind == CANCEL_CHILDREN:
+            return self._cancel_children(*frame[1:])
+        assert kind == LINK_CLOSE
+        found = self.close_links()
+        self._is_closing = True
+        if not (self._unanswered or found):
+            self._close_answered()
+        return found
+
+    def _take_link(self, session: int) -> None:
+        """Takes this actor's end of a link, and says over it that the link is open."""
+        fd = self._sharing.links.pop(session, None) if self._sharing else None
+        if fd is None or self._sharing is None:  # this process may open no more files
+            return
+        if isinstance(self._cells, list):
+            self._cells = self._sharing.memory.call_cells() or [0]
+        previous = self._links.get(session)
+        if previous is not None:  # its other end is closed, or nobody speaks there
+            self._close(previous)
+        link = self._links[session] = IncomingLink(
+            PeerSocket(fd), session, self._receive
+        )
+        link.socket.send((LINK_OPENED, 0))
+
+    def _begin(self, session: int) -> None:
+        link = self._links.get(session)
+        if link is not None:
+            link.is_paused = False
+            self._reader.watch(link)
+
+    def _read_to_pause(self, link: IncomingLink | None) -> list[Frame]:
+        if link is None:  # it is read to its end
+            return []
+        found = self._receive(link)
+        while link.has_more:
+            found += self._receive(link)
+        return found
+
+    def _cancel_children(self, session: int, parent: int) -> list[Frame]:
+        """Cancels what a call of a caller's has made here, and what those have."""
+        made = [
+            number
+            for number, (by, _) in [*self._unanswered.items()]
+            if by == parent and number // LINKED == session
+        ]
+        for number in made:
+            self._post((LINK_CANCEL, self._session, number, False))
+        return [(CANCEL, number) for number in made]
+
+    def close_links(self) -> list[Frame]:
+        """Takes nothing more; gives everything that was sent by now."""
+        found: list[Frame] = []
+        for link in [*self._links.values()]:
+            link.socket.shut_reading()
+            is_read = False
+            while not is_read:
+                link.is_paused = False
+                found += self._read_to_pause(link)
+                is_read = not link.is_paused
+        return found
+
+    def close_in_fork(self) -> None:
+        """In a fork: closes its copies of the links, and answers nobody."""
+        self.gathered.clear()
+        for link in self._links.values():
+            link.socket.close()
+        self._links.clear()
+
+    def _close_answered(self) -> None:
+        self._is_closing = False
+        self.flush()
+        for link in [*self._links.values()]:
+            self._close(link)
+        self._post((LINK_CLOSED, 0))
+
+    def _close(self, link: IncomingLink) -> None:
+        for session, other in [*self._links.items()]:
+            if other is link:
+                del self._links[session]
+        self._reader.unwatch(link)
+        link.socket.close()
+
+
+def _are_headers(headers: object) -> bool:
+    kinds = {"group": str, "name": str, "observed": tuple, "variables": dict}
+    return type(headers) is dict and all(
+        type(said) is kinds.get(name)
+        for name, said in cast("dict[Any, object]", headers).items()
+    )

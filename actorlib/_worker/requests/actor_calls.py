@@ -1,0 +1,179 @@
+"""Sends calls to other actors, in order, each when its arguments are there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from actorlib._core.current_call import running
+from actorlib._core.propagation import PROPAGATED
+from actorlib._futures.stream_reader import StreamReader
+from actorlib._wire.arguments import Arguments
+from actorlib._wire.call import Call
+from actorlib._wire.call_headers import headers_of
+from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, Frame
+from actorlib._wire.serialization import encode_plain_call
+from actorlib._worker.executors.invoke import pack_headers
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from actorlib._base.ids import ActorId, CountedId
+    from actorlib._core.current_call import Running
+    from actorlib._futures.object_ref import ObjectRef, ResultOwner
+    from actorlib._options.callee import BoundMethod
+    from actorlib._shm.memory import Payload
+    from actorlib._worker.links.outgoing_links import OutgoingLinks
+    from actorlib._worker.requests.engine import WorkerEngine
+    from actorlib._worker.requests.pending import PendingResults
+
+
+N = TypeVar("N", "ObjectRef[Any]", StreamReader)
+
+
+class AsyncResultOwner:
+    """Owns the refs of ``async def`` methods: a cancelled call is awaited to its end.
+
+    Args:
+        engine: The engine of the worker, which does all but that.
+        stop: Cancels a call; True if it is answered when it has ended.
+    """
+
+    def __init__(self, engine: ResultOwner, stop: Callable[..., bool]) -> None:
+        self._stop = stop
+        self.release_if_unused = engine.release_if_unused
+        self.watch = engine.watch
+        self.wait = engine.wait
+        self.name = engine.name
+        self.travel = engine.travel
+
+    def cancel(self, call: int, *, recursive: bool = True) -> bool:
+        """Stops a call; see ResultOwner."""
+        return self._stop(call, recursive=recursive)
+
+
+class ActorCalls:
+    """Makes the frames of calls, and sends them over a link or to the owner.
+
+    Args:
+        engine: The engine of the worker.
+        results: The calls without an answer.
+        links: The links to other actors.
+        loop: What streams take for their loop.
+    """
+
+    def __init__(
+        self,
+        engine: WorkerEngine,
+        results: PendingResults,
+        links: OutgoingLinks,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._loop = loop
+        self._engine = engine
+        self._results = results
+        self._links = links
+
+    def call(
+        self,
+        callee: BoundMethod,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        new_result: Callable[[], N],
+    ) -> N:
+        """Sends a call to an actor, when its arguments are there.
+
+        Args:
+            callee: What is called.
+            args: The positional arguments.
+            kwargs: The keyword arguments.
+            new_result: Makes what waits for the answer, with its number.
+
+        Raises:
+            SerializationError: It cannot be sent.
+        """
+        parent_call = running.get()
+        headers = self._headers_of(callee, parent_call)
+        parent = 0 if parent_call is None else parent_call[0]
+        sender = self._engine.sender
+        payload = None if kwargs else encode_plain_call(args)
+        if payload is not None:
+            # The usual call, as the owner has it too: there is nothing in it to count
+            # or to wait for, so it needs no ``Call``.
+            with sender.lock:
+                if not sender.is_blocked:
+                    result = new_result()
+                    result.callee = callee
+                    self._send_plain(result.call, parent, callee, headers, payload)
+                    return result
+        arguments = Arguments(self._engine, callee, args, kwargs)
+        result = new_result()
+        result.callee = callee
+        call = Call(result.call, callee, arguments, headers, parent)
+        sender.send(call, self._frame)
+        return result
+
+    def stream(
+        self,
+        callee: BoundMethod,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> StreamReader:
+        """Sends a call of a generator; see Engine."""
+
+        def new_result() -> StreamReader:
+            reader = StreamReader.of(callee, self._loop, self._engine)
+            self._results.add(reader)
+            return reader
+
+        return self.call(callee, args, kwargs, new_result)
+
+    def _headers_of(
+        self, callee: BoundMethod, parent_call: Running | None
+    ) -> dict[str, Any] | None:
+        if (
+            callee.headers is None
+            and not PROPAGATED
+            and (parent_call is None or not parent_call[2])
+        ):
+            return None
+        return pack_headers(headers_of(callee, parent_call, self._engine.where))
+
+    def _frame(
+        self, call: Call, payload: Payload, lent: list[CountedId] | None
+    ) -> Frame | None:
+        """Sends a call over a link, or gives the frame that the owner is to get."""
+        number, parent, headers = call.number, call.parent, call.headers
+        actor, name = call.callee.actor, call.callee.name
+        if lent or number in self._engine.sender.deferred:
+            self._links.fence(actor)
+        elif self._links.send(number, parent, actor, name, headers, payload):
+            return None
+        return _to_owner((number, parent, actor, name, lent), headers, payload)
+
+    def _send_plain(
+        self,
+        number: int,
+        parent: int,
+        callee: BoundMethod,
+        headers: dict[str, Any] | None,
+        payload: bytes,
+    ) -> None:
+        """Sends a call that nothing holds up, and that lends nothing."""
+        if number not in self._results:  # the owner is gone
+            return
+        actor, name = callee.actor, callee.name
+        if not self._links.send(number, parent, actor, name, headers, payload):
+            target = (number, parent, actor, name, None)
+            self._engine.post(_to_owner(target, headers, payload))
+
+
+def _to_owner(
+    target: tuple[int, int, ActorId, str, list[CountedId] | None],
+    headers: dict[str, Any] | None,
+    payload: Payload,
+) -> Frame:
+    """Makes the frame of a call that goes by way of the owner."""
+    if headers:
+        return (CALL_ACTOR_WITH, *target, headers, payload)
+    return (CALL_ACTOR, *target, payload)

@@ -1,0 +1,437 @@
+"""Speaks to the owner from a worker with an event loop, by way of that loop.
+
+Its refs belong to the loop that reads the pipe. The channel and the refs are used by
+one thread at a time: the one that has the *turn*, see ``Inbox``. Plain code that runs
+on the loop blocks it: what such code sends leaves at once, and where it waits it reads
+in the place of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import socket
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from actorlib._loops.forking import detach_loop, drop_callbacks
+from actorlib._wire.messages import CALL_SCALARS
+from actorlib._worker.os_process import exit_fork
+from actorlib._worker.requests.client import OwnerClient
+from actorlib._worker.requests.inbox import Inbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from actorlib._base.ids import CountedId
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._wire.async_channel import AsyncChannel
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._wire.messages import Frame
+    from actorlib._worker.requests.engine import LinkSource
+    from actorlib._worker.startup import Start
+
+
+class _Wakeup:
+    """Wakes a thread that reads in the place of the loop."""
+
+    def __init__(self) -> None:
+        self._here, self._there = socket.socketpair()
+        self._here.setblocking(False)  # noqa: FBT003  # the socket API
+        self._there.setblocking(False)  # noqa: FBT003
+
+    @property
+    def has_more(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self._here.fileno()
+
+    def wake(self) -> None:
+        with contextlib.suppress(OSError):  # it was woken already
+            self._there.send(b"!")
+
+    def read(self) -> list[Frame]:
+        with contextlib.suppress(OSError):
+            self._here.recv(4096)
+        return []
+
+    def read_next(self) -> list[Frame]:
+        return self.read()
+
+    def close(self) -> None:
+        self._here.close()
+        self._there.close()
+
+
+class LoopInbox(Inbox):
+    """Reads the pipe and the links of a worker on an event loop, or in its place.
+
+    Args:
+        loop: The loop.
+
+    Attributes:
+        thread: The thread of the loop.
+        channel: The pipe on the loop.
+        receive: Takes the frames that have come over a link.
+        before_reading: Sends what the loop would send, before a thread waits.
+        is_settling: Whether the value of an answer is being loaded.
+        sources: What is read beside the pipe, by descriptor.
+    """
+
+    channel: AsyncChannel
+    receive: Callable[[list[Frame]], None]
+    before_reading: Callable[[], None]
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.thread = 0
+        self.is_settling = False
+        self.sources: dict[int, LinkSource] = {}
+        self._loop = loop
+        self._wakeup: _Wakeup | None = None
+        self._is_pulling = False
+        self._is_scheduled = False
+
+    # The loop.
+
+    def begin(self) -> None:
+        """Takes the turn for the loop, which runs on this thread from now on."""
+        self.thread = self.free_loop = threading.get_ident()
+        self._turn.acquire()
+
+    def finish(self) -> None:
+        """Gives up the turn: the loop has ended."""
+        self._turn.release()
+        if self._wakeup is not None:
+            self.sources.clear()
+            self._wakeup.close()
+            self._wakeup = None
+
+    def close_in_fork(self) -> None:
+        """Closes a fork's copy of what wakes the reader."""
+        if self._wakeup is not None:
+            self._wakeup.close()
+
+    def begin_blocking(self) -> None:
+        """Lets plain code run until ``end_blocking``; for any thread.
+
+        Only on the loop's own thread does that code block the loop.
+        """
+        if threading.get_ident() == self.free_loop:
+            self.free_loop = 0
+            self.give_turn()
+
+    def end_blocking(self) -> None:
+        """Lets the loop go on, if plain code blocks it: that has ended."""
+        if self.free_loop or threading.get_ident() != self.thread:
+            return
+        if not self._turn.acquire(blocking=False):
+            self._is_wanted = True
+            self._wake_reader()
+            self._turn.acquire()
+            self._is_wanted = False
+        self.free_loop = self.thread
+
+    # Reading.
+
+    def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
+        """Reads once in the place of the loop; see Inbox."""
+        if self.is_settling:
+            raise RuntimeError(
+                "get() in code that loads a result would wait for itself: await the "
+                "ref in an async method instead"
+            )
+        if self._wakeup is None:
+            self._wakeup = _Wakeup()
+            self.sources[self._wakeup.fileno()] = self._wakeup
+        self._is_pulling = True
+        try:
+            self.before_reading()
+            self.run_deferred()
+            if until() or self._is_wanted:
+                return True
+            return self.channel.pump(seconds, self.sources, self._read_next)
+        finally:
+            self._is_pulling = False
+
+    def _pull_available(self) -> None:
+        """Reads what has come, in the place of the loop; see Inbox."""
+        self.run_deferred()
+        if self.channel.is_open:
+            self.channel.pump(0, self.sources, self._read_next)
+
+    def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back from the loop's thread; see Inbox."""
+        self.do(partial(ref.add_done_callback, lambda _: then()))
+
+    def watch(self, source: LinkSource) -> None:
+        """Reads a link from now on; see Inbox."""
+        fd = source.fileno()
+        self.sources[fd] = source
+        self._loop.add_reader(fd, self._read_next, source)
+
+    def unwatch(self, source: LinkSource) -> None:
+        """Stops reading a link; see Inbox."""
+        fd = source.fileno()
+        if self.sources.pop(fd, None) is not None:
+            self._loop.remove_reader(fd)
+
+    def _read_next(self, source: LinkSource) -> None:
+        self.receive(source.read_next())
+
+    def read_links(self) -> None:
+        """Reads what is left on the links: it was sent before what the pipe brings.
+
+        The pipe may bring what somebody sent who was told of it.
+        """
+        for source in [*self.sources.values()]:
+            if source.has_more:
+                self.receive(source.read())
+
+    # Callbacks.
+
+    def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
+        """Calls back at the end of this turn of the loop; see LinkReader."""
+        if threading.get_ident() != self.free_loop:
+            return False
+        self._loop.call_soon(callback)
+        return True
+
+    def do(self, callback: Callable[[], object]) -> None:
+        """Calls back with the turn, behind what was deferred; now, if it is free."""
+        if self.try_turn():
+            try:
+                self.run_deferred()
+                callback()
+            finally:
+                self.give_turn()
+        else:
+            self.later(callback)
+            if not self.free_loop:
+                self._hand_over()  # the other thread may have left meanwhile
+
+    def later(self, callback: Callable[[], object]) -> None:
+        """Calls back from whoever has the turn; see Inbox."""
+        super().later(callback)
+        if not self._is_scheduled:
+            self._schedule()
+        self._wake_reader()
+
+    def _wake_reader(self) -> None:
+        if self._is_pulling and self._wakeup is not None:
+            self._wakeup.wake()
+
+    def _schedule(self) -> None:
+        self._is_scheduled = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._run_scheduled)
+
+    def _run_scheduled(self) -> None:
+        self._is_scheduled = False
+        try:
+            self.run_deferred()
+        finally:
+            if self.deferred and not self._is_scheduled:  # one of them has failed
+                self._schedule()
+
+
+class _Collecting:
+    """Knows whether Python collects garbage, which may be in the midst of a write.
+
+    What it runs then, as asyncio's report of a task whose error nobody has seen, may
+    log, and must not write between two pieces of a frame.
+    """
+
+    def __init__(self) -> None:
+        self.is_under_way = False
+        gc.callbacks.append(self._note)
+
+    def _note(self, phase: str, _: object) -> None:
+        self.is_under_way = phase == "start"
+
+
+_log = logging.getLogger("actorlib")
+_MOST_UNSENT = 256 * 1024
+"""Bytes that wait in this process, above which nothing more is offered."""
+_MOST_OFFERED = 1000
+"""Frames on their way from other threads, likewise."""
+
+
+class AsyncOwnerClient(OwnerClient):
+    """Speaks to the owner from a worker with an event loop.
+
+    Args:
+        start: What the START frame said.
+        loop: The loop that reads the pipe.
+        pipe: The pipe.
+
+    Attributes:
+        inbox: Reads the pipe and the links.
+        channel: The pipe on the loop.
+        is_leaving: Whether the actor ends by its own will.
+        on_leave: Called on the loop when it begins to.
+    """
+
+    inbox: LoopInbox
+    channel: AsyncChannel
+    on_leave: Callable[[], None]
+
+    def __init__(
+        self, start: Start, loop: asyncio.AbstractEventLoop, pipe: BlockingChannel
+    ) -> None:
+        super().__init__(start, loop, pipe, LoopInbox(loop))
+        self.inbox.before_reading = self._send_pending
+        self.is_leaving = False
+        self._has_warned = False
+        self._offered = 0
+        self._collecting: _Collecting | None = None
+
+    def set_channel(self, channel: AsyncChannel) -> None:
+        """Takes the pipe on the loop."""
+        self.channel = self.inbox.channel = channel
+
+    def flush(self) -> None:
+        """Sends what waits for the end of this turn of the loop, which may be long.
+
+        On other threads nothing waits for that.
+        """
+        if threading.get_ident() == self.inbox.thread:
+            self._flush_links()
+            self.channel.push()
+
+    def _flush_links(self) -> None:
+        self.incoming_links.flush()
+        self.outgoing_links.flush()
+
+    # The verbs.
+
+    def post(self, frame: Frame) -> None:
+        """Sends a frame, from the loop's thread or by way of it."""
+        inbox = self.inbox
+        if threading.get_ident() == inbox.free_loop and not inbox.deferred:
+            self.channel.send(frame)
+        else:
+            inbox.do(partial(self._send, frame))
+
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait; see WorkerEngine."""
+        channel, inbox = self.channel, self.inbox
+        if self._is_in_fork or not channel.is_open or self.loop.is_closed():
+            raise EOFError("the pipe is closed, or that of the parent of this process")
+        if channel.unsent > _MOST_UNSENT or self._offered >= _MOST_OFFERED:
+            return False
+        if self._collecting is None:
+            self._collecting = _Collecting()
+        if not self._collecting.is_under_way and inbox.try_turn():
+            try:
+                channel.send_now(frame)
+            finally:
+                inbox.give_turn()
+            return True
+        self._offered += 1
+        inbox.later(partial(self._send_offered, frame))
+        return True
+
+    def _send_offered(self, frame: Frame) -> None:
+        self._offered -= 1
+        self._send(frame)
+
+    def _send(self, frame: Frame) -> None:
+        if self.inbox.free_loop:
+            self.channel.send(frame)
+        else:
+            self.channel.send_now(frame)
+
+    def leave(self) -> NoReturn:
+        """Ends this actor, from whatever thread or task; see Engine."""
+        if not self.is_leaving:
+            self.is_leaving = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self.on_leave)
+        super().leave()
+
+    def close_in_fork(self) -> None:
+        """Refuses everything from now on; see OwnerClient.
+
+        A fork of the loop's own thread comes back to the loop when its code waits.
+        """
+        super().close_in_fork()
+        self.inbox.close_in_fork()
+        detach_loop(self.loop)
+        if threading.get_ident() == self.inbox.thread:
+            drop_callbacks(self.loop)
+            self.loop.call_soon(exit_fork, None)
+
+    def leave_if_fork(self, error: BaseException | None) -> None:
+        """Does not come back in a fork of the worker, whose code has raised this."""
+        if self._is_in_fork:
+            exit_fork(error)
+
+    def release_all(self, actors: Collection[CountedId]) -> None:
+        """Counts holders less, behind what their thread has posted; see OwnerClient.
+
+        The note goes the way of the frames. Another thread that counts the notes could
+        otherwise give the reference back before a frame has left that lends it on.
+        """
+        if not self._is_in_fork:
+            self.later(partial(self._release_all, actors))
+
+    def _release_all(self, actors: Collection[CountedId]) -> None:
+        self.refcount.release_all(actors)
+        self._return_borrowed()
+
+    def return_borrowed_soon(self) -> None:
+        """Gives references back from the loop's thread; see OwnerClient."""
+        self.later(self._return_borrowed)
+
+    def discard(self, frame: Frame) -> None:
+        """Gives back the handles in a call that will not run."""
+        if frame[0] != CALL_SCALARS:  # there are none
+            self.incoming_links.call_over(frame[1])
+            with self.borrowing(frame[3]):
+                pass
+
+    def _return_borrowed(self) -> None:
+        for frame in self.release_frames():
+            self._send(frame)
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until a ref is done; see ResultOwner."""
+        if not self._has_warned and _is_in_task():
+            self._has_warned = True
+            _log.warning(
+                "get() in an async method blocks the event loop: every other call that "
+                "this loop runs stands still meanwhile. Await the ref instead"
+            )
+        super().wait(ref, timeout)
+
+    def _send_pending(self) -> None:
+        """Sends what waits for a turn of the loop, which does not come."""
+        if threading.get_ident() == self.inbox.thread:
+            self._flush_links()
+        self.sender.send_ready()
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a frame answers; see OwnerClient."""
+        self.inbox.is_settling = True
+        try:
+            super().settle(frame)
+        finally:
+            self.inbox.is_settling = False
+
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream; see OwnerClient."""
+        self.inbox.is_settling = True
+        try:
+            super().item(frame)
+        finally:
+            self.inbox.is_settling = False
+
+
+def _is_in_task() -> bool:
+    running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
+    return running is not None and asyncio.current_task(running) is not None

@@ -1,0 +1,749 @@
+"""Fulfils the verbs of an engine in a worker, by frames to the owner.
+
+Ids are made here (the worker's prefix and a count), so ``A.remote()`` returns at once
+inside an actor too.
+
+Most actors are called and call nobody. So what only some of them need (the parts that
+call, create, keep objects, have links) is imported and made when something asks for it:
+a fork copies each page that it writes to, and that is most of a short life.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from abc import abstractmethod
+from contextlib import contextmanager
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from actorlib._base.ids import BLOCK_KIND, new_id, prefix_of_kind
+from actorlib._base.labels import own_name
+from actorlib._core.current_call import running
+from actorlib._core.engine import (
+    ActorExit,
+    ActorSpec,
+    Engine,
+    HandlePin,
+    PendingCalls,
+    PlacementGroups,
+    Refusal,
+    override,
+)
+from actorlib._options.callee import BoundMethod
+from actorlib._shm.running_calls import RunningCalls, SharedRunningCalls
+from actorlib._wire.messages import (
+    AT_ONCE,
+    AWAIT,
+    BEHIND_CALLS,
+    CANCEL,
+    CANCEL_CHILDREN,
+    END,
+    FIND,
+    LEAVE,
+    LINK_CALLS,
+    LINK_LOST,
+    LINK_OPENED,
+    LINKED,
+    LIST,
+    NOTE_CALLS,
+    OBSERVE,
+    READY,
+    RECORD,
+    RELEASE_REFS,
+    STREAM_ACK,
+    TO_RESTART,
+    WAITS,
+    Frame,
+)
+from actorlib._wire.serialization import decode_call
+from actorlib._worker.os_process import exit_fork
+from actorlib._worker.requests.refcount import LocalRefCount
+from actorlib.exceptions import GetTimeoutError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Collection, Generator, Mapping
+
+    from actorlib._base.ids import ActorId, CountedId, ObjectId
+    from actorlib._core.runtime_context import RuntimeContext
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._futures.stream_reader import StreamReader
+    from actorlib._options.callee import Callee
+    from actorlib._options.interface import Interface
+    from actorlib._rows.snapshot import ActorInfo
+    from actorlib._shm.memory import Payload
+    from actorlib._wire.blocking_channel import BlockingChannel
+    from actorlib._wire.fd_passing import SegmentSharing
+    from actorlib._worker.executors.run_events import RunEvents
+    from actorlib._worker.features import WorkerFeatures
+    from actorlib._worker.links.incoming_links import IncomingLinks
+    from actorlib._worker.links.outgoing_links import OutgoingLinks
+    from actorlib._worker.requests.actor_calls import ActorCalls, AsyncResultOwner
+    from actorlib._worker.requests.actor_creation import ActorCreation
+    from actorlib._worker.requests.inbox import Inbox
+    from actorlib._worker.requests.objects import WorkerObjects
+    from actorlib._worker.requests.pending import OrderedSender, PendingResults
+    from actorlib._worker.requests.placement_groups import GroupRequests
+    from actorlib._worker.requests.task_calls import TaskCalls
+    from actorlib._worker.startup import Start
+
+TOO_LATE = "the result did not come in time; the call goes on"
+_SWITCHED = (OBSERVE, RECORD)
+"""The frames that attach a feature to an engine, or switch it off."""
+WAIT_REPORT_DELAY = 0.1
+"""Seconds after which a wait is reported to the owner, as it may be for ever."""
+
+
+_making = threading.RLock()
+
+if TYPE_CHECKING:
+    lazy = property
+else:
+
+    class lazy(cached_property):  # noqa: N801  # a decorator
+        """Makes an attribute when something first asks for it.
+
+        It is made once, whichever threads ask, which ``cached_property`` promises no
+        more from Python 3.12 on. ``"name" in vars(client)`` says whether it is made.
+        """
+
+        def __get__(self, instance: Any, owner: type) -> Any:
+            """Gives the attribute; asked where the object has none of that name."""
+            with _making:
+                return super().__get__(instance, owner)
+
+
+_REPLICAS = Refusal(
+    "Replicas are for the program that started the runtime: make them there, and send "
+    "handles of actors as arguments",
+    RuntimeError,
+)
+_SUSPENSION = Refusal(
+    "actors are suspended and resumed by the program that started the runtime: do it "
+    "there"
+)
+
+
+class OwnerClient(Engine):
+    """Speaks to the owner for the code of one worker: its engine.
+
+    Args:
+        start: What the START frame said.
+        loop: What refs take for their loop; None where no loop runs.
+        pipe: The pipe to the owner.
+        inbox: Decides which thread reads.
+
+    Attributes:
+        inbox: The same.
+        is_call_cancelled: Says whether a call that runs was cancelled.
+        pipe: The pipe to the owner.
+        memory: The memory that large values are shared in.
+        refcount: Counts the handles that it holds.
+        is_over: Whether the actor has ended itself, or this process is a fork of the
+            worker, so that ``check_over`` is to be called before anything is answered.
+        is_call_quick: Whether the call that runs is known to take no time: what loading
+            its arguments lets go of goes back with its answer.
+        returns_late: Whether such arguments are being loaded.
+        events: Tells consumers of the calls that run; None while there are none.
+        running_calls: Notes the calls that run; None before the first that may be made
+            again.
+    """
+
+    is_call_cancelled: Callable[[int], bool]
+
+    refusals: Mapping[str, Refusal] = {
+        **Engine.refusals,
+        "share": Refusal(
+            "handle.share is known in the program that started the runtime: ask it "
+            "there, and send what it says as an argument",
+            RuntimeError,
+        ),
+        "loads": _REPLICAS,
+        "dead": _REPLICAS,
+        "suspend": _SUSPENSION,
+        "resume": _SUSPENSION,
+    }
+
+    def __init__(
+        self,
+        start: Start,
+        loop: asyncio.AbstractEventLoop | None,
+        pipe: BlockingChannel,
+        inbox: Inbox,
+    ) -> None:
+        self.memory = pipe.memory
+        self._config = start.config
+        self._new_context = start.context
+        self.inbox = inbox
+        # The one thread that runs methods, if there is one.
+        self._method_thread: int | None = threading.get_ident()
+        self.actor_class: type = object
+        self._label = start.label
+        self._prefix = start.config.prefix
+        self._interface: Callable[[], Interface]
+        self._loop = loop
+        self.refcount = LocalRefCount()
+        self._is_in_fork = False
+        self.is_over = self.is_call_quick = self.returns_late = False
+        self._exited_calls: set[int] = set()
+        self.pipe = pipe
+        self.events: RunEvents | None = None
+        self.running_calls: RunningCalls | None = None
+        for frame in start.config.attached:
+            if frame[0] in _SWITCHED:
+                self.events = self._features.switch(frame)
+        blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
+        self.memory.bind_to(blocks, self, self.receive_pending)
+
+    # What is made when it is asked for.
+
+    loop: asyncio.AbstractEventLoop
+    context: RuntimeContext
+    pending: PendingCalls
+    groups: PlacementGroups
+    if not TYPE_CHECKING:  # for checkers they are attributes, as of any engine
+
+        @lazy
+        def loop(self) -> asyncio.AbstractEventLoop:
+            """What refs take for their loop: with an event loop, that which reads."""
+            if self._loop is not None:
+                return self._loop
+            from actorlib._futures.object_ref import immediate_loop  # noqa: PLC0415  # seldom
+
+            return immediate_loop()
+
+        @lazy
+        def context(self) -> RuntimeContext:
+            """Where the code of this worker runs."""
+            return self._new_context(process=self)
+
+        @lazy
+        def pending(self) -> PendingCalls:
+            """The calls that the code of this worker has made."""
+            return PendingCalls()
+
+        @lazy
+        def groups(self) -> GroupRequests:
+            """The placement groups."""
+            from actorlib._worker.requests.placement_groups import GroupRequests  # noqa: PLC0415  # seldom
+
+            return GroupRequests(self)
+
+    @lazy
+    def sender(self) -> OrderedSender:
+        """Sends what is about other actors, in order."""
+        from actorlib._worker.requests.pending import OrderedSender  # noqa: PLC0415  # seldom
+
+        return OrderedSender(self, self._results, self.post)
+
+    @lazy
+    def outgoing_links(self) -> OutgoingLinks:
+        """The links to actors that it calls."""
+        from actorlib._worker.links.outgoing_links import OutgoingLinks  # noqa: PLC0415  # seldom
+
+        return OutgoingLinks(self, self.inbox, *self._link_ends())
+
+    @lazy
+    def incoming_links(self) -> IncomingLinks:
+        """The links from actors that call it."""
+        from actorlib._worker.links.incoming_links import IncomingLinks  # noqa: PLC0415  # seldom
+
+        return IncomingLinks(self, self.inbox, *self._link_ends())
+
+    def _link_ends(self) -> tuple[int, SegmentSharing | None]:
+        """Gives the session's number and, if it may have links, who brings them."""
+        config = self._config
+        sharing = None if config.runs_functions else self.pipe.sharing
+        return int.from_bytes(self._prefix[4:]), sharing
+
+    @lazy
+    def _results(self) -> PendingResults:
+        from actorlib._worker.requests.pending import PendingResults  # noqa: PLC0415  # seldom
+
+        return PendingResults(self.loop, self)
+
+    @lazy
+    def _actor_calls(self) -> ActorCalls:
+        from actorlib._worker.requests.actor_calls import ActorCalls  # noqa: PLC0415  # seldom
+
+        return ActorCalls(self, self._results, self.outgoing_links, self.loop)
+
+    @lazy
+    def _async_owner(self) -> AsyncResultOwner:
+        from actorlib._worker.requests.actor_calls import AsyncResultOwner  # noqa: PLC0415  # seldom
+
+        return AsyncResultOwner(self, self.stop)
+
+    @lazy
+    def _objects(self) -> WorkerObjects:
+        from actorlib._worker.requests.objects import WorkerObjects  # noqa: PLC0415  # seldom
+
+        return WorkerObjects(self, self._prefix, self._results.new_unasked)
+
+    @lazy
+    def _task_calls(self) -> TaskCalls:
+        from actorlib._worker.requests.task_calls import TaskCalls  # noqa: PLC0415  # seldom
+
+        return TaskCalls(
+            self,
+            self._results,
+            self.loop,
+            self.check_parent,
+            is_inline=self._config.is_inline,
+        )
+
+    @lazy
+    def _creation(self) -> ActorCreation:
+        from actorlib._worker.requests.actor_creation import ActorCreation  # noqa: PLC0415  # seldom
+
+        return ActorCreation(self, is_inline=self._config.is_inline)
+
+    @lazy
+    def _ids(self) -> itertools.count[int]:
+        return itertools.count(1)
+
+    @abstractmethod
+    def post(self, frame: Frame) -> None:
+        """Sends a frame to the owner, from any thread."""
+
+    def gather(self, frame: Frame) -> None:
+        """Sends a frame, at the latest with the answer of the call that runs."""
+        self.post(frame)
+
+    @lazy
+    def _features(self) -> WorkerFeatures:
+        from actorlib._worker.features import WorkerFeatures  # noqa: PLC0415  # seldom
+
+        return WorkerFeatures(self, self._config, self.post, self.gather)
+
+    @abstractmethod
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not wait; see WorkerEngine."""
+
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
+        """Blocks this thread until the ref is done; see ResultOwner."""
+        if self.is_over:
+            self.check_parent()
+        read = self.inbox.read
+        if timeout is not None or threading.get_ident() != self._method_thread:
+            if not read(ref.done, timeout, ref):
+                raise GetTimeoutError(TOO_LATE)
+        elif not read(ref.done, WAIT_REPORT_DELAY, ref):
+            with self.reporting_wait(ref):
+                read(ref.done, None, ref)
+
+    def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks any thread until the owner has answered; for short questions."""
+        self.inbox.read(ref.done, None, ref)
+
+    def was_canceled(self, call: int) -> bool:
+        """Returns True if a call that runs here was cancelled; see CallLookup."""
+        if not self.is_call_cancelled(call):
+            self.inbox.read_available()
+        return self.is_call_cancelled(call)
+
+    def report_ready(self, instance: object) -> None:
+        """Tells the owner that the object is made: calls may come."""
+        self.actor_class = type(instance)
+        own = own_name(instance)
+        self._label = self._label.with_own(own)
+        self.post((READY, own, os.getpid()))
+
+    def where(self, method: str) -> str:
+        """Names a method of the actor, for messages."""
+        return self._label.method(method, os.getpid())
+
+    def function_name(self, method: str) -> str:
+        """A method of the actor, with its class and module; see CallLookup."""
+        return f"{self.actor_class.__module__}.{self.actor_class.__qualname__}.{method}"
+
+    @contextmanager
+    def reporting_wait(self, ref: ObjectRef[Any]) -> Generator[None]:
+        """Around a wait of the actor's one thread: the owner looks for deadlocks."""
+        own_call, call = running.get(), ref.call
+        method = "__init__" if own_call is None else own_call[1]
+        sent_call = self.outgoing_links.call_sent(call)
+        if sent_call is not None:
+            self.post(sent_call)
+        self.post((WAITS, call, method))
+        try:
+            yield
+        except BaseException:  # of a signal handler, for example
+            self.post((WAITS, 0, ""))
+            raise
+        finally:
+            if sent_call is not None:
+                self.post((CANCEL, call, False))
+                if (
+                    call not in self._results
+                ):  # the owner may have said why there is none
+                    self.outgoing_links.cancel(call, recursive=True)
+
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
+        """Calls back once when a ref is done; see ResultOwner."""
+        self.inbox.call_when_done(ref, then)
+
+    @abstractmethod
+    def return_borrowed_soon(self) -> None:
+        """Gives borrowed references back; called from destructors, anywhere."""
+
+    def receive_pending(self) -> None:  # most have nothing to do
+        """Reads what has come: others may not need some memory any more."""
+
+    def later(self, callback: Callable[[], object]) -> None:
+        """Calls back where no other work of the engine is under way."""
+        self.inbox.later(callback)
+
+    def release_frames(self, *, wait: bool = True) -> list[Frame]:
+        """Makes the frames that give borrowed references back now.
+
+        Args:
+            wait: Whether to wait for a thread that is counting, or sends a call.
+                Without, what was noted stays noted until the next time.
+        """
+        if "outgoing_links" not in vars(self):
+            returned = self.refcount.take_returned(wait=wait)
+        elif self.sender.lock.acquire(blocking=wait):
+            # A thread that sends a call has this lock and then writes to the pipe: one
+            # that has the pipe must not wait for it.
+            try:
+                returned = self.refcount.take_returned(wait=wait)
+                for actor, _ in returned:
+                    self.outgoing_links.forget(actor)
+            finally:
+                self.sender.lock.release()
+        else:
+            returned = []
+        return [(RELEASE_REFS, actor, count) for actor, count in returned]
+
+    # The verbs.
+
+    @override
+    def create(self, spec: ActorSpec) -> ActorId:
+        self.check_parent()
+        actor, _ = self._creation.create(spec)
+        return actor
+
+    @override
+    def obtain(self, spec: ActorSpec) -> HandlePin:
+        self.check_parent()
+        actor, taken = self._creation.create(spec)
+        return taken or HandlePin(self, actor, spec.interface, spec.options.name)
+
+    @override
+    def find(self, name: str, namespace: str | None) -> HandlePin:
+        found: HandlePin = self.ask_and_wait(FIND, name, namespace)
+        return found
+
+    @override
+    def names(self) -> list[tuple[str, str]]:
+        names: list[tuple[str, str]] = self.ask_and_wait(LIST, "names")
+        return names
+
+    @override
+    def actors(self) -> list[ActorInfo]:
+        infos: list[ActorInfo] = self.ask_and_wait(LIST, "actors")
+        return infos
+
+    @override
+    def available(self) -> dict[str, float]:
+        amounts: dict[str, float] = self.ask_and_wait(LIST, "available")
+        return amounts
+
+    @override
+    def total(self) -> dict[str, float]:
+        amounts: dict[str, float] = self.ask_and_wait(LIST, "total")
+        return amounts
+
+    def set_interface(self, interface: Callable[[], Interface]) -> None:
+        """Takes what gives the interface of this actor, whose class is loaded once."""
+        self._interface = interface
+
+    @override
+    def interface(self) -> Interface:
+        return self._interface()
+
+    @override
+    def leave(self) -> NoReturn:
+        self.check_parent()
+        own_call = running.get()
+        self._exited_calls.add(0 if own_call is None else own_call[0])
+        self.is_over = True
+        self.post((LEAVE, 0))
+        raise ActorExit
+
+    def check_over(self, call: int, error: BaseException | None = None) -> None:
+        """Returns only if a call is to be answered; see WorkerEngine."""
+        if self._is_in_fork:
+            exit_fork(error)
+        if call in self._exited_calls:
+            raise ActorExit
+
+    def ask_and_wait(self, kind: int, *fields: object) -> Any:
+        """Sends a frame and blocks until the owner has answered it."""
+        ref = self.ask(kind, *fields)
+        self.wait_here(ref)
+        return ref.result()
+
+    def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
+        """Sends a frame that the owner answers."""
+        ref = self._new_ref()
+        self.post((kind, ref.call, *fields))
+        return ref
+
+    def new_id(self, kind: int) -> bytes:
+        """Makes an id for an actor or a group that is created here."""
+        return new_id(self._prefix, kind, next(self._ids))
+
+    @override
+    def call(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        if not isinstance(callee, BoundMethod):
+            return self._task_calls.call(callee, args, kwargs)
+        is_async = callee.method.is_async
+        new = self._new_async_ref if is_async else self._new_ref
+        return self._actor_calls.call(callee, args, kwargs, new)
+
+    @override
+    def stream(
+        self,
+        callee: Callee,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> StreamReader:
+        self.check_parent()
+        if not isinstance(callee, BoundMethod):
+            return self._task_calls.stream(callee, args, kwargs)
+        return self._actor_calls.stream(callee, args, kwargs)
+
+    @override
+    def put(self, value: object) -> ObjectRef[Any]:
+        self.check_parent()
+        return self._objects.put(value)
+
+    @override
+    def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
+        return self._objects.borrow(object_id)
+
+    def name(self) -> bytes:
+        """An id for what a ref stands for; see ResultOwner."""
+        return self._objects.name()
+
+    def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
+        """How a ref is pickled into a value that is being sent; see ResultOwner."""
+        return self._objects.travel(ref)
+
+    @override
+    def ready(self, actor: ActorId) -> ObjectRef[None]:
+        ref = self._new_ref()
+        self.sender.post(actor, lambda: (AWAIT, ref.call, actor))
+        return ref
+
+    @override
+    def end(self, actor: ActorId) -> ObjectRef[None]:
+        return self._end(actor, BEHIND_CALLS)
+
+    @override
+    def kill(self, actor: ActorId, *, restart: bool = False) -> ObjectRef[None]:
+        return self._end(actor, TO_RESTART if restart else AT_ONCE)
+
+    def cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops a call; see ResultOwner."""
+        if self._is_in_fork or not self._results.drop(call):
+            return
+        if not self.outgoing_links.cancel(call, recursive=recursive):
+            self.post((CANCEL, call, recursive))
+
+    def stop(self, call: int, *, recursive: bool) -> bool:
+        """Cancels a call of an ``async def`` method; True if its end is awaited."""
+        if call not in self._results or call in self.sender.deferred:
+            self.cancel(call, recursive=recursive)
+            return False
+        if not self.outgoing_links.stop(call, recursive=recursive):
+            self.post((CANCEL, call, recursive))
+        return True
+
+    def release_if_unused(self, ref: ObjectRef[Any]) -> None:
+        """From now on the call is cancelled if nobody holds the ref any more."""
+        call = ref.call
+
+        def on_dropped(_: object) -> None:
+            self.later(partial(self.cancel, call))
+
+        self._results.release_if_unused(ref, on_dropped)
+
+    # Counting handles.
+
+    @override
+    def retain(self, actor: CountedId) -> None:
+        self.refcount.retain(actor)
+
+    def release(self, actor: CountedId) -> None:
+        """Counts a holder less; the last one gives the reference back; see Engine."""
+        self.release_all((actor,))
+
+    def release_all(self, actors: Collection[CountedId]) -> None:
+        """Counts a holder less of each, and looks once what can be given back."""
+        if not self._is_in_fork:  # what a fork holds, its parent holds
+            self.refcount.release_all(actors)
+            self.return_borrowed_soon()
+
+    @contextmanager
+    def borrowing(self, borrowed: Collection[CountedId] | None) -> Generator[None]:
+        """Around the loading of a frame's payload: its handles are held meanwhile."""
+        if not borrowed:
+            yield
+            return
+        self.refcount.arrived(borrowed)
+        try:
+            yield
+        finally:
+            self.release_all(borrowed)
+
+    def arguments(
+        self,
+        borrowed: Collection[CountedId] | None,
+        payload: Payload | tuple[Any, ...],
+    ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call; its handles are held while they are loaded.
+
+        Those that came as scalars are there already, as a tuple.
+
+        Raises:
+            Exception: What loading them raised, with a note that it was that.
+        """
+        if isinstance(payload, tuple):
+            return payload, {}
+        try:
+            if not borrowed:
+                return decode_call(payload)
+            self.refcount.arrived(borrowed)  # as ``borrowing``, at hand
+            self.returns_late = self.is_call_quick
+            try:
+                return decode_call(payload)
+            finally:
+                self.release_all(borrowed)
+                self.returns_late = False
+        except Exception as error:
+            asked = running.get()
+            if asked is not None:
+                error.add_note(f"while the arguments of {asked[1]} were loaded")
+            raise
+
+    def link_call_began(self, call: int, method: str) -> None:
+        """Notes that a call over a link runs from now on; see WorkerEngine."""
+        self.incoming_links.call_began(call, method)
+
+    def close_in_fork(self) -> None:
+        """Refuses everything from now on; see Engine.
+
+        What is open here is the worker's: a fork closes its copies, lest it ever reads
+        what its parent is sent, and takes no lock that a thread may hold there.
+        """
+        self._is_in_fork = self.is_over = True
+        self.pipe.close_in_fork()
+        if "outgoing_links" in vars(self):
+            self.outgoing_links.close_in_fork()
+        if "incoming_links" in vars(self):
+            self.incoming_links.close_in_fork()
+
+    # Answers.
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a RESULT or FAILURE frame answers."""
+        if frame[1] >= LINKED:
+            frame = self.outgoing_links.answered(frame)
+        if frame[-2] is None:
+            self._results.settle(frame)
+            return
+        with self.borrowing(frame[-2]):
+            self._results.settle(frame)
+
+    def take_other(self, frame: Frame) -> list[Frame]:
+        """Does what a frame about links or events says; gives those that follow."""
+        if frame[0] in _SWITCHED:
+            self.events = self._features.switch(frame)
+            return []
+        if frame[0] == NOTE_CALLS:
+            self._note_calls()
+            return []
+        if frame[0] == LINK_CALLS:
+            if frame[1:]:
+                self.outgoing_links.report_answered()
+                return []
+            has_links = "outgoing_links" in vars(self)
+            calls = self.outgoing_links.unanswered() if has_links else ()
+            self.post((LINK_CALLS, calls, len(calls), 0))
+            return []
+        is_outgoing = frame[0] in (LINK_OPENED, LINK_LOST) or (
+            frame[0] == CANCEL_CHILDREN and not frame[1]
+        )
+        return (self.outgoing_links if is_outgoing else self.incoming_links).take(frame)
+
+    def _note_calls(self) -> None:
+        """Notes which calls run from now on, or says that this is not possible."""
+        cells = self.memory.call_cells()
+        if cells is None:
+            self.post((NOTE_CALLS, 0))
+            return
+        has_threads = bool(self._config.limits)
+        kind = SharedRunningCalls if has_threads else RunningCalls
+        self.running_calls = kind(cells, LINKED)
+
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream that this worker reads."""
+        with self.borrowing(frame[3]):
+            self._results.item(frame)
+
+    def taken(self, number: int, count: int) -> None:
+        """Tells how many items of a stream were taken; see StreamOwner."""
+        if not self._is_in_fork:
+            self.post((STREAM_ACK, number, count))
+
+    def fail_all(self, error: Exception) -> None:
+        """Fails what was or will be asked: the owner is gone."""
+        self._results.fail_all(error)
+
+    def adopt(self, ref: ObjectRef[Any]) -> None:
+        """Gives a ref the number under which its answer will come."""
+        self.check_parent()
+        self._results.adopt(ref)
+
+    def _new_ref(self) -> ObjectRef[Any]:
+        self.check_parent()
+        return self._results.new()
+
+    def _new_async_ref(self) -> ObjectRef[Any]:
+        self.check_parent()
+        return self._results.new(self._async_owner)
+
+    def check_parent(self) -> None:
+        """Refuses what only the worker itself may do.
+
+        Raises:
+            RuntimeError: This process is a fork of it.
+        """
+        if self._is_in_fork:
+            raise RuntimeError(
+                "this process is a fork of an actor's and cannot call actors: the pipe "
+                "is its parent's"
+            )
+
+    def _end(self, actor: ActorId, manner: int) -> ObjectRef[None]:
+        ref = self._new_ref()
+
+        def frame() -> Frame:
+            if manner == BEHIND_CALLS:
+                self.outgoing_links.fence(actor)
+            else:  # what is called from here on goes by way of the owner, behind this
+                self.outgoing_links.leave(actor)
+            return (END, ref.call, actor, manner)
+
+        self.sender.post(actor, frame)
+        return ref

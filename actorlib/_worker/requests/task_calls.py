@@ -1,0 +1,161 @@
+"""Sends the calls of functions that are made here, and each function once before."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from actorlib._core.current_call import running
+from actorlib._futures.stream_reader import StreamReader
+from actorlib._options.runtime_env import merged_env, refuse_env
+from actorlib._wire.arguments import Arguments
+from actorlib._wire.call import Call
+from actorlib._wire.call_headers import headers_of
+from actorlib._wire.function_code import pickle_function
+from actorlib._wire.messages import FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
+from actorlib._wire.serialization import dump
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+
+    from actorlib._base.ids import CountedId
+    from actorlib._futures.object_ref import ObjectRef
+    from actorlib._options.function_options import FunctionSpec
+    from actorlib._shm.memory import Payload
+    from actorlib._worker.requests.engine import WorkerEngine
+    from actorlib._worker.requests.pending import PendingResults
+
+_Registered: TypeAlias = tuple[int, bytes]
+"""The number of a function here; its label and options as the owner reads them."""
+
+
+class TaskCalls:
+    """Sends calls of functions; owns their refs.
+
+    Args:
+        engine: The engine of the worker.
+        results: The calls without an answer.
+        loop: What streams take for their loop.
+        check: Raises where nothing can be called.
+        is_inline: Whether it is no process of its own, and none is started.
+    """
+
+    def __init__(
+        self,
+        engine: WorkerEngine,
+        results: PendingResults,
+        loop: asyncio.AbstractEventLoop,
+        check: Callable[[], None],
+        *,
+        is_inline: bool,
+    ) -> None:
+        self._engine = engine
+        self._results = results
+        self._loop = loop
+        self._check = check
+        self._is_inline = is_inline
+        self._next_number = itertools.count(1)
+        self._numbers: weakref.WeakKeyDictionary[object, int] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._registered: weakref.WeakKeyDictionary[FunctionSpec, _Registered] = (
+            weakref.WeakKeyDictionary()
+        )
+        # All else that an owner of refs does is the engine's.
+        self.cancel = engine.cancel
+        self.release_if_unused = engine.release_if_unused
+        self.watch = engine.watch
+        self.wait = engine.wait
+        self.name = engine.name
+        self.travel = engine.travel
+
+    def force_cancel(self, call: int, *, recursive: bool = True) -> None:
+        """Stops a call, and ends the process that runs it."""
+        self._engine.post((FORCE_CANCEL, call, recursive))
+        self._engine.cancel(call, recursive=recursive)
+
+    def call(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> ObjectRef[Any]:
+        """Calls a function; see Engine."""
+        send = self._prepare(spec, args, kwargs)
+        ref = self._results.new(self)
+        ref.callee = spec.name  # not the function, which may capture handles
+        send(ref.call)
+        return ref
+
+    def stream(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> StreamReader:
+        """Calls a function that yields; see Engine."""
+        send = self._prepare(spec, args, kwargs)
+        reading = StreamReader.of(spec, self._loop, self._engine)
+        reading.allow_force(self.force_cancel)
+        self._results.add(reading)
+        reading.callee = spec.name
+        send(reading.call)
+        return reading
+
+    def _prepare(
+        self,
+        spec: FunctionSpec,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+    ) -> Callable[[int], None]:
+        """Takes a call as it is when it is made; gives what sends it under a number.
+
+        Raises:
+            SerializationError: The function, or an argument, cannot be sent.
+        """
+        self._check()
+        parent_call = running.get()
+        parent = 0 if parent_call is None else parent_call[0]
+        registered = self._registered.get(spec) or self._register(spec)
+        headers = headers_of(spec, parent_call, self._engine.where)
+        arguments = Arguments(self._engine, spec.name, args, kwargs)
+
+        def frame(call: Call, payload: Payload, lent: list[CountedId] | None) -> Frame:
+            return (RUN, call.number, parent, *registered, headers, lent, payload)
+
+        def send(number: int) -> None:
+            call = Call(number, spec, arguments, headers, parent)
+            self._engine.sender.send(call, frame)
+
+        return send
+
+    def _register(self, spec: FunctionSpec) -> _Registered:
+        """Registers a function with the owner, and describes its calls.
+
+        Raises:
+            SerializationError: The function cannot be sent.
+            UnsupportedOptionError: It asks for variables or a directory, and there
+                are no processes; or for a function of this process to be called back.
+        """
+        if self._is_inline:
+            refuse_env(spec.options.runtime_env)
+        number = self._numbers.get(spec.source)
+        if number is None:
+            source, borrowed = pickle_function(self._engine, spec.name, spec.source)
+            number = next(self._next_number)
+            self._engine.post(
+                (REGISTER_FUNCTION, number, spec.name, borrowed or None, source)
+            )
+            # Not before: another thread's call under it would be ahead of that.
+            self._numbers[spec.source] = number
+        options = spec.options
+        options.refuse_callbacks()
+        # Apart from the rest, as the owner may not have the modules they are of.
+        listed = dump(options.retry_exceptions)
+        env = merged_env(self._engine.context.runtime_env, options.runtime_env)
+        heir = options.updated({"retry_exceptions": False, "runtime_env": env})
+        description = dump((spec.name, heir, listed, spec.is_stream))
+        registered = self._registered[spec] = number, description
+        return registered

@@ -1,0 +1,655 @@
+"""The template: the process that workers come from and that cleans up after everyone.
+
+One small, single-threaded process without accelerators, started with the runtime. It
+has the worker's side of actorlib and the user's preloads imported, and forks a worker
+whenever the owner asks; memory is shared until it is written to. Once it has, it keeps
+some ready for whoever comes next (``prefork``). With ``start_method="spawn"`` it
+imports nothing and starts a fresh interpreter instead.
+
+It is also what outlives the owner. It is the parent of every worker and adopts their
+orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
+
+* when a worker ends, for whatever reason, its whole process group is killed, and so
+  are descendants that left the group and still carry its mark in their environment;
+* when the owner's socket closes, for whatever reason, every worker is given a second
+  to leave and is then killed with all it started, and then the template goes; if the
+  owner is gone it removes what features have left before;
+* when the template itself is killed, the kernel kills the workers with it
+  (``PR_SET_PDEATHSIG``).
+
+None of this depends on signals, which the program or a preload may block, ignore or
+handle. The descriptor of each child's process tells of its end, and a regular check
+finds adopted orphans. SIGCHLD only makes that sooner, and serves alone where processes
+have no descriptors.
+
+What it is asked and what it reports is agreed in ``_wire/forkserver_protocol``.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, cast
+
+from actorlib._base.stdio import fill_standard_streams
+from actorlib._wire.codec import encode
+from actorlib._wire.forkserver_protocol import (
+    EXITED,
+    FORKED,
+    LEAVE_TIMEOUT,
+    MISSED,
+    PRELOADED,
+    PRELOADING,
+    REQUEST,
+    worker_mark,
+)
+from actorlib._worker.__main__ import PARTS
+from actorlib._worker.features import import_parts
+from actorlib._worker.os_process import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    ProcessTitle,
+    children,
+    find_mark,
+    has_child,
+    has_children,
+    is_ending,
+    kill_group,
+    mark_of,
+    name_process,
+    next_ended,
+    prctl,
+    watch,
+    write_mark,
+)
+from actorlib._worker.template.prefork import (
+    IDLE_DELAY,
+    PreforkedChild,
+    PreforkedChildren,
+    room_for_children,
+    run_warm_up,
+    wait_for_work,
+    warm_up_frames,
+)
+from actorlib._worker.template.preload import collect_garbage, preload, rest, warm_up
+from actorlib._worker.template.shared_numpy import SharedNumpy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+_int = array.array("i").itemsize
+_ROOM = socket.CMSG_SPACE(8 * _int)
+_NO_WAIT = int(socket.MSG_DONTWAIT)
+
+
+class Request(NamedTuple):
+    """Is what the owner asks of the template: a process for a worker.
+
+    Attributes:
+        worker: The number of the worker.
+        descriptors: Its pipe and its output; whoever takes them closes them.
+    """
+
+    worker: int
+    descriptors: list[int]
+
+
+def next_request(control: socket.socket) -> Request | None:
+    """Reads the next request; None if the owner is gone.
+
+    Raises:
+        BlockingIOError: Nothing more was asked by now.
+    """
+    try:
+        # socket.recv_fds takes flags and forgets them (CPython 3.11 to 3.13).
+        record, ancillary, _, _ = control.recvmsg(REQUEST.size, _ROOM, _NO_WAIT)
+        descriptors = _received_fds(ancillary)
+        while record and len(record) < REQUEST.size:
+            more = control.recv(REQUEST.size - len(record))
+            record = record + more if more else b""
+    except BlockingIOError:
+        raise
+    except OSError:
+        record, descriptors = b"", []
+    if not record:
+        return None
+    (worker,) = REQUEST.unpack(record)
+    return Request(worker, descriptors)
+
+
+def _received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % _int])
+    return list(found)
+
+
+Report: TypeAlias = tuple[Any, ...]
+
+_REHEARSALS = 10
+_FIRST_FORK_DELAY = 0.25
+"""Seconds without a first fork after which idle time is used.
+
+The owner imports for longer than this process, and then asks for its first worker.
+"""
+_BATCH = 32
+"""How many requests are served before children that have ended are reaped."""
+_CHECK_INTERVAL = 5.0
+"""Seconds between two looks for ended children that no event tells of.
+
+Those are orphans, and children without a process descriptor, if SIGCHLD does not come.
+A look takes 0.2 to 0.7 ms of CPU on a busy machine, as its caches are cold.
+"""
+_SPARE_DESCRIPTORS = 16
+"""Descriptors that are left for requests, which bring three each."""
+
+# In numbers, without the face that makes words of them: a child would have to copy
+# forty pages of memory for that.
+# And a preload may replace the functions of that face.
+_signal: Any = importlib.import_module("_signal")
+_handle = _signal.signal
+_SIGCHLD, _SIGINT, _SIG_DFL = map(int, (signal.SIGCHLD, signal.SIGINT, signal.SIG_DFL))
+_SIG_SETMASK = int(signal.SIG_SETMASK)
+_SIGKILL = int(signal.SIGKILL)
+_detach: Any = importlib.import_module("_socket").socket.detach
+
+
+class Template:
+    """The fork server.
+
+    Args:
+        control: The socket to the owner.
+        owner: The owner's process id.
+        mark: The runtime's own mark; workers get it with their number.
+        preload: Modules to import.
+        spawn: Whether to start interpreters instead of forking.
+        shares_numpy: Whether NumPy is imported here once a worker has imported it.
+    """
+
+    def __init__(
+        self,
+        control: socket.socket,
+        owner: int,
+        mark: str,
+        preload: list[str],
+        *,
+        spawn: bool,
+        shares_numpy: bool,
+    ) -> None:
+        self._control = control
+        self._owner = owner
+        self._mark = mark
+        self._preload = preload
+        self._spawn = spawn
+        self._numpy = SharedNumpy() if shares_numpy else None
+        self._watched: int | None = None
+        self._mark_memory = find_mark()
+        self._pids: dict[int, int] = {}
+        self._workers: dict[int, int] = {}
+        self._orphan_marks: dict[int, str] = {}
+        self._ended: dict[str, Report] = {}
+        self._poller = select.poll()
+        self._pidfds: dict[int, int] = {}
+        self._watched_children: dict[int, int] = {}
+        self._wakeup, wakeup = socket.socketpair()
+        wakeup.setblocking(False)  # noqa: FBT003  # the socket API
+        self._wakeup.setblocking(False)  # noqa: FBT003
+        self._wakeup_in = wakeup
+        self._owner_is_there = True
+        self._preforked = PreforkedChildren(room_for_children)
+        self._rest = [] if spawn else [*_parts(), *rest(), self._rehearse]
+        self._spare_time: Iterator[None] | None = None
+        if not spawn and not preload and sys.version_info >= (3, 12):
+            self._rest.append(self._plan_immortality)
+        self._has_forked = False
+        self._warm_up_frames: list[bytes] = []
+        self._run_worker: Callable[[socket.socket], NoReturn]
+        self._fork_worker: Callable[[list[int], int], NoReturn] = (
+            self._exec_worker if spawn else self._become_worker
+        )
+
+    def run(self) -> None:
+        """Serves until the owner is gone and every worker with it."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._reset_signals()
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        name_process("actorlib")
+        title = ProcessTitle()
+        title.show(f"actorlib: workers of pid {self._owner}")
+        # A preload may take for ever, and nobody serves requests meanwhile: the kernel
+        # ends this process with the owner until it can look for itself.
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self._owner:
+            return
+        result = preload(self._preload, lambda name: self._send((PRELOADING, name)))
+        if self._spawn:
+            gc.enable()
+        else:
+            if self._numpy is not None:
+                self._numpy.install()
+            self._run_worker = warm_up(title)
+            if self._preload:  # that takes its time anyway
+                from actorlib._worker.template.huge_pages import collapse_heap  # noqa: PLC0415  # few have preloads
+
+                self._load_rest()
+                collapse_heap()
+        prctl(PR_SET_PDEATHSIG, 0)
+        self._reset_signals()
+        self._send((PRELOADED, *result))
+        poller = self._poller
+        poller.register(self._control, select.POLLIN)
+        poller.register(self._wakeup, select.POLLIN)
+        # A child that the owner forked keeps a copy of its socket open; its process
+        # descriptor tells the truth.
+        control, owner = self._control.fileno(), watch(self._owner)
+        self._watched = owner
+        if owner is not None:
+            poller.register(owner, select.POLLIN)
+        is_idle = False
+        while self._owner_is_there:
+            ready = self._wait(self._pause(is_idle=is_idle))
+            is_idle = not ready  # until it is asked for more
+            if is_idle:
+                self._use_idle_time()
+            if control in ready:
+                self._serve_requests()
+            if owner in ready:
+                self._owner_is_there = False
+        poller.unregister(control)
+        if owner is not None:
+            poller.unregister(owner)
+        self._end_workers()
+
+    def _reset_signals(self) -> None:
+        """Has SIGCHLD wake the loop, and blocks no signal here or in workers.
+
+        The program that started this process may have blocked or ignored some, and a
+        preload may have changed them. Where SIGCHLD is ignored, the kernel reaps
+        children itself and drops their exit statuses.
+        """
+        _handle(_SIGCHLD, _wake_up)
+        _signal.set_wakeup_fd(self._wakeup_in.fileno(), warn_on_full_buffer=False)
+        _signal.pthread_sigmask(_SIG_SETMASK, ())
+
+    def _wait(self, seconds: float | None) -> list[int]:
+        """Waits for an event, and reaps children that have ended.
+
+        Args:
+            seconds: For how long at most; None for ever.
+
+        Returns:
+            The descriptors that are ready; none if there was no event.
+        """
+        if self._workers or has_children():
+            seconds = min(
+                _CHECK_INTERVAL if seconds is None else seconds, _CHECK_INTERVAL
+            )
+        events = self._poller.poll(None if seconds is None else seconds * 1000)
+        ready = [descriptor for descriptor, _ in events]
+        if ready != [self._control.fileno()]:
+            self._reap(ready)
+        return ready
+
+    def _pause(self, *, is_idle: bool) -> float | None:
+        """Says for how many seconds to wait for a request before idle time is used."""
+        self._look_for_numpy()
+        if self._rest:
+            # A program that places one actor and ends does so soon, and needs none.
+            delay = IDLE_DELAY if self._has_forked else _FIRST_FORK_DELAY
+            return 0.0 if is_idle else delay
+        if self._spare_time is not None:
+            return 0.0 if is_idle else IDLE_DELAY
+        return self._preforked.pause(time.monotonic())
+
+    def _use_idle_time(self) -> None:
+        if self._rest:
+            self._rest.pop(0)()
+        elif self._spare_time is not None:
+            if next(self._spare_time, self) is self:
+                self._spare_time = None
+        else:
+            self._prefork()
+
+    def _look_for_numpy(self) -> None:
+        """Has NumPy imported, and children forked anew, once a worker imports it."""
+        if self._numpy is not None and (steps := self._numpy.steps()):
+            self._rest += [*steps, collect_garbage, self._preforked.renew]
+
+    def _load_rest(self) -> None:
+        while self._rest:
+            self._rest.pop(0)()
+
+    def _rehearse(self) -> None:
+        """Lives the lives of a few small actors, of which children have what is kept.
+
+        The interpreter keeps in memory what it has looked up, and how code has run.
+        Each child would write that anew: a tenth of the pages that it copies.
+        """
+        for _ in range(_REHEARSALS):
+            with contextlib.suppress(
+                BaseException
+            ):  # an actor's life shows what is wrong
+                run_warm_up(self._frames())
+        gc.collect()
+        gc.freeze()
+
+    def _plan_immortality(self) -> None:
+        """Has what lives now made immortal, when nobody waits for a fork.
+
+        All forks together gain from it; the next alone would come sooner without.
+        """
+        from actorlib._worker.template.immortal import immortal_steps, is_known  # noqa: PLC0415  # not everywhere
+
+        if is_known():
+            self._spare_time = immortal_steps()
+
+    def _frames(self) -> list[bytes]:
+        self._warm_up_frames = self._warm_up_frames or warm_up_frames()
+        return self._warm_up_frames
+
+    # Requests.
+
+    def _serve_requests(self) -> None:
+        """Serves what has been asked by now, and then reports all of it.
+
+        Each fork makes this process copy what it touches until the next, so little is
+        done between two of them.
+        """
+        reports: list[Report] = []
+        for _ in range(_BATCH):
+            try:
+                request = next_request(self._control)
+            except BlockingIOError:
+                break
+            if request is None:
+                self._owner_is_there = False
+                break
+            reports.append(self._start_worker(*request))
+        if reports:
+            self._send(*reports)
+
+    def _start_worker(self, worker: int, descriptors: list[int]) -> Report:
+        """Starts a worker: a preforked child becomes it, or a new one."""
+        # The second to come and all others share what is imported now.
+        self._look_for_numpy()
+        if self._has_forked:
+            self._load_rest()
+        self._has_forked = True
+        trouble = ""
+        pid = 0 if self._spawn else self._preforked.assign(worker, descriptors)
+        if not pid:
+            try:
+                pid = self._fork(lambda: self._fork_worker(descriptors, worker))
+            except OSError as error:
+                trouble, pid = f"fork failed: {error}", 0
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if pid:
+            self._pids[worker] = pid
+            self._workers[pid] = worker
+        return (FORKED, worker, pid, trouble)
+
+    def _prefork(self) -> None:
+        if not self._preforked.is_one_missing(time.monotonic()):
+            return
+        self._frames()  # which children share
+        # What fails here fails again, and is told, when there is somebody who needs it.
+        with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
+            ours, theirs = map(unused.enter_context, socket.socketpair())
+            pid = self._fork(lambda: self._become_preforked(theirs, ours))
+            unused.pop_all()
+            theirs.close()
+            self._preforked.add(PreforkedChild(pid, ours))
+
+    def _fork(self, child: Callable[[], NoReturn]) -> int:
+        """Forks a child that does something else and never comes back; gives its pid.
+
+        Raises:
+            OSError: There can be none.
+        """
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child()
+            except BaseException:  # noqa: BLE001  # never back into the template's loop
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        self._watch_child(pid)
+        return pid
+
+    # In the child.
+
+    def _begin_child(self) -> None:
+        """Makes a fork a process of its own."""
+        os.setsid()
+        parent = os.getppid()
+        prctl(PR_SET_PDEATHSIG, _SIGKILL)
+        if os.getppid() != parent:  # it died before the kernel was told to watch
+            os._exit(1)
+        signal.set_wakeup_fd(-1)
+        _handle(_SIGCHLD, _SIG_DFL)
+        _handle(_SIGINT, signal.default_int_handler)
+        for parents in (self._control, self._wakeup, self._wakeup_in):
+            os.close(_detach(parents))
+        if self._watched is not None:
+            os.close(self._watched)
+        for descriptor in self._watched_children:
+            os.close(descriptor)
+        self._preforked.close()
+
+    def _take_descriptors(self, descriptors: list[int], worker: int) -> int:
+        """Gives a process its output and its number; returns its pipe."""
+        pipe, out, err = descriptors
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        for extra in {out, err} - {1, 2}:
+            os.close(extra)
+        write_mark(self._mark_memory, worker_mark(self._mark, worker))
+        return pipe
+
+    def _become_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        self._begin_child()
+        self._serve_worker(descriptors, worker)
+
+    def _become_preforked(
+        self, sock: socket.socket, templates: socket.socket
+    ) -> NoReturn:
+        self._begin_child()
+        templates.close()
+        with contextlib.suppress(BaseException):  # its own life shows what is wrong
+            run_warm_up(self._frames())
+        self._serve_worker(*wait_for_work(sock))
+
+    def _serve_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        pipe = self._take_descriptors(descriptors, worker)
+        gc.enable()
+        os.set_inheritable(pipe, False)  # noqa: FBT003  # the os API
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, pipe)
+        self._run_worker(sock)
+
+    def _exec_worker(self, descriptors: list[int], worker: int) -> NoReturn:
+        self._begin_child()
+        pipe = self._take_descriptors(descriptors, worker)
+        os.set_inheritable(pipe, True)  # noqa: FBT003  # the os API
+        os.execv(  # our own interpreter and module
+            sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)]
+        )
+
+    # Endings.
+
+    def _watch_child(self, pid: int) -> None:
+        """Has the loop wake when a child ends, if there is a descriptor for that."""
+        if pid in self._pidfds:
+            return
+        with contextlib.suppress(AttributeError, OSError):
+            descriptor = os.pidfd_open(pid)
+            if 0 < os.sysconf("SC_OPEN_MAX") < descriptor + _SPARE_DESCRIPTORS:
+                os.close(descriptor)
+                return
+            self._pidfds[pid] = descriptor
+            self._watched_children[descriptor] = pid
+            self._poller.register(descriptor, select.POLLIN)
+
+    def _unwatch_child(self, pid: int) -> None:
+        descriptor = self._pidfds.pop(pid, None)
+        if descriptor is not None:
+            del self._watched_children[descriptor]
+            self._poller.unregister(descriptor)
+            os.close(descriptor)
+
+    def _reap(self, ready: list[int]) -> None:
+        """Reaps the children that have ended, and reports workers among them.
+
+        Args:
+            ready: The descriptors that are ready; none after a while without events.
+        """
+        with contextlib.suppress(OSError):
+            while self._wakeup.recv(4096):
+                pass
+        self._preforked.kill_stuck()
+        has_reaped = False
+        while (end := next_ended(self._before_reaping)) is not None:
+            has_reaped = True
+            self._note_end(*end)
+        watched = self._watched_children
+        ended = [watched[descriptor] for descriptor in ready if descriptor in watched]
+        for pid in ended if ready else self._workers.keys() - self._pidfds.keys():
+            if has_child(pid):
+                # It has not ended, or a debugger holds it: the regular check reaps it.
+                self._unwatch_child(pid)
+                continue
+            # SIGCHLD was ignored, and the kernel has reaped it. Its number is that of
+            # its group for as long as that has members.
+            self._reset_signals()
+            has_reaped = True
+            if pid in self._workers:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            self._note_end(pid, None, 0)
+        if has_reaped and self._ended:
+            self._report_ended()
+
+    def _note_end(self, pid: int, status: int | None, peak: int) -> None:
+        """Forgets a child, and keeps the report of a worker.
+
+        Args:
+            pid: The process.
+            status: How it ended; None if that is lost.
+            peak: The most memory it had, in KiB; 0 if unknown.
+        """
+        self._unwatch_child(pid)
+        has_missed = self._preforked.missed_assignment(pid)
+        worker = self._workers.pop(pid, None)
+        self._orphan_marks.pop(pid, None)
+        if worker is not None:
+            del self._pids[worker]
+            mark = worker_mark(self._mark, worker)
+            self._ended[mark] = (
+                (MISSED, worker) if has_missed else (EXITED, worker, status, peak)
+            )
+
+    def _report_ended(self) -> None:
+        """Reports the workers of which nothing is left, and ends what is of others.
+
+        What left its group and then lost its parent has become a child of this
+        process; it may have children of its own, which come when it is gone.
+        """
+        left: set[str] = set()
+        for pid in children():
+            if pid in self._workers or self._preforked.has(pid):
+                continue
+            # Remembered, as one that is dying has no environment to be read any more.
+            mark = self._orphan_marks.get(pid) or mark_of(pid)
+            self._orphan_marks[pid] = mark
+            if mark in self._ended:
+                left.add(mark)
+                self._watch_child(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        for mark in [mark for mark in self._ended if mark not in left]:
+            self._send(self._ended.pop(mark))
+
+    def _kill_orphans(self) -> None:
+        """Kills every child that is no worker."""
+        for pid in children():
+            if pid not in self._workers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _before_reaping(self, pid: int) -> None:
+        if pid in self._workers:
+            kill_group(pid, signal.SIGKILL)
+
+    def _end_workers(self) -> None:
+        """Gives the workers a moment to follow their owner, then ends them all."""
+        self._preforked.close()
+        deadline = time.monotonic() + LEAVE_TIMEOUT
+        while self._pids and (left := deadline - time.monotonic()) > 0:
+            self._wait(left)
+        for pid in self._workers:
+            kill_group(pid, signal.SIGKILL)
+        while self._pids:
+            self._wait(0.1)
+        # What an orphan leaves behind when it is killed comes here in its turn.
+        deadline = time.monotonic() + LEAVE_TIMEOUT
+        while has_children() and time.monotonic() < deadline:
+            self._kill_orphans()
+            self._wait(0.01)
+        if self._has_owner_ended():
+            from actorlib._worker.features import remove_leftovers  # noqa: PLC0415  # owners see to that
+
+            remove_leftovers(self._owner)
+
+    def _has_owner_ended(self) -> bool:
+        """Whether the owner is gone or going, and has not just closed its runtime."""
+        if self._watched is None:
+            return False
+        poller = select.poll()
+        poller.register(self._watched, select.POLLIN)
+        return bool(poller.poll(0)) or is_ending(self._owner)
+
+    def _send(self, *reports: Report) -> None:
+        result = b"".join(cast("bytes", encode(report)) for report in reports)
+        with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
+            self._control.sendall(result)
+
+
+def _parts() -> list[Callable[[], object]]:
+    """Makes the steps that import what only some workers ask for.
+
+    In between this process looks for requests, and whether its owner is there.
+    """
+    return [*(partial(importlib.import_module, name) for name in PARTS), import_parts]
+
+
+def _wake_up(*_: object) -> None:
+    """Does nothing: without a handler the signal would not wake the loop."""
+
+
+def main() -> None:
+    """Serves with the arguments that the owner started this process with."""
+    fill_standard_streams()  # or a worker's pipe takes a number that is its output's
+    control = socket.socket(fileno=int(sys.argv[1]))
+    owner, mark, method, *preload = sys.argv[2:]
+    Template(
+        control,
+        int(owner),
+        mark,
+        preload,
+        spawn=method == "spawn",
+        shares_numpy=method == "share",
+    ).run()
+    os._exit(0)
