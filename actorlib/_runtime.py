@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 
     from actorlib._core.engine import RuntimeEngine
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._door.queries import FindQuery
-    from actorlib._door.reception import Reception
     from actorlib._features.recording.runtime_trace import Trace
     from actorlib._options.call_events import Middleware
     from actorlib._owner.engine import LocalEngine
     from actorlib._owner.machine import LocalNode
+    from actorlib._queries.attach_server import AttachServer
+    from actorlib._queries.queries import FindQuery
     from actorlib._rows.snapshot import (
         AllCalls,
         CallInfo,
@@ -147,18 +147,20 @@ async def started(
         # What is imported from here on is imported while the template loads.
         from actorlib._owner.machine import LocalNode
 
-        is_open = has_door(options)
+        is_open = has_server(options)
         with _shown_preload(options):
             machine = await LocalNode.open(
                 options,
                 processes,
                 features.make_tiers,
-                _load_with_door if is_open else _load_local,
+                _load_with_server if is_open else _load_local,
             )
     local = _load_local()(machine, options)
     features.attach(local, options)
-    if is_open and (close := _load_with_door()(local, features.find_query)) is not None:
-        local.at_end(close)
+    if is_open:
+        close = _load_with_server()(local, features.find_query)
+        if close is not None:
+            local.at_end(close)
     return local
 
 
@@ -211,16 +213,16 @@ def listening_page(options: RuntimeOptions) -> PageServer | None:
 
 def show_page(page: PageServer, engine: LocalEngine) -> None:
     """Shows a runtime on a page for as long as it runs."""
-    from actorlib._door.within import InnerDoor
+    from actorlib._queries.local_client import LocalClient
 
-    door = InnerDoor(engine, features.find_query)
+    server = LocalClient(engine, features.find_query)
 
     def close() -> None:
-        door.close()
+        server.close()
         page.close()
 
     engine.at_end(close)
-    page.start(door.ask)
+    page.start(server.ask)
     page.announce()
 
 
@@ -242,7 +244,7 @@ def check_name(name: str, engine: str) -> None:
         )
 
 
-def reception_of(options: RuntimeOptions) -> Reception | None:
+def attach_server_of(options: RuntimeOptions) -> AttachServer | None:
     """Takes the name of a runtime, if it is to have one.
 
     Raises:
@@ -251,15 +253,15 @@ def reception_of(options: RuntimeOptions) -> Reception | None:
     """
     if options.name is None:
         return None
-    from actorlib._door.reception import Reception
+    from actorlib._queries.attach_server import AttachServer
 
-    return Reception(options.name)
+    return AttachServer(options.name)
 
 
-def let_clients_in(reception: Reception, engine: LocalEngine) -> None:
+def let_clients_in(attach_server: AttachServer, engine: LocalEngine) -> None:
     """Lets clients into a runtime from now on, until it ends."""
-    engine.at_end(reception.close)
-    reception.begin(engine.loop, engine.refusal, lambda who: engine.admit(*who))
+    engine.at_end(attach_server.close)
+    attach_server.begin(engine.loop, engine.refusal, lambda who: engine.admit(*who))
 
 
 def watch_notebook() -> None:
@@ -270,7 +272,7 @@ def watch_notebook() -> None:
         watch_cells()
 
 
-def has_door(options: RuntimeOptions) -> bool:
+def has_server(options: RuntimeOptions) -> bool:
     """Whether others may look into a runtime whose engine is local."""
     said = os.environ.get(CONTROL_VARIABLE, "1").lower()
     return options.control and said not in ("0", "false")
@@ -283,14 +285,14 @@ def _load_local() -> Callable[[LocalNode, RuntimeOptions], LocalEngine]:
     return CrossingEngine
 
 
-def _load_with_door() -> Callable[
+def _load_with_server() -> Callable[
     [RuntimeEngine, FindQuery], Callable[[], None] | None
 ]:
-    """Loads that engine, and what opens its door."""
-    from actorlib._door.door import open_door
+    """Loads that engine, and what opens its server."""
+    from actorlib._queries.server import open_server
 
     _load_local()
-    return open_door
+    return open_server
 
 
 T = TypeVar("T")
@@ -774,21 +776,21 @@ class Runtime:
             await shutdown()
         _refuse_second()
         self._is_used = True
-        page, reception = listening_page(self._options), None
+        page, attach_server = listening_page(self._options), None
         try:
-            reception = reception_of(self._options)
+            attach_server = attach_server_of(self._options)
             engine = await self._started()
             try:
                 _refuse_second()
                 if page is not None:
                     show_page(page, cast("LocalEngine", engine))
-                if reception is not None:
-                    let_clients_in(reception, cast("LocalEngine", engine))
+                if attach_server is not None:
+                    let_clients_in(attach_server, cast("LocalEngine", engine))
             except BaseException:
                 await engine.aclose()
                 raise
         except BaseException:
-            for opened in (page, reception):
+            for opened in (page, attach_server):
                 if opened is not None:
                     opened.close()
             raise

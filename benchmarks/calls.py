@@ -44,13 +44,13 @@ _TOGETHER = "uvloop, one CPU"
 _LOOPED = f"{FLOOR} uvloop"
 _BLOCKING = f"{FLOOR} blocking"
 _SCRIPT = "a script"
-"""The blocking face: the loop in a thread of its own, no end bound to a CPU."""
+"""The blocking API: the loop in a thread of its own, no end bound to a CPU."""
 
 _NOTES = (
     "floor: msgpack frames over a socket pair, a protocol on uvloop, a future for each "
     "call; the far end for round trips a protocol on uvloop, for windows a blocking "
     "read loop that answers a chunk in one write.",
-    "a script: the blocking face by ray.get, its loop in a thread, nothing bound.",
+    "a script: the blocking API by ray.get, its loop in a thread, nothing bound.",
     "actorlib and floor have both ends bound to a CPU each (one CPU: to the same, "
     "which leaves out the wake-up of another CPU); peers are left to the scheduler. "
     "On a busy machine the 99th percentile of bound ends is a wait for a time slice.",

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from selenium import webdriver
 
 from actorlib import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
-from actorlib._door.processes import Usage
-from actorlib._door.protocol import OK, VERSION, Answer
-from actorlib._door.rows import Status
+from actorlib._queries.processes import Usage
+from actorlib._queries.protocol import OK, VERSION, Answer
+from actorlib._queries.rows import Status
 from actorlib._web.address import WebAddress
 from actorlib._web.application import Application
 from actorlib._web.guard import Admission

@@ -410,8 +410,8 @@ def _is_visit(target: str) -> bool:
     """
     with open("/proc/net/unix", encoding="ascii", errors="replace") as table:  # noqa: PTH123  # the same
         sockets = [line.split() for line in table]
-    doors = {f"socket:[{words[6]}]" for words in sockets if "actorlib-" in words[-1]}
-    return target in doors
+    servers = {f"socket:[{words[6]}]" for words in sockets if "actorlib-" in words[-1]}
+    return target in servers
 
 
 def _children(parent: str = "self") -> set[str]:

@@ -1,4 +1,4 @@
-"""What the documents say of the code is true: paths, rooms, arrows, the index."""
+"""Checks the documents against the code: paths, subpackages, imports, the index."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 from helpers.host import RecordedHost
-from test_house import ROOMS
+from test_layers import COMMON, SUBPACKAGES
 
 import actorlib
 from actorlib._core.engine import find_engine
-from actorlib._door.within import InnerDoor
 from actorlib._enforcement.enforcement import Enforcement
 from actorlib._enforcement.tiers import Site
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.kinds import UNITS
+from actorlib._queries.local_client import LocalClient
 from actorlib.accelerators import (
     Device,
     Lease,
@@ -46,14 +46,18 @@ def test_page_when_it_names_a_path_then_that_is_there(page: Path) -> None:
     assert absent == []
 
 
-def test_rooms_when_listed_then_their_arrows_are_those_of_the_house() -> None:
+def test_subpackages_when_listed_then_their_imports_are_those_that_are_checked() -> (
+    None
+):
     text = PAGES[0].read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w.]+)` \| .* \| ?([^|]*)\|$", text, re.MULTILINE)
-    said = {room: set(re.findall(r"`([\w.]+)`", arrows)) for room, arrows in rows}
+    listed = {name: set(re.findall(r"`([\w.]+)`", imports)) for name, imports in rows}
+    common = {*COMMON.split()}
 
-    assert said == {
-        room or "actorlib": {*arrows.split()} - {"exceptions"}
-        for room, arrows in ROOMS.items()
+    assert listed == {
+        name or "actorlib": {*imports.split()}
+        - (common if common <= {*imports.split()} else {"exceptions"})
+        for name, imports in SUBPACKAGES.items()
     }
 
 
@@ -110,7 +114,7 @@ class Pinged:
 async def test_consumer_when_written_as_the_page_says_then_it_is_told_of_calls() -> (
     None
 ):
-    slowest = example_of("**A consumer of events of calls.**")["Slowest"]()
+    slowest = example_of("**A consumer of call events.**")["Slowest"]()
 
     async with actorlib.init(engine="inline", middleware=[slowest]):
         await Pinged.remote().ping.remote()
@@ -125,14 +129,14 @@ async def test_query_when_written_as_the_page_says_then_it_is_answered() -> None
 
     async with actorlib.init(engine="inline"):
         engine: Any = find_engine()
-        door = InnerDoor(engine, queries.get)
+        server = LocalClient(engine, queries.get)
         handle = Pinged.remote()
         await handle
-        living = await asyncio.to_thread(door.ask, "classes")
+        living = await asyncio.to_thread(server.ask, "classes")
         await actorlib.kill(handle)
-        ended = await asyncio.to_thread(door.ask, "classes")
+        ended = await asyncio.to_thread(server.ask, "classes")
         with pytest.raises(ValueError, match="'color' cannot be said"):
-            await asyncio.to_thread(door.ask, "classes", color=True)
+            await asyncio.to_thread(server.ask, "classes", color=True)
 
     assert (living.value, ended.value) == (["Pinged"], [])
 

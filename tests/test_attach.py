@@ -19,7 +19,7 @@ from helpers.owners import Owner
 
 import actorlib
 import actorlib.blocking as ray
-from actorlib._door.client import ask_loop, find_runtimes
+from actorlib._queries.client import ask_loop, find_runtimes
 from actorlib.exceptions import (
     ActorHandleNotFoundError,
     ActorNotFoundError,
@@ -63,8 +63,8 @@ async def test_client_when_attached_then_the_runtime_serves_it_until_it_ends() -
             assert store.live + store.warm >= len(large)
             assert await asyncio.to_thread(lambda: found.add.remote().get(5)) == 22
 
-            [door] = find_runtimes(owner.pid)
-            told = await asyncio.to_thread(ask_loop, door, "status")
+            [server] = find_runtimes(owner.pid)
+            told = await asyncio.to_thread(ask_loop, server, "status")
             assert told.snapshot.name == runtime.snapshot().name == name
             assert [client.pid for client in told.snapshot.clients] == [os.getpid()]
             with pytest.raises(UnsupportedOptionError, match=str(owner.pid)):

@@ -20,7 +20,7 @@ from helpers.rare_cases import rarely
 
 import actorlib
 from actorlib._core.engine import find_engine
-from actorlib._door.client import ask_loop, find_runtimes
+from actorlib._queries.client import ask_loop, find_runtimes
 from actorlib.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -539,8 +539,8 @@ async def test_objects_when_asked_then_who_made_and_who_holds_each(
     rows, used = runtime.objects(), runtime.snapshot().object_store.used
     first, second = [row for row in rows if row.state == "live"][:2]
     (kept,) = [row for row in rows if row.kind == "ref"]
-    (door,) = find_runtimes(os.getpid())
-    told = await asyncio.to_thread(ask_loop, door, "objects", sort="age", limit=1)
+    (server,) = find_runtimes(os.getpid())
+    told = await asyncio.to_thread(ask_loop, server, "objects", sort="age", limit=1)
 
     assert (first.nbytes or 0) >= 5 * MIB > (second.nbytes or 0) >= 3 * MIB
     assert (first.maker, second.maker) == ("the program", maker_is)

@@ -204,11 +204,11 @@ def stop_with_id(place: Any) -> str | None:
 async def test_calls_when_asked_then_each_says_whose_it_is_and_who_made_it(
     runtime: Runtime,
 ) -> None:
-    door = Gate.options(name="door").remote()
+    server = Gate.options(name="server").remote()
     front = Caller.options(name="front").remote()
-    asked = front.call.remote(door, "wait")
-    named = front.call.options(name="second").remote(door, "wait")
-    await door.reached.remote()
+    asked = front.call.remote(server, "wait")
+    named = front.call.options(name="second").remote(server, "wait")
+    await server.reached.remote()
 
     calls = runtime.calls()
 
@@ -216,7 +216,7 @@ async def test_calls_when_asked_then_each_says_whose_it_is_and_who_made_it(
     outer, queued = [call for call in calls if call.method == "call"]
     pid = next(a.pid for a in runtime.snapshot().actors if a.name == "front")
     assert (inner.actor_name, inner.state, inner.name) == (
-        "door",
+        "server",
         "running",
         "Gate.wait",
     )
@@ -227,7 +227,7 @@ async def test_calls_when_asked_then_each_says_whose_it_is_and_who_made_it(
         assert call.age is not None
         assert call.age >= 0
         assert call.variables == {}
-    await door.open.remote()
+    await server.open.remote()
     await asyncio.gather(asked, named)
     assert runtime.calls() == []
 

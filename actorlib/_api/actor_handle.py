@@ -604,7 +604,7 @@ class ActorHandle(Generic[T]):
 
         Returns:
             Awaited, it is done when the share is given back; at once if it was before.
-            The blocking face waits by ``get()``.
+            The blocking API waits by ``get()``.
 
         Raises:
             SuspendError: The actor is not ready, holds no GPU, or another that cannot

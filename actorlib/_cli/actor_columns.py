@@ -15,7 +15,7 @@ from actorlib._rows.tables import Column
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from actorlib._door.rows import ActorStatus
+    from actorlib._queries.rows import ActorStatus
 
 NOTHING = "-"
 _FOLDED = 16

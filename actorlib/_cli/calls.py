@@ -14,7 +14,7 @@ from rich.text import Text
 from actorlib._cli.choosing import find_actor
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, in_time, printable
-from actorlib._door.client import ask_loop, the_runtime
+from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import RowEncoder
 from actorlib._rows.snapshot import CallInfo
 from actorlib._rows.tables import Column, table
@@ -22,7 +22,7 @@ from actorlib._rows.tables import Column, table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from actorlib._door.rows import Calls, Status
+    from actorlib._queries.rows import Calls, Status
 
 _PATIENCE = 5.0
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from actorlib._cli.completion_scripts import SCRIPTS
 from actorlib._cli.documents import write_text
 from actorlib._cli.recorded_parser import ACTORS, PIDS
-from actorlib._door.client import ask, find_runtimes
-from actorlib._door.protocol import OK
+from actorlib._queries.client import ask, find_runtimes
+from actorlib._queries.protocol import OK
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Lists the runtimes of this user and what goes on in them, as rows.
 
 ``Listing`` is what ``actorlib ps --json`` prints, with the columns of ``DOCUMENT``:
-their names are promises. Here is what asks runtimes at their doors, and the system
+their names are promises. Here is what asks runtimes at their servers, and the system
 about their processes; nothing here makes a page, so that programs which read the
 document do not wait for rich to be imported.
 """
@@ -13,10 +13,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from actorlib._base.value import dataclass
-from actorlib._door import processes
-from actorlib._door.addresses import Address
-from actorlib._door.client import ask, user_name
-from actorlib._door.rows import (
+from actorlib._queries import processes
+from actorlib._queries.addresses import Address
+from actorlib._queries.client import ask, user_name
+from actorlib._queries.rows import (
     UNKNOWN_USE,
     ActorStatus,
     ProcessUse,
@@ -137,7 +137,7 @@ class Reply(NamedTuple):
     """What a runtime has answered.
 
     Attributes:
-        address: Where its door is.
+        address: Where its server is.
         at: When it was asked, in seconds since the epoch.
         answer: Its status, where its loop stands, or why nothing is known of it.
     """

@@ -3,7 +3,7 @@
 ``Logs`` is the document that ``actorlib logs --json`` prints, and ``LogLine`` each of
 those that ``--json -f`` prints: the names of their columns are promises.
 
-To follow is to ask the door again and again, each time for what is new. Its thread
+To follow is to ask the server again and again, each time for what is new. Its thread
 answers that by itself: the loop of the program is not asked. Lines that were dropped
 before they were read are counted, and the count is shown where they are missing.
 """
@@ -21,17 +21,17 @@ from actorlib._base.log import checked_level
 from actorlib._cli.choosing import find_actor
 from actorlib._cli.documents import write_document, write_text
 from actorlib._cli.pages import escaped
-from actorlib._door import processes
-from actorlib._door.client import ask, the_runtime
-from actorlib._door.protocol import BLOCKED, MOST_LINES
-from actorlib._door.rows import Logs
+from actorlib._queries import processes
+from actorlib._queries.client import ask, the_runtime
+from actorlib._queries.protocol import BLOCKED, MOST_LINES
+from actorlib._queries.rows import Logs
 from actorlib._rows.rows import RowEncoder, encode_row
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from actorlib._door.addresses import Address
+    from actorlib._queries.addresses import Address
     from actorlib._rows.snapshot import LogLine
 
 _PATIENCE = 2.0
@@ -187,7 +187,7 @@ class _Reader:
     """Reads the lines of a runtime.
 
     Args:
-        address: Where its door is.
+        address: Where its server is.
         chosen: Which lines are wanted.
         actor: The id of the actor whose they are, or None.
         word: What was written for it, where its id is unknown.

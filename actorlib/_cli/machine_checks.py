@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from actorlib._base.process_stat import parse_stat
 from actorlib._cli import devices
 from actorlib._cli.start_check import ANSWERED
-from actorlib._door import processes
 from actorlib._enforcement.tiers import Site
 from actorlib._features.runtime import make_tiers
 from actorlib._options.resources import format_bytes
+from actorlib._queries import processes
 from actorlib.accelerators import families
 from actorlib.accelerators.nvidia_driver import is_traced, scan_driver
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from actorlib._cli.pages import console
-from actorlib._door.client import ask_loop, the_runtime
+from actorlib._queries.client import ask_loop, the_runtime
 
 
 def show(*, as_json: bool, pid: int | None = None) -> int:

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, in_time, printable
-from actorlib._door.client import ask_loop, the_runtime
 from actorlib._options.resources import format_bytes
+from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import RowEncoder
 from actorlib._rows.snapshot import ObjectInfo
 from actorlib._rows.tables import Column, table
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from actorlib._door.rows import Objects
+    from actorlib._queries.rows import Objects
     from actorlib._rows.snapshot import ObjectOrder
 
 _PATIENCE = 5.0

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from actorlib._cli.choosing import find_actor, title_of
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
-from actorlib._door.client import ask_loop, the_runtime
+from actorlib._queries.client import ask_loop, the_runtime
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:
-    from actorlib._door.addresses import Address
-    from actorlib._door.rows import Status
+    from actorlib._queries.addresses import Address
+    from actorlib._queries.rows import Status
     from actorlib._rows.snapshot import ActorInfo
 
 _PATIENCE = 10.0

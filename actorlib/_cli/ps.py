@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from actorlib._cli.documents import write_document
 from actorlib._cli.listing import DOCUMENT, listed
 from actorlib._cli.pages import console
-from actorlib._door.client import find_runtimes
+from actorlib._queries.client import find_runtimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
     from actorlib._cli.listing import Listing
-    from actorlib._door.addresses import Address
+    from actorlib._queries.addresses import Address
 
 
 def show(*, as_json: bool, pid: int | None = None, has_dead: bool = False) -> int:

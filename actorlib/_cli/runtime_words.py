@@ -8,7 +8,7 @@ from actorlib._options.resources import format_bytes, format_counted
 
 if TYPE_CHECKING:
     from actorlib._cli.listing import RuntimeRow
-    from actorlib._door.rows import Standstill
+    from actorlib._queries.rows import Standstill
 
 
 def heading(found: RuntimeRow) -> str:

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 from actorlib._cli.choosing import find_actor, title_of
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
-from actorlib._door.client import ask, ask_loop, named_process, the_runtime
-from actorlib._door.protocol import BLOCKED
 from actorlib._features.runtime import worker_stacks
+from actorlib._queries.client import ask, ask_loop, named_process, the_runtime
+from actorlib._queries.protocol import BLOCKED
 from actorlib._rows.rows import encode_row
 from actorlib.exceptions import RuntimeNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from actorlib._door.addresses import Address
-    from actorlib._door.rows import Frame, Stacks, Status, Task
+    from actorlib._queries.addresses import Address
+    from actorlib._queries.rows import Frame, Stacks, Status, Task
 
 _PATIENCE = 2.0
 _RUNS_CALLS = "Coroutines."

@@ -35,8 +35,8 @@ from actorlib._cli.top_figures import (
     rates_between,
 )
 from actorlib._cli.top_screen import Screen, keys_in, pressed
-from actorlib._door.client import find_runtimes
-from actorlib._door.rows import Status
+from actorlib._queries.client import find_runtimes
+from actorlib._queries.rows import Status
 from actorlib.accelerators import Host
 from actorlib.exceptions import RuntimeNotFoundError
 

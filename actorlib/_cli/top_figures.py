@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from actorlib._cli.device_meters import DeviceMeter
     from actorlib._cli.listing import Listing, RuntimeRow
-    from actorlib._door.rows import ActorStatus, Status
+    from actorlib._queries.rows import ActorStatus, Status
     from actorlib._rows.snapshot import DeviceInfo
 
 LONGEST: Final = 120

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from actorlib._cli.listing import RuntimeRow
     from actorlib._cli.top_figures import DeviceLine, View
     from actorlib._cli.top_screen import Screen
-    from actorlib._door.rows import ActorStatus
+    from actorlib._queries.rows import ActorStatus
 
 _MOST_DEVICES = 8
 _MOST_REASONS = 4

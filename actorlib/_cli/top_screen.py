@@ -13,7 +13,7 @@ from actorlib._cli.actor_columns import waiting_calls
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from actorlib._door.rows import ActorStatus
+    from actorlib._queries.rows import ActorStatus
 
     Order = Callable[[ActorStatus], Any]
 

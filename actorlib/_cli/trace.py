@@ -13,8 +13,8 @@ from pathlib import Path
 from actorlib._base.value import dataclass
 from actorlib._cli.documents import write_document
 from actorlib._cli.pages import console, printable
-from actorlib._door.client import ask_loop, the_runtime
 from actorlib._features.runtime import needed_for
+from actorlib._queries.client import ask_loop, the_runtime
 from actorlib._rows.rows import encode_row
 
 with needed_for("actorlib trace"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from actorlib._door.client import ask, the_runtime
 from actorlib._features.runtime import needed_for
+from actorlib._queries.client import ask, the_runtime
 
 _WHO = "actorlib top --web"
 

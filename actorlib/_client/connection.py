@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from actorlib._base.named_sockets import named_sockets
 from actorlib._base.validation import closest_names
-from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
-from actorlib._door.client import named_process
-from actorlib._door.protocol import (
+from actorlib._queries.addresses import RUNTIMES, peer_pid, peer_uid
+from actorlib._queries.attach_server import ATTACH, LONGEST_PROGRAM, python_version
+from actorlib._queries.client import named_process
+from actorlib._queries.protocol import (
     MOST_ASKED,
     OTHER_VERSION,
     REFUSED,
@@ -22,7 +23,6 @@ from actorlib._door.protocol import (
     read_answer,
     version,
 )
-from actorlib._door.reception import ATTACH, LONGEST_PROGRAM, python_version
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._wire.fd_passing import SegmentSharing

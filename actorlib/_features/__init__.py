@@ -1,4 +1,4 @@
-"""Features: what the core does without, each in a folder of its own that can be missing.
+"""Features: each in a folder of its own, without which the core works.
 
 A feature attaches through an interface of the core, and two lists name what is
 attached: ``runtime`` here, for the owner, and ``_worker/features.py``. Modules whose

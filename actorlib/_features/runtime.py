@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.queries import Query
-    from actorlib._door.rows import Stacks
     from actorlib._enforcement.tiers import Site, Tier
     from actorlib._features.logs.runtime import Logs
     from actorlib._features.middleware.runtime import Observation
     from actorlib._features.recording.runtime import CallRecording
     from actorlib._options.runtime_options import RuntimeOptions
+    from actorlib._queries.queries import Query
+    from actorlib._queries.rows import Stacks
 
 
 TIERS = {
@@ -151,7 +151,7 @@ def find_query(name: str) -> Query | None:
             from actorlib._features.recording.runtime_trace import trace
 
             return trace
-    from actorlib._door.answers import ANSWERS
+    from actorlib._queries.answers import ANSWERS
 
     return ANSWERS.get(name)
 

@@ -30,7 +30,7 @@ class BoundMethod:
 
     Args:
         actor: The actor's id.
-        interface: The face of its class.
+        interface: The interface of its class.
         actor_name: Its name, or None.
         method: How the method may be called.
 

@@ -192,7 +192,7 @@ class LocalEngine(RuntimeEngine):
         self._heritage = InheritedEnv(env) if env else None
         self.pending = PendingCalls()
         self._features: dict[type[Feature], Feature] = {}
-        self._attaching = threading.Lock()  # the door asks from a thread of its own
+        self._attaching = threading.Lock()  # the server asks from a thread of its own
 
     # The verbs.
 

@@ -4,7 +4,7 @@ What decides is pure; only waiting needs an event loop. In reading order:
 
 * ``request``: a request for a lease: how much, of which devices, with which priority.
 * ``catalogue``: resolves what the user wrote to what a request says.
-* ``scheduler``: the one door: a request goes in, a lease comes out and is given back.
+* ``scheduler``: the one server: a request goes in, a lease comes out and is given back.
 * ``admission``: admits requests to the ledger, at once or in the order of the queue.
 * ``ledger``: keeps the books: every unit and byte is free or in exactly one lease.
 * ``device_pool``: chooses devices: best fit, lowest index first.

@@ -1,6 +1,6 @@
 """Schedules: a request goes in, a lease comes out, and is given back in the end.
 
-This is the one door to placement. A request is admitted at once or in the order of the
+This is the one entry to placement. A request is admitted at once or in the order of the
 queue (``admission``, ``wait_queue``); the ledger grants it devices (``device_pool``).
 Inside a placement group it waits for a part of the group's own lease.
 """

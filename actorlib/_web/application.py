@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
-    from actorlib._door.rows import Logs
+    from actorlib._queries.rows import Logs
     from actorlib._web.guard import Admission
     from actorlib._web.watch import Ask, Watch
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, final
 
 from actorlib._base.value import dataclass
-from actorlib._door.processes import Usage
-from actorlib._door.rows import (
+from actorlib._queries.processes import Usage
+from actorlib._queries.rows import (
     ActorStatus,
     ProcessUse,
     Standstill,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from actorlib._base.labels import with_pid
 from actorlib._base.value import dataclass
-from actorlib._door.protocol import BLOCKED
 from actorlib._features.runtime import worker_stacks
+from actorlib._queries.protocol import BLOCKED
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:
-    from actorlib._door.rows import Calls, Logs, Stacks, Standstill, Status
+    from actorlib._queries.rows import Calls, Logs, Stacks, Standstill, Status
     from actorlib._rows.snapshot import ActorInfo
     from actorlib._web.watch import Ask, Watch
 

@@ -14,8 +14,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
-from actorlib._door import processes
-from actorlib._door.protocol import BLOCKED
+from actorlib._queries import processes
+from actorlib._queries.protocol import BLOCKED
 from actorlib._web.looks import (
     PAGE,
     POINTS,
@@ -30,9 +30,9 @@ from actorlib.exceptions import RuntimeUnreachableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actorlib._door.processes import Usage
-    from actorlib._door.protocol import Answer
-    from actorlib._door.rows import ActorStatus, Status
+    from actorlib._queries.processes import Usage
+    from actorlib._queries.protocol import Answer
+    from actorlib._queries.rows import ActorStatus, Status
     from actorlib._web.looks import Point, Shown
 
 _INTERVAL = 1.0
@@ -43,7 +43,7 @@ _PATIENCE = 1.0
 
 
 class Ask(Protocol):
-    """Asks a runtime: at its door, or from a thread of its own process."""
+    """Asks a runtime: over its socket, or from a thread of its own process."""
 
     def __call__(
         self, verb: str, /, *, patience: float = ..., **options: Any

@@ -16,9 +16,9 @@ a short call is packed once on its way and not twice.
 
 ``loans`` are the ids of the actors, objects and blocks of memory that the payload
 refers to, or None: each frame that arrives makes its receiver a holder of them (see
-``_owner/objects/refcount.py``). ``headers`` are those of ``call_headers``. Loans stand right
-before the payload, or before headers that stand there and are not None. Whoever sends a
-frame looks there, and nowhere else, for what lies in shared memory.
+``_owner/objects/refcount.py``). ``headers`` are those of ``call_headers``. Loans stand
+right before the payload, or before headers that stand there and are not None. Whoever
+sends a frame looks there, and nowhere else, for what lies in shared memory.
 
 Owner to worker, worker to owner, or both:
 

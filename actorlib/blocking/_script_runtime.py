@@ -1,6 +1,6 @@
 """The runtime that a script has: a thread with an event loop, begun and ended.
 
-This is the one thing that the blocking face remembers besides the engine's slot: which
+This is the one thing that the blocking API remembers besides the engine's slot: which
 thread runs the loop. In an actor there is no such thread, and everything goes to the
 actor's own engine.
 """

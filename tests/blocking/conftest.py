@@ -1,4 +1,4 @@
-"""The blocking face's runtime: one for a module, lent to one test after the other."""
+"""The blocking API's runtime: one for a module, lent to one test after the other."""
 
 from __future__ import annotations
 

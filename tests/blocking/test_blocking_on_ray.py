@@ -1,4 +1,4 @@
-"""A script of the blocking face on Ray's engine: the same verbs, with a cluster."""
+"""A script of the blocking API on Ray's engine: the same verbs, with a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way that a value can travel through the blocking face, walked whole."""
+"""Every way that a value can travel through the blocking API, walked whole."""
 
 from __future__ import annotations
 

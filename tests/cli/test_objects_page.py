@@ -10,7 +10,7 @@ import pytest
 from actorlib import ObjectInfo, ObjectStoreInfo
 from actorlib._cli.objects import DOCUMENT, draw
 from actorlib._cli.pages import console
-from actorlib._door.rows import Objects
+from actorlib._queries.rows import Objects
 
 
 def told(**changed: Any) -> Objects:

@@ -16,8 +16,8 @@ from actorlib._cli.actor_columns import in_rate, on_device
 from actorlib._cli.listing import DOCUMENT, ClientStatus
 from actorlib._cli.pages import id_endings, in_time
 from actorlib._cli.ps_page import draw
-from actorlib._door.rows import Frame, Standstill
 from actorlib._options.shares import ActorShare
+from actorlib._queries.rows import Frame, Standstill
 from actorlib._rows.snapshot import WorkerGroupInfo
 
 if TYPE_CHECKING:

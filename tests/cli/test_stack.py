@@ -13,14 +13,14 @@ import pytest
 from helpers.owners import Bell, Owner
 
 from actorlib._cli.stack import text_of
-from actorlib._door.processes import usage
-from actorlib._door.rows import Frame, Stacks, Task, Thread
 from actorlib._features.stacks.runtime import (
     frames_in,
     tasks_in,
     worker_tasks,
     worker_threads,
 )
+from actorlib._queries.processes import usage
+from actorlib._queries.rows import Frame, Stacks, Task, Thread
 from actorlib._rows.rows import decode_row
 from actorlib.exceptions import RuntimeUnreachableError
 

@@ -46,14 +46,14 @@ from actorlib._cli.top_screen import (
     selected,
     settled,
 )
-from actorlib._door.rows import Frame, Standstill
+from actorlib._queries.rows import Frame, Standstill
 from actorlib._rows.tables import console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from actorlib._door.rows import Status
+    from actorlib._queries.rows import Status
 
 LIMIT = 20.0
 NONE = Rates({}, {})

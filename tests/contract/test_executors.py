@@ -97,7 +97,7 @@ async def test_plain_method_when_it_runs_then_later_calls_wait(
     assert await api.get(log.seen.remote()) == ["first", "second"]
 
 
-class Visits(Log):
+class Requests(Log):
     """Notes when its calls begin and end."""
 
     async def visit(self, gate: Any, name: str) -> None:
@@ -110,7 +110,7 @@ class Visits(Log):
 async def test_calls_when_one_may_run_then_plain_methods_wait_for_coroutines(
     api: Api, *, is_on_ray: bool
 ) -> None:
-    gate, visits = Gate.remote(), actorlib.remote(max_concurrency=1)(Visits).remote()
+    gate, visits = Gate.remote(), actorlib.remote(max_concurrency=1)(Requests).remote()
     refs = [visits.visit.remote(gate, "a"), visits.note.remote("b")]
     refs += [visits.visit.remote(gate, "c"), visits.note.remote("d")]
     if not is_on_ray:  # which starts them in any order, and so perhaps "c" first
@@ -130,7 +130,7 @@ async def test_calls_when_one_may_run_then_plain_methods_wait_for_coroutines(
 async def test_coroutines_when_a_few_may_run_then_they_begin_in_order(
     api: Api, *, is_on_ray: bool
 ) -> None:
-    gate, visits = Gate.remote(), actorlib.remote(max_concurrency=3)(Visits).remote()
+    gate, visits = Gate.remote(), actorlib.remote(max_concurrency=3)(Requests).remote()
     names = [str(number) for number in range(50)]
     refs = [visits.visit.remote(gate, name) for name in names]
     for name in names:

@@ -25,7 +25,7 @@ from actorlib import (
     WorkerGroupInfo,
 )
 from actorlib._base.value import dataclass
-from actorlib._door.rows import ActorStatus, Frame, Standstill, Status
+from actorlib._queries.rows import ActorStatus, Frame, Standstill, Status
 from actorlib._rows.rows import RowEncoder, decode_row, encode_row, extend_row
 
 EVERYTHING = snapshot(

@@ -8,8 +8,8 @@ import sys
 from typing import Any
 
 from actorlib._cli.listing import Listing, RuntimeRow
-from actorlib._door.rows import ActorStatus, ProcessUse, Status
 from actorlib._options.shares import ActorShare, DeviceShare
+from actorlib._queries.rows import ActorStatus, ProcessUse, Status
 from actorlib._rows.rows import extend_row
 from actorlib._rows.snapshot import ActorInfo, DeviceInfo, ObjectStoreInfo, Snapshot
 

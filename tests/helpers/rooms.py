@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @actorlib.remote
 class Room:
-    """Counts its visitors, and lets none out before the first ``size`` are in.
+    """Counts its connections, and lets none out before the first ``size`` are in.
 
     Args:
         size: How many of them.

@@ -16,9 +16,9 @@ from actorlib import ActorInfo, Snapshot
 from actorlib.__main__ import main
 from actorlib._cli import metrics as command
 from actorlib._core.engine import find_engine
-from actorlib._door.queries import begin_query
 from actorlib._features.runtime import find_query
 from actorlib._options.function_options import FunctionOptions, FunctionSpec
+from actorlib._queries.queries import begin_query
 from actorlib._rows.snapshot import ObjectStoreInfo
 from actorlib.observe import Run
 from actorlib.observe import prometheus as made
@@ -307,7 +307,7 @@ def test_registry_when_it_has_one_then_another_is_refused() -> None:
 
 
 @pytest.mark.memory
-async def test_door_when_a_program_counts_then_it_tells_that() -> None:
+async def test_query_server_when_a_program_counts_then_it_tells_that() -> None:
     metrics = prometheus(CollectorRegistry())
 
     def asked(**options: bool) -> Any:

@@ -1,4 +1,4 @@
-"""The one door to placement: leases of the machine and of groups, and giving back."""
+"""the one entry to placement: leases of the machine and of groups, and giving back."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from helpers.listings import status
 from test_looks import actor
 
 from actorlib import CallInfo, LogLine
-from actorlib._door.protocol import BLOCKED, OK, VERSION, Answer
-from actorlib._door.rows import Calls, Logs, Stacks, Standstill, Task, Thread
+from actorlib._queries.protocol import BLOCKED, OK, VERSION, Answer
+from actorlib._queries.rows import Calls, Logs, Stacks, Standstill, Task, Thread
 from actorlib._web.address import WebAddress
 from actorlib._web.application import Application
 from actorlib._web.guard import Admission

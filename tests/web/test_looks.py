@@ -11,7 +11,7 @@ from helpers.listings import device, info, status
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._door.processes import Usage
+from actorlib._queries.processes import Usage
 from actorlib._web import looks
 from actorlib._web.looks import (
     MOST_DEAD,
@@ -25,7 +25,7 @@ from actorlib._web.looks import (
 
 if TYPE_CHECKING:
     from actorlib import ActorInfo
-    from actorlib._door.rows import Status
+    from actorlib._queries.rows import Status
     from actorlib._web.looks import Shown
 
 

@@ -12,9 +12,9 @@ from actorlib._wire.messages import LOG
 
 if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.queries import Asked, Parameters
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._owner.engine import LocalEngine
+    from actorlib._queries.queries import Asked, Parameters
 
 
 @final
@@ -59,9 +59,9 @@ def logs(engine: RuntimeEngine, parameters: Parameters) -> Asked:
 
     The parameters are ``actor``, ``after``, ``most``, ``since`` and ``newest``.
     """
-    from actorlib._door.protocol import MOST_LINES  # noqa: PLC0415  # few ask
-    from actorlib._door.queries import Asked  # noqa: PLC0415  # likewise
-    from actorlib._door.rows import Logs as LogRows  # noqa: PLC0415  # likewise
+    from actorlib._queries.protocol import MOST_LINES  # noqa: PLC0415  # few ask
+    from actorlib._queries.queries import Asked  # noqa: PLC0415  # likewise
+    from actorlib._queries.rows import Logs as LogRows  # noqa: PLC0415  # likewise
 
     actor = parameters.actor_if_any()
     after = parameters.take("after", 0)

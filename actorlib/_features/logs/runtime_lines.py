@@ -1,6 +1,6 @@
 """Keeps the last lines and log records of each actor in memory, for who asks.
 
-The owner's loop adds them, and any thread reads, as the door's does while the loop is
+The owner's loop adds them, and any thread reads, as the server's does while the loop is
 blocked. Each actor has a ring buffer with a budget in bytes. The reason of its end is
 read from there, too.
 

@@ -11,22 +11,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from actorlib._base.ids import ActorId
-from actorlib._door.queries import Asked
 from actorlib._features.middleware.middlewares import Middlewares
 from actorlib._features.middleware.observed_calls import ObservedCalls
 from actorlib._futures.runtime_portal import on_loop
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._options.call_events import Run
+from actorlib._queries.queries import Asked
 from actorlib._wire.messages import LINKED, OBSERVE, RAN
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:
     from actorlib._base.outcomes import Status
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.queries import Parameters
     from actorlib._options.call_events import Middleware
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.engine import LocalEngine
+    from actorlib._queries.queries import Parameters
 
 
 class Observation:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, final
 
 from actorlib._base.public import public
-from actorlib._door.queries import SLACK, Asked
 from actorlib._features.recording.runtime import CallRecording
 from actorlib._features.recording.trace_events import document, to_plain
+from actorlib._queries.queries import SLACK, Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.queries import Parameters
     from actorlib._features.recording.trace_events import Recorded
+    from actorlib._queries.queries import Parameters
 
 _TELLING = 1.0
 """Seconds that workers may take to tell the rest of what they have recorded."""

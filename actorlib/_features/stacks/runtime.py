@@ -23,9 +23,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from actorlib._door.processes import usage
-from actorlib._door.rows import Frame, Stacks, Task, Thread
-from actorlib._door.stacks import is_users, users_first
+from actorlib._queries.processes import usage
+from actorlib._queries.rows import Frame, Stacks, Task, Thread
+from actorlib._queries.stacks import is_users, users_first
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:

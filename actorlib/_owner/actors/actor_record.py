@@ -70,7 +70,7 @@ class ActorRecord:
 
     Attributes:
         id: Its id.
-        interface: The face of its class.
+        interface: The interface of its class.
         options: What it asked for.
         is_actor: Whether it is one, and no worker of functions.
         called: What it is called in messages; better known once it is ready.

@@ -20,7 +20,7 @@ class ActorDefinition(NamedTuple):
 
     Attributes:
         definition: The class; None if it is a worker of functions.
-        interface: The face of the class.
+        interface: The interface of the class.
         options: What it asks for.
         runs: What each function holds that it runs, if it is a worker of functions.
     """

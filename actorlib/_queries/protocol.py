@@ -200,7 +200,7 @@ def read_answer(content: bytes, verb: str = "") -> Answer:
 
 def _with_rows(answer: Answer, verb: str) -> Answer:
     # Programs that attach to a runtime read none: this takes 4 ms to import.
-    from actorlib._door.rows import ROWS, Standstill  # noqa: PLC0415
+    from actorlib._queries.rows import ROWS, Standstill  # noqa: PLC0415
 
     kind = Standstill if answer.outcome == BLOCKED else ROWS.get(verb)
     if kind is None:

@@ -1,4 +1,4 @@
-"""What is sent at a door: frames in any pieces, and what is none is told apart."""
+"""What is sent at a server: frames in any pieces, and what is none is told apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._door.protocol import (
+from actorlib._queries.protocol import (
     MOST_ANSWERED,
     MOST_ASKED,
     OK,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from actorlib._door.answers import ANSWERS
-from actorlib._door.protocol import OK, answer_frame, read_answer
-from actorlib._door.queries import begin_query
+from actorlib._queries.answers import ANSWERS
+from actorlib._queries.protocol import OK, answer_frame, read_answer
+from actorlib._queries.queries import begin_query
 from actorlib._rows.snapshot import AllCalls, CallInfo
 
 

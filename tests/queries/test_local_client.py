@@ -11,9 +11,9 @@ from helpers.actors import Echo
 
 import actorlib
 from actorlib._core.engine import find_engine
-from actorlib._door.protocol import BLOCKED, OK
-from actorlib._door.within import InnerDoor
 from actorlib._features.runtime import find_query
+from actorlib._queries.local_client import LocalClient
+from actorlib._queries.protocol import BLOCKED, OK
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -24,20 +24,20 @@ NOBODY = "ab" * 16
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[InnerDoor]:
+async def server() -> AsyncIterator[LocalClient]:
     async with actorlib.init(engine="inline", num_cpus=1):
         engine: Any = find_engine()
-        yield InnerDoor(engine, find_query)
+        yield LocalClient(engine, find_query)
 
 
-async def test_runtime_when_asked_then_it_answers_as_at_its_door(
-    door: InnerDoor,
+async def test_runtime_when_asked_then_it_answers_as_at_its_socket(
+    server: LocalClient,
 ) -> None:
     echo = Echo.options(name="m1").remote()
     await echo
 
-    status = await asyncio.to_thread(door.ask, "status")
-    stack = await asyncio.to_thread(door.ask, "stack")
+    status = await asyncio.to_thread(server.ask, "status")
+    stack = await asyncio.to_thread(server.ask, "stack")
 
     assert (status.outcome, stack.outcome) == (OK, OK)
     assert [row.name for row in status.value.snapshot.actors] == ["m1"]
@@ -54,18 +54,18 @@ async def test_runtime_when_asked_then_it_answers_as_at_its_door(
     ],
 )
 async def test_runtime_when_a_question_is_none_then_it_refuses_it(
-    door: InnerDoor, verb: str, options: dict[str, Any], words: str
+    server: LocalClient, verb: str, options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        await asyncio.to_thread(door.ask, verb, **options)
+        await asyncio.to_thread(server.ask, verb, **options)
 
 
 async def test_runtime_when_its_loop_is_blocked_then_it_says_where(
-    door: InnerDoor,
+    server: LocalClient,
 ) -> None:
     seen: list[Any] = []
     asking = threading.Thread(
-        target=lambda: seen.append(door.ask("status", patience=0.01))
+        target=lambda: seen.append(server.ask("status", patience=0.01))
     )
     asking.start()
     asking.join(LIMIT)  # on the loop
@@ -74,18 +74,18 @@ async def test_runtime_when_its_loop_is_blocked_then_it_says_where(
     assert seen[0].value.is_running
 
 
-async def test_runtime_when_it_ends_then_who_waits_is_told(door: InnerDoor) -> None:
+async def test_runtime_when_it_ends_then_who_waits_is_told(server: LocalClient) -> None:
     seen: list[BaseException] = []
 
     def ask() -> None:
         try:
-            door.ask("status", patience=LIMIT)
+            server.ask("status", patience=LIMIT)
         except RuntimeUnreachableError as error:
             seen.append(error)
 
     asking = threading.Thread(target=ask)
     asking.start()
-    door.close()
+    server.close()
     asking.join(LIMIT)  # on the loop, which does not answer
 
     assert [str(error) for error in seen] == ["this runtime has ended"]

@@ -1,4 +1,4 @@
-"""The rows with which a runtime answers at its door.
+"""The rows with which a runtime answers over its socket.
 
 Actors, calls, objects and lines are those of ``_rows/snapshot.py``. Here is what stands
 around them in an answer, and what is known of threads, tasks and frames.

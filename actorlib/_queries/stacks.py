@@ -1,6 +1,6 @@
 """Shows where the owner's threads and tasks stand, and its loop if it is stuck.
 
-All of it is read by the thread of the door, so that no other has to answer.
+All of it is read by the thread of the server, so that no other has to answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from actorlib._base.awaited_frames import MOST_FRAMES, awaited_frames
 from actorlib._base.own_files import OWN_FILES
-from actorlib._door.rows import Frame, Standstill, Task, Thread
+from actorlib._queries.rows import Frame, Standstill, Task, Thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

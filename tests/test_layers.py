@@ -1,9 +1,8 @@
-"""Holds the code to the plan of the house: who may import whom, and who may not.
+"""Checks which subpackage imports which, and what is pure.
 
 Every import counts, also one inside a function, for the type checker alone, or by a
-string: what a file names it depends on. What is allowed here is what the plan says; an
-arrow that is missing from ``ROOMS`` is a question to be asked before it is answered by
-adding it.
+string. ``SUBPACKAGES`` lists what is allowed; an import that it lacks needs a reason
+before it is added.
 """
 
 from __future__ import annotations
@@ -25,50 +24,54 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(actorlib.__file__).parent
 
-ROOMS: dict[str, str] = {
+COMMON = "_base _loops _options _futures _rows _core exceptions"
+"""The subpackages that all above them may import."""
+
+SUBPACKAGES: dict[str, str] = {
     "exceptions": "",
-    "_core": "exceptions",
+    "_base": "exceptions",
+    "_loops": "_base exceptions",
+    "_options": "_base exceptions",
+    "_futures": "_base _loops _options exceptions",
+    "_rows": "_base _options exceptions",
+    "_core": "_base _loops _options _futures _rows exceptions",
     "_shm": "exceptions",
-    "_wire": "_core _shm exceptions",
-    "accelerators": "_core exceptions",
-    "_scheduler": "_core accelerators exceptions",
-    "_processes": "_core _wire exceptions",
-    "_enforcement": "_core _processes accelerators exceptions",
-    "_features": "_core _enforcement _processes _shm _wire accelerators exceptions",
-    "_api": "_core _wire exceptions",
-    "_worker": "_core _features _shm _wire exceptions",
-    "_ray": "_api _core _wire exceptions",
-    "_owner": (
-        "_core _enforcement _processes _scheduler _shm _wire accelerators exceptions"
-    ),
-    "_inline": "_core _processes _wire _worker exceptions",
-    "_door": "_core exceptions",
-    "_client": "_core _door _shm _wire _worker exceptions",
-    "observe": "_core exceptions",
+    "_wire": f"{COMMON} _shm",
+    "accelerators": COMMON,
+    "_scheduler": f"{COMMON} accelerators",
+    "_processes": f"{COMMON} _wire",
+    "_enforcement": f"{COMMON} _processes accelerators",
+    "_features": f"{COMMON} _enforcement _processes _shm _wire accelerators",
+    "_api": f"{COMMON} _wire",
+    "_worker": f"{COMMON} _features _shm _wire",
+    "_ray": f"{COMMON} _api _wire",
+    "_owner": f"{COMMON} _enforcement _processes _scheduler _shm _wire accelerators",
+    "_inline": f"{COMMON} _processes _wire _worker",
+    "_queries": COMMON,
+    "_client": f"{COMMON} _queries _shm _wire _worker",
+    "observe": COMMON,
     "_features.runtime": (
-        "_core _door _enforcement _features _owner _processes _wire exceptions"
+        f"{COMMON} _enforcement _features _owner _processes _queries _wire"
     ),
-    "_web": "_core _door _features.runtime exceptions",
+    "_web": f"{COMMON} _features.runtime _queries",
     "_runtime": (
-        "_api _client _core _door _features.runtime _inline _owner _ray _web exceptions"
+        f"{COMMON} _api _client _features.runtime _inline _owner _queries _ray _web"
     ),
     "mypy": "",
-    # The faces.
-    "": "_api _core _features.runtime _runtime exceptions",
-    "blocking": (
-        " _api _core _features _features.runtime _runtime accelerators exceptions"
-    ),
+    # The public API.
+    "": f"{COMMON} _api _features.runtime _runtime",
+    "blocking": (f"{COMMON} _api _features _features.runtime _runtime accelerators"),
     "_cli": (
-        " _api _core _door _features _features.runtime _runtime _enforcement _web "
-        "accelerators exceptions"
+        f"{COMMON} _api _enforcement _features _features.runtime _queries _runtime "
+        "_web accelerators"
     ),
-    "__main__": " _cli _core exceptions",
-    "_pytest_plugin": " _core _runtime accelerators blocking exceptions",
+    "__main__": f"{COMMON} _cli",
+    "_pytest_plugin": f"{COMMON} _runtime accelerators blocking",
 }
-"""The rooms that each room may import, ground floor first; ``""`` is ``actorlib``."""
+"""What each subpackage may import, the lowest layer first; ``""`` is ``actorlib``."""
 
 IMPORT_ACTORLIB = {"blocking", "_cli", "__main__", "_pytest_plugin"}
-"""The rooms that may import ``actorlib`` itself, as users do."""
+"""The subpackages that may import ``actorlib`` itself, as users do."""
 
 PURE = [
     "_api.gang_calls",
@@ -102,8 +105,8 @@ PURE = [
     "_base.validation",
     "_base.value",
     "_web.address",
-    "_door.protocol",
-    "_door.rows",
+    "_queries.protocol",
+    "_queries.rows",
     "_enforcement.caps",
     "_enforcement.tiers",
     "_enforcement.draining",
@@ -225,12 +228,12 @@ def own_imports_of(name: str) -> set[str]:
     } - {name}
 
 
-def room_of(name: str) -> str:
-    """The room of a file; a feature has files for workers, and others for the owner."""
-    room, _, rest = name.partition(".")
+def subpackage_of(name: str) -> str:
+    """The subpackage of a file; of a feature, those for the owner are another one."""
+    subpackage, _, rest = name.partition(".")
     is_of_runtime = rest.rpartition(".")[2].startswith("runtime")
-    is_upper = room == "_features" and is_of_runtime
-    return "_features.runtime" if is_upper else room
+    is_upper = subpackage == "_features" and is_of_runtime
+    return "_features.runtime" if is_upper else subpackage
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -248,33 +251,36 @@ def loaded_by(statement: str) -> set[str]:
 # Arrows.
 
 
-def test_rooms_when_listed_then_every_one_has_its_arrows() -> None:
-    assert {room_of(name) for name in FILES} == set(ROOMS)
+def test_subpackages_when_listed_then_every_one_has_its_imports() -> None:
+    assert {subpackage_of(name) for name in FILES} == set(SUBPACKAGES)
 
 
 @pytest.mark.slow
-def test_room_when_it_imports_another_then_the_plan_allows_it() -> None:
-    allowed = {room: {room, *below.split()} for room, below in ROOMS.items()}
-    for room in IMPORT_ACTORLIB:
-        allowed[room].add("")
+def test_subpackage_when_it_imports_another_then_the_plan_allows_it() -> None:
+    allowed = {
+        subpackage: {subpackage, *below.split()}
+        for subpackage, below in SUBPACKAGES.items()
+    }
+    for subpackage in IMPORT_ACTORLIB:
+        allowed[subpackage].add("")
 
     broken = {
         f"{name or 'actorlib'} -> {other or 'actorlib'}"
         for name in FILES
         for other in own_imports_of(name)
-        if room_of(other) not in allowed[room_of(name)]
+        if subpackage_of(other) not in allowed[subpackage_of(name)]
     }
 
     assert broken == set()
 
 
-def test_rooms_when_in_their_order_then_every_arrow_goes_down() -> None:
-    order = list(ROOMS)
+def test_subpackages_when_in_their_order_then_every_import_goes_down() -> None:
+    order = list(SUBPACKAGES)
 
     assert [
-        (room, below)
-        for place, room in enumerate(order)
-        for below in ROOMS[room].split()
+        (subpackage, below)
+        for place, subpackage in enumerate(order)
+        for below in SUBPACKAGES[subpackage].split()
         if below not in order[:place]
     ] == []
 
@@ -284,10 +290,10 @@ def test_engine_when_named_then_by_the_runtime_alone() -> None:
     engines = {"_client", "_inline", "_owner", "_ray"}
 
     assert {
-        room_of(name)
+        subpackage_of(name)
         for name in FILES
         for found in own_imports_of(name)
-        if room_of(found) in engines - {room_of(name)}
+        if subpackage_of(found) in engines - {subpackage_of(name)}
     } == {"_runtime", "_features.runtime"}
 
 
@@ -386,7 +392,8 @@ def test_global_when_looked_for_then_one_slot_alone() -> None:
             "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
         ),
         (
-            "import actorlib._worker.template.forkserver, actorlib._worker.executors.serial_executor",
+            "import actorlib._worker.template.forkserver\n"
+            "import actorlib._worker.executors.serial_executor",
             "actorlib._api actorlib._runtime actorlib._worker.executors.async_executor "
             "actorlib._owner actorlib.accelerators numpy pynvml ray rich torch uvloop",
         ),
@@ -440,9 +447,9 @@ def files_in(package: str) -> set[str]:
 
 
 def named_in(package: str) -> set[str]:
-    """The rooms that the map of a package names."""
+    """The subpackages that the map of a package names."""
     text = ast.get_docstring(tree_of(package)) or ""
-    # A line of the map begins with the rooms that it is about: * ``a``, ``b``: ...
+    # A line of the map begins with what it is about: * ``a``, ``b``: ...
     entries = [part.split(":", 1)[0] for part in text.split("\n* ")[1:]]
     return {name for entry in entries for name in entry.split("``")[1::2]}
 

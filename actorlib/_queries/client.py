@@ -1,4 +1,4 @@
-"""Asks runtimes at their doors, from another process."""
+"""Asks runtimes at their servers, from another process."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from actorlib._door import processes
-from actorlib._door.addresses import Address, find_doors, peer_pid, peer_uid
-from actorlib._door.protocol import (
+from actorlib._queries import processes
+from actorlib._queries.addresses import Address, find_servers, peer_pid, peer_uid
+from actorlib._queries.protocol import (
     BLOCKED,
     MOST_ANSWERED,
     OTHER_VERSION,
@@ -30,14 +30,14 @@ from actorlib.exceptions import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actorlib._door.protocol import Answer
-    from actorlib._door.rows import Standstill
+    from actorlib._queries.protocol import Answer
+    from actorlib._queries.rows import Standstill
 
 _GRACE = 4.0
-"""Seconds beyond the patience with the loop in which the door itself has to answer."""
+"""Seconds beyond the patience with the loop in which the server has to answer."""
 _PAUSE = 0.05
 _BUSY = 2.0
-"""Seconds in which a door that sends us away is tried again."""
+"""Seconds in which a server that sends us away is tried again."""
 _PIECE = 256 * 1024
 _NO_DESCRIPTOR = (
     "it has as many files and sockets open as it may (ulimit -n), and none is left for "
@@ -55,7 +55,7 @@ def find_runtimes(pid: int | None = None) -> list[Address]:
         RuntimeNotFoundError: There is none.
         RuntimeUnreachableError: It is another user's.
     """
-    found, me = find_doors(), os.geteuid()
+    found, me = find_servers(), os.geteuid()
     if pid is None:
         mine = [address for address in found if address.uid == me]
         if not mine:
@@ -127,10 +127,10 @@ def ask(
     """Asks a runtime.
 
     Args:
-        address: Where its door is.
+        address: Where its server is.
         verb: What is asked for.
-        patience: Seconds that its loop may take; afterwards the door answers for it.
-        grace: Seconds beyond these in which the door itself has to answer.
+        patience: Seconds that its loop may take; afterwards the server answers for it.
+        grace: Seconds beyond these in which the server itself has to answer.
         **options: How.
 
     Returns:
@@ -174,7 +174,7 @@ def ask_loop(
     """Asks a runtime what its loop alone can answer; gives the value.
 
     Args:
-        address: Where its door is.
+        address: Where its server is.
         verb: What is asked for.
         patience: Seconds that its loop may take.
         **options: How.
@@ -230,7 +230,7 @@ def _asked(address: Address, question: bytes, end: float) -> bytes:
 
 
 def _connect(sock: socket.socket, address: Address, end: float) -> None:
-    """Connects to a door, and makes sure whose it is.
+    """Connects to a server, and makes sure whose it is.
 
     Raises:
         OSError: Nobody is there.

@@ -1,4 +1,4 @@
-"""The door of a program in another process: who may ask, and that it goes with it."""
+"""The server of a program in another process: who may ask, and that it goes with it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from helpers.owners import Owner, Watched
 from helpers.rare_cases import rarely
 
 from actorlib._base.named_sockets import AbstractSockets, FolderSockets, named_sockets
-from actorlib._door.addresses import DOORS, Address, find_doors
-from actorlib._door.client import ask, find_runtimes, the_runtime
-from actorlib._door.protocol import BLOCKED, OK, question_frame
+from actorlib._queries.addresses import QUERY_SOCKETS, Address, find_servers
+from actorlib._queries.client import ask, find_runtimes, the_runtime
+from actorlib._queries.protocol import BLOCKED, OK, question_frame
 from actorlib.exceptions import RuntimeNotFoundError, RuntimeUnreachableError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ LISTENS = "await asyncio.to_thread(listen)"
 
 
 def places(pid: int) -> list[Address]:
-    return [found for found in find_doors() if found.pid == pid]
+    return [found for found in find_servers() if found.pid == pid]
 
 
 def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_program_when_it_lives_then_it_is_found_and_answers(tmp_path: Path) -> N
 
         (address,) = find_runtimes(owner.pid)
         answer = ask(address, "status", patience=10)
-        poser, _ = named_sockets(DOORS).listen(f"{owner.pid}-00posing")
+        poser, _ = named_sockets(QUERY_SOCKETS).listen(f"{owner.pid}-00posing")
         with poser:
             assert len(find_runtimes(owner.pid)) == 2
             assert the_runtime(owner.pid) == address
@@ -128,7 +128,7 @@ loop.close()
         *rarely(("", {"ACTORLIB_CONTROL": "0"}), (", engine='inline'", {})),
     ],
 )
-def test_program_when_it_wants_no_door_then_it_has_none(
+def test_program_when_it_wants_no_query_server_then_it_has_none(
     tmp_path: Path, options: str, environ: dict[str, str]
 ) -> None:
     ends = program(LISTENS, options=options)
@@ -151,7 +151,7 @@ def test_program_when_it_wants_no_door_then_it_has_none(
         *rarely("os._exit(0)", "raise ValueError", "sys.exit(3)"),
     ],
 )
-def test_program_when_it_ends_then_nothing_is_left_of_its_door(
+def test_program_when_it_ends_then_nothing_is_left_of_its_socket(
     tmp_path: Path, end: str
 ) -> None:
     with Owner(program(end), folder=tmp_path) as owner:
@@ -185,7 +185,7 @@ def test_fork_when_its_parent_has_ended_then_it_has_nothing_of_the_door(
             assert places(owner.pid) == []
 
 
-def test_runtime_when_another_follows_it_then_the_door_is_the_new_one_s(
+def test_runtime_when_another_follows_it_then_the_query_server_is_the_new_one_s(
     tmp_path: Path,
 ) -> None:
     twice = f"""{HEAD}
@@ -268,7 +268,9 @@ except ConnectionError:
 
 
 @AS_ROOT
-def test_door_when_another_user_asks_then_nothing_is_answered(tmp_path: Path) -> None:
+def test_query_server_when_another_user_asks_then_nothing_is_answered(
+    tmp_path: Path,
+) -> None:
     with Owner(program(LISTENS), folder=tmp_path) as owner:
         owner.told()
         (address,) = find_runtimes(owner.pid)
@@ -337,7 +339,7 @@ def test_runtime_when_another_user_s_then_said_whose(
 # Addresses.
 
 
-def test_table_when_it_has_anything_in_it_then_doors_alone_are_found(
+def test_table_when_it_has_anything_in_it_then_query_servers_alone_are_found(
     tmp_path: Path,
 ) -> None:
     table = tmp_path / "unix"
@@ -354,54 +356,54 @@ def test_table_when_it_has_anything_in_it_then_doors_alone_are_found(
         f"{head}107\n"
     )
 
-    assert find_doors(AbstractSockets(DOORS, str(table))) == [
+    assert find_servers(AbstractSockets(QUERY_SOCKETS, str(table))) == [
         Address(0, 7, "\0actorlib-door-0/7-bb"),
         Address(1000, 812, "\0actorlib-door-1000/812-aa"),
     ]
-    assert find_doors(AbstractSockets(DOORS, str(tmp_path / "none"))) == []
+    assert find_servers(AbstractSockets(QUERY_SOCKETS, str(tmp_path / "none"))) == []
 
 
-def test_folder_when_a_door_is_in_it_then_found_until_it_is_closed(
+def test_folder_when_a_query_server_is_in_it_then_found_until_it_is_closed(
     tmp_path: Path,
 ) -> None:
-    there = FolderSockets(DOORS, str(tmp_path / "doors"))
-    assert find_doors(there) == []
+    there = FolderSockets(QUERY_SOCKETS, str(tmp_path / "servers"))
+    assert find_servers(there) == []
 
     name = f"{os.getpid()}-aa"
     listener, forget = there.listen(name)
-    found = find_doors(there)
+    found = find_servers(there)
     listener.close()
     forget()
 
     assert found == [Address(os.geteuid(), os.getpid(), there.place(name))]
-    assert (tmp_path / "doors").stat().st_mode & 0o777 == 0o700
-    assert find_doors(there) == []
+    assert (tmp_path / "servers").stat().st_mode & 0o777 == 0o700
+    assert find_servers(there) == []
 
 
-def test_folder_when_a_killed_program_left_a_door_then_it_is_removed(
+def test_folder_when_a_killed_program_left_a_query_server_then_it_is_removed(
     tmp_path: Path,
 ) -> None:
-    there = FolderSockets(DOORS, str(tmp_path / "doors"))
+    there = FolderSockets(QUERY_SOCKETS, str(tmp_path / "servers"))
     listener, _ = there.listen(f"{os.getpid()}-aa")
     listener.close()
 
-    assert find_doors(there) == []
-    assert list((tmp_path / "doors").iterdir()) == []
+    assert find_servers(there) == []
+    assert list((tmp_path / "servers").iterdir()) == []
 
 
 def test_folder_when_others_may_enter_it_then_not_used(tmp_path: Path) -> None:
-    open_to_all: Any = tmp_path / "doors"
+    open_to_all: Any = tmp_path / "servers"
     open_to_all.mkdir()
     open_to_all.chmod(0o755)
-    there = FolderSockets(DOORS, str(open_to_all))
+    there = FolderSockets(QUERY_SOCKETS, str(open_to_all))
 
     with pytest.raises(PermissionError, match="not this user's alone"):
         there.listen("812-aa")
-    assert find_doors(there) == []
+    assert find_servers(there) == []
 
 
-def test_door_when_open_then_it_is_a_socket_that_nobody_inherits() -> None:
-    listener, forget = named_sockets(DOORS).listen(f"{os.getpid()}-aa")
+def test_query_server_when_open_then_it_is_a_socket_that_nobody_inherits() -> None:
+    listener, forget = named_sockets(QUERY_SOCKETS).listen(f"{os.getpid()}-aa")
     with listener:
         assert not listener.get_inheritable()
         assert listener.type == socket.SOCK_STREAM

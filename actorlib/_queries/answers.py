@@ -1,4 +1,4 @@
-"""What any runtime can be asked at its door, and what it answers; see ``queries``."""
+"""The queries that any runtime answers over its socket; see ``queries``."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from actorlib._base.ids import ActorId
-from actorlib._door.protocol import version
-from actorlib._door.queries import SLACK, Asked
-from actorlib._door.rows import Calls, Objects, Stacks, Status
-from actorlib._door.stacks import tasks, threads
 from actorlib._futures.object_ref import mark_seen
+from actorlib._queries.protocol import version
+from actorlib._queries.queries import SLACK, Asked
+from actorlib._queries.rows import Calls, Objects, Stacks, Status
+from actorlib._queries.stacks import tasks, threads
 from actorlib.exceptions import ActorlibError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.queries import Parameters, Query
+    from actorlib._queries.queries import Parameters, Query
     from actorlib._rows.snapshot import (
         AllCalls,
         ObjectInfo,

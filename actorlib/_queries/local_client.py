@@ -1,6 +1,6 @@
-"""Asks a runtime from another thread of its own process, as others ask at its door.
+"""Asks a runtime from another thread of its own process, as others ask over its socket.
 
-There need be no door: what is asked and answered is the same (``queries``).
+There need be no server: what is asked and answered is the same (``queries``).
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._door.protocol import OK, REFUSED, VERSION, Answer
-from actorlib._door.queries import begin_query
-from actorlib._door.service import LoopVisits
+from actorlib._queries.protocol import OK, REFUSED, VERSION, Answer
+from actorlib._queries.queries import begin_query
+from actorlib._queries.service import LoopRequests
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.queries import FindQuery
-    from actorlib._door.service import Visit
+    from actorlib._queries.queries import FindQuery
+    from actorlib._queries.service import LoopRequest
 
 _OVER = "this runtime has ended"
 
 
 @final
-class InnerDoor:
+class LocalClient:
     """Asks the runtime of this process; made by the thread of its loop.
 
     Args:
@@ -36,7 +36,7 @@ class InnerDoor:
         self._find_query = find_query
         self._loop_thread = threading.get_ident()
         self._answered = threading.Condition()
-        self._visits = LoopVisits(engine.loop, self._wake)
+        self._requests = LoopRequests(engine.loop, self._wake)
         self._is_over = False
 
     def ask(self, verb: str, /, *, patience: float = 1.0, **options: Any) -> Answer:
@@ -58,32 +58,32 @@ class InnerDoor:
         if asked.on_loop is None:
             return Answer(VERSION, OK, asked.finish(None))
         try:
-            visit = self._visits.ask(asked.on_loop, time.monotonic())
+            request = self._requests.ask(asked.on_loop, time.monotonic())
         except RuntimeError:
             raise RuntimeUnreachableError(_OVER) from None
         with self._answered:
-            self._wait_for(visit, patience)
-            if visit.has_begun and not visit.is_done:
-                self._visits.probe(visit, time.monotonic())
-                self._wait_for(visit, asked.takes)
-        if visit.is_done:
-            if visit.error is not None:
-                said = f"{type(visit.error).__name__}: {visit.error}"
-                raise ValueError(said) from visit.error
-            return Answer(VERSION, OK, asked.finish(visit.value))
-        outcome, value = self._visits.explain_late(
-            visit, self._loop_thread, time.monotonic()
+            self._wait_for(request, patience)
+            if request.has_begun and not request.is_done:
+                self._requests.probe(request, time.monotonic())
+                self._wait_for(request, asked.takes)
+        if request.is_done:
+            if request.error is not None:
+                said = f"{type(request.error).__name__}: {request.error}"
+                raise ValueError(said) from request.error
+            return Answer(VERSION, OK, asked.finish(request.value))
+        outcome, value = self._requests.explain_late(
+            request, self._loop_thread, time.monotonic()
         )
-        self._visits.leave(visit)
+        self._requests.leave(request)
         if self._is_over:
             raise RuntimeUnreachableError(_OVER)
         if outcome == REFUSED:
             raise ValueError(value)
         return Answer(VERSION, outcome, value)
 
-    def _wait_for(self, visit: Visit, seconds: float) -> None:
+    def _wait_for(self, request: LoopRequest, seconds: float) -> None:
         """Waits for an answer, or the end; the lock is held."""
-        self._answered.wait_for(lambda: visit.is_done or self._is_over, seconds)
+        self._answered.wait_for(lambda: request.is_done or self._is_over, seconds)
 
     def close(self) -> None:
         """Lets those go who wait: the loop will not answer any more."""

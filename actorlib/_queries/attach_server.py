@@ -1,6 +1,6 @@
 """Lets clients into a runtime that has a name, on the owner's loop.
 
-Who connects says in one frame of the door's agreement which actorlib and which Python
+Who connects says in one frame of the server's agreement which actorlib and which Python
 it is. What it and the owner send one another from then on is pickled, in places, so
 both have to be the same on both sides, and the user, too. Who says nothing, or
 nonsense, is sent away after a while, and there are few such at once.
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast, final
 
 from actorlib._base.log import warn
 from actorlib._base.named_sockets import close_listener, named_sockets
-from actorlib._door.addresses import RUNTIMES, peer_pid, peer_uid
-from actorlib._door.client import named_process, user_name
-from actorlib._door.protocol import (
+from actorlib._loops.fork_copies import close_in_forks
+from actorlib._queries.addresses import RUNTIMES, peer_pid, peer_uid
+from actorlib._queries.client import named_process, user_name
+from actorlib._queries.protocol import (
     MOST_ASKED,
     OK,
     OTHER_VERSION,
@@ -29,7 +30,6 @@ from actorlib._door.protocol import (
     read_question,
     version,
 )
-from actorlib._loops.fork_copies import close_in_forks
 from actorlib.exceptions import ProtocolError, RuntimeAlreadyExistsError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def python_version() -> str:
 
 
 @final
-class Reception:
+class AttachServer:
     """Lets clients into one runtime; used on its loop.
 
     From the beginning it has the name; who comes before ``begin`` waits.

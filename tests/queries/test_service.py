@@ -1,4 +1,4 @@
-"""Who asks at a door: whatever one does, the next is answered, the program goes on."""
+"""Whatever one client does, the next is answered, and the program goes on."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ import actorlib
 from actorlib._base.ids import ActorId
 from actorlib._cli import logs
 from actorlib._core.engine import find_engine, set_engine
-from actorlib._door import stacks
-from actorlib._door.addresses import Address, find_doors
-from actorlib._door.client import ask
-from actorlib._door.door import Door
-from actorlib._door.protocol import (
+from actorlib._features.logs import runtime_lines as actor_logs
+from actorlib._features.logs.runtime_lines import ActorLogs
+from actorlib._features.runtime import find_query, logs_of
+from actorlib._queries import stacks
+from actorlib._queries.addresses import Address, find_servers
+from actorlib._queries.client import ask
+from actorlib._queries.protocol import (
     BLOCKED,
     MOST_ASKED,
     OK,
@@ -41,24 +43,22 @@ from actorlib._door.protocol import (
     question_frame,
     read_answer,
 )
-from actorlib._door.rows import Standstill
-from actorlib._door.service import MOST_VISITORS, LoopVisits
-from actorlib._features.logs import runtime_lines as actor_logs
-from actorlib._features.logs.runtime_lines import ActorLogs
-from actorlib._features.runtime import find_query, logs_of
+from actorlib._queries.rows import Standstill
+from actorlib._queries.server import QueryServer
+from actorlib._queries.service import MOST_CONNECTIONS, LoopRequests
 from actorlib.exceptions import RuntimeUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from actorlib._door.protocol import Answer
-    from actorlib._door.rows import Frame
+    from actorlib._queries.protocol import Answer
+    from actorlib._queries.rows import Frame
 
 LIMIT = 20.0
 
 
 class Household:
-    """An inline runtime with a door, on a loop in a thread of its own."""
+    """An inline runtime with a server, on a loop in a thread of its own."""
 
     def __init__(self) -> None:
         self._is_open = threading.Event()
@@ -69,14 +69,14 @@ class Household:
         self._end = asyncio.Event()
         async with actorlib.init(engine="inline", num_cpus=2, num_gpus=1):
             self.engine: Any = find_engine()
-            self.door: Any = Door(self.engine, find_query)
+            self.server: Any = QueryServer(self.engine, find_query)
             self.echo = Echo.options(name="m1", num_gpus=1).remote()
             await self.echo
             self.waiting = Echo.options(name="m2", num_gpus=0.5).remote()
             set_engine(None)  # it is that of another thread, and none of a test's
             self._is_open.set()
             await self._end.wait()
-            self.door.close()
+            self.server.close()
             del self.echo, self.waiting
 
     def __enter__(self) -> Self:
@@ -90,9 +90,9 @@ class Household:
 
     @property
     def address(self) -> Address:
-        """Where the door is."""
-        place = self.door._place
-        return next(found for found in find_doors() if found.place == place)
+        """Where the server is."""
+        place = self.server._place
+        return next(found for found in find_servers() if found.place == place)
 
     def knock(self) -> socket.socket:
         """A connection on which nothing was said."""
@@ -102,7 +102,7 @@ class Household:
         return sock
 
     def names(self) -> list[str]:
-        """The actors that the door tells of."""
+        """The actors that the server tells of."""
         answer = ask(self.address, "status", patience=10)
         assert answer.outcome == OK, answer
         return [row.name for row in answer.value.snapshot.actors]
@@ -147,9 +147,9 @@ def household() -> Iterator[Household]:
 
 @pytest.fixture(autouse=True)
 def nobody_is_left(household: Household, nothing_is_left: None) -> Iterator[None]:
-    """Waits at the end until the door has closed what others have closed.
+    """Waits at the end until the server has closed what others have closed.
 
-    The loop wakes the door by a connection of its own, and the door may have answered
+    The loop wakes the server by its own connection, and the server may have answered
     by then: whoever was answered knows nothing of that one.
     """
     del nothing_is_left  # it looks when that is done
@@ -204,7 +204,7 @@ def test_stack_when_asked_then_the_threads_of_the_owner(household: Household) ->
     found = {row.name: row.frames for row in answer.value.threads}
     standing = [frames for frames in found.values() if stands_still(frames)]
     assert len(standing) == 1
-    assert "actorlib-door" not in found
+    assert "actorlib-server" not in found
     assert any(row.coroutine.endswith("_live") for row in answer.value.tasks)
 
 
@@ -227,14 +227,14 @@ def test_loop_when_blocked_then_since_when_and_where(household: Household) -> No
 def test_loop_when_blocked_then_many_who_ask_cost_it_one_callback(
     household: Household,
 ) -> None:
-    visits = household.door._service._visits
+    requests = household.server._service._requests
     with household.blocked():
         for _ in range(20):
             assert ask(household.address, "status", patience=0).outcome == BLOCKED
-        assert len(visits._waiting) == 1
-        assert not visits._waiting[0].is_wanted
+        assert len(requests._waiting) == 1
+        assert not requests._waiting[0].is_wanted
     assert household.names() == ["m1", "m2"]
-    assert visits._waiting == []
+    assert requests._waiting == []
 
 
 # Lines of actors.
@@ -425,7 +425,7 @@ def test_client_when_the_runtime_is_of_another_version_then_told(
     tmp_path: Any,
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(str(tmp_path / "door"))
+        listener.bind(str(tmp_path / "server"))
         listener.listen()
 
         def serve() -> None:
@@ -436,7 +436,7 @@ def test_client_when_the_runtime_is_of_another_version_then_told(
 
         with ThreadPoolExecutor(1) as serving:
             serving.submit(serve)
-            address = Address(os.geteuid(), 1 << 22, str(tmp_path / "door"))
+            address = Address(os.geteuid(), 1 << 22, str(tmp_path / "server"))
             with pytest.raises(RuntimeUnreachableError, match=r"runs actorlib 9\.9"):
                 ask(address, "status")
 
@@ -444,27 +444,29 @@ def test_client_when_the_runtime_is_of_another_version_then_told(
 # Who means no good.
 
 
-def test_door_when_full_then_those_in_it_are_served_and_others_later(
+def test_query_server_when_full_then_those_in_it_are_served_and_others_later(
     household: Household,
 ) -> None:
-    silent = [household.knock() for _ in range(2 * MOST_VISITORS)]
+    silent = [household.knock() for _ in range(2 * MOST_CONNECTIONS)]
     for sock in silent:
         sock.close()
 
     assert household.names() == ["m1", "m2"]
 
 
-def test_visitors_when_at_once_then_every_one_is_answered(household: Household) -> None:
-    with ThreadPoolExecutor(MOST_VISITORS) as asking:
-        asked = [asking.submit(household.names) for _ in range(3 * MOST_VISITORS)]
+def test_connection_when_at_once_then_every_one_is_answered(
+    household: Household,
+) -> None:
+    with ThreadPoolExecutor(MOST_CONNECTIONS) as asking:
+        asked = [asking.submit(household.names) for _ in range(3 * MOST_CONNECTIONS)]
 
     assert [each.result() for each in asked] == [["m1", "m2"]] * len(asked)
 
 
-def test_visitor_when_it_never_reads_then_others_are_served(
+def test_connection_when_it_never_reads_then_others_are_served(
     household: Household,
 ) -> None:
-    deaf = [household.knock() for _ in range(MOST_VISITORS - 1)]
+    deaf = [household.knock() for _ in range(MOST_CONNECTIONS - 1)]
     try:
         for sock in deaf:
             sock.sendall(question_frame("stack", {}))
@@ -490,7 +492,7 @@ _MOVES = st.one_of(
 
 @settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), _MOVES), max_size=12))
-def test_visitors_when_they_send_anything_then_the_next_is_answered(
+def test_connection_when_they_send_anything_then_the_next_is_answered(
     household: Household, moves: list[tuple[int, Any]]
 ) -> None:
     socks = [household.knock() for _ in range(3)]
@@ -524,36 +526,36 @@ def act(sock: socket.socket, move: Any) -> None:
 # What takes a while.
 
 
-def test_door_when_descriptors_are_short_for_once_then_the_next_is_answered(
+def test_query_server_when_descriptors_are_short_for_once_then_the_next_is_answered(
     household: Household, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def short(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    door: Any = Door(household.engine, find_query)
+    server: Any = QueryServer(household.engine, find_query)
     try:
         with monkeypatch.context() as patched:
-            patched.setattr("actorlib._door.service.Service", short)
+            patched.setattr("actorlib._queries.service.Service", short)
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
                 sock.settimeout(LIMIT)
-                sock.connect(door._place)
+                sock.connect(server._place)
                 assert sock.recv(1) == b""
-        answer = ask(Address(os.geteuid(), os.getpid(), door._place), "status")
+        answer = ask(Address(os.geteuid(), os.getpid(), server._place), "status")
         assert answer.outcome == OK
     finally:
-        door.close()
+        server.close()
 
 
 async def test_future_when_nobody_waits_any_more_then_it_is_cancelled() -> None:
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
-    visits = LoopVisits(loop, woken.set)
+    requests = LoopRequests(loop, woken.set)
     futures = [loop.create_future() for _ in range(3)]
 
-    first, second, third = (visits.ask(lambda f=f: f, 0.0) for f in futures)
-    visits.leave(third)
+    first, second, third = (requests.ask(lambda f=f: f, 0.0) for f in futures)
+    requests.leave(third)
     await woken.wait()
     woken.clear()
-    visits.leave(first)
+    requests.leave(first)
     futures[1].set_result("made")
     await woken.wait()
 
@@ -567,16 +569,16 @@ async def test_answer_when_it_is_late_then_only_a_blocked_loop_is_called_blocked
     None
 ):
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
-    visits = LoopVisits(loop, woken.set)
-    visit = visits.ask(loop.create_future, 1.0)
+    requests = LoopRequests(loop, woken.set)
+    request = requests.ask(loop.create_future, 1.0)
     await woken.wait()
     woken.clear()
 
-    visits.probe(visit, 3.0)
-    blocked, where = visits.explain_late(visit, threading.get_ident(), 5.5)
+    requests.probe(request, 3.0)
+    blocked, where = requests.explain_late(request, threading.get_ident(), 5.5)
     await woken.wait()
-    busy, why = visits.explain_late(visit, threading.get_ident(), 5.5)
-    visits.leave(visit)
+    busy, why = requests.explain_late(request, threading.get_ident(), 5.5)
+    requests.leave(request)
 
     assert (blocked, busy) == (BLOCKED, REFUSED)
     assert isinstance(where, Standstill)
@@ -589,14 +591,14 @@ async def test_loop_when_it_came_to_others_before_then_since_a_question_was_aske
     # Of another loop than asyncio's nothing tells when its turn began.
     monkeypatch.setattr(stacks, "_began_turn", lambda _: None)
     loop, woken = asyncio.get_running_loop(), asyncio.Event()
-    visits = LoopVisits(loop, woken.set)
+    requests = LoopRequests(loop, woken.set)
     seen: list[Any] = []
 
     def slow() -> None:
-        seen.append(visits.explain_late(second, threading.get_ident(), 4.0))
+        seen.append(requests.explain_late(second, threading.get_ident(), 4.0))
 
-    visits.ask(slow, 1.0)
-    second = visits.ask(int, 1.5)
+    requests.ask(slow, 1.0)
+    second = requests.ask(int, 1.5)
     await woken.wait()
 
     ((outcome, where),) = seen

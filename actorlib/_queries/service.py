@@ -1,4 +1,4 @@
-"""Serves those who ask at a door: one thread, which waits for nobody in particular.
+"""Serves those who ask at a server: one thread, which waits for nobody in particular.
 
 Whoever asks gets so many bytes for the question and so much time for each step, and
 there are few at once. So one who asks nonsense, says nothing, reads nothing, or comes
@@ -22,8 +22,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast, final
 
-from actorlib._door.addresses import peer_uid
-from actorlib._door.protocol import (
+from actorlib._loops.fork_copies import close_in_forks
+from actorlib._queries.addresses import peer_uid
+from actorlib._queries.protocol import (
     BLOCKED,
     LONGEST_PATIENCE,
     MOST_ASKED,
@@ -36,9 +37,8 @@ from actorlib._door.protocol import (
     read_question,
     version,
 )
-from actorlib._door.queries import begin_query
-from actorlib._door.stacks import where_it_stands
-from actorlib._loops.fork_copies import close_in_forks
+from actorlib._queries.queries import begin_query
+from actorlib._queries.stacks import where_it_stands
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.protocol import Question
-    from actorlib._door.queries import Asked, FindQuery
+    from actorlib._queries.protocol import Question
+    from actorlib._queries.queries import Asked, FindQuery
 
-MOST_VISITORS = 8
+MOST_CONNECTIONS = 8
 _ASKING = 2.0
 """Seconds that a question may take to come."""
 _READING = 10.0
@@ -63,7 +63,7 @@ _NO_SIGNAL = int(getattr(socket, "MSG_NOSIGNAL", 0))
 """A program may have the default handler of SIGPIPE back, which ends it."""
 
 
-class Visit:
+class LoopRequest:
     """One question that waits for the owner's loop.
 
     Args:
@@ -91,7 +91,7 @@ class Visit:
         self.error: BaseException | None = None
         self.is_wanted = True
         self.future: asyncio.Future[Any] | None = None
-        self.probe: Visit | None = None
+        self.probe: LoopRequest | None = None
 
     def begin(self, wake: Callable[[], None]) -> None:
         """Calls it; on the loop.
@@ -130,7 +130,7 @@ def _nothing() -> None:
 
 
 @final
-class LoopVisits:
+class LoopRequests:
     """Has functions called by the owner's loop, and knows since when it has not come.
 
     Args:
@@ -142,54 +142,56 @@ class LoopVisits:
         self._loop = loop
         self._wake = wake
         self._lock = threading.Lock()
-        self._waiting: list[Visit] = []
+        self._waiting: list[LoopRequest] = []
         self.posted_at: float | None = None
 
-    def ask(self, work: Callable[[], Any], now: float) -> Visit:
+    def ask(self, work: Callable[[], Any], now: float) -> LoopRequest:
         """Has a function called soon.
 
         Raises:
             RuntimeError: The loop is closed.
         """
-        visit = Visit(work, now)
+        request = LoopRequest(work, now)
         with self._lock:
             # A loop that is blocked for hours gets one callback, however many ask.
             self._waiting = [other for other in self._waiting if other.is_wanted]
-            self._waiting.append(visit)
+            self._waiting.append(request)
             if self.posted_at is None:
                 self._loop.call_soon_threadsafe(self._come)
                 self.posted_at = now
-        return visit
+        return request
 
-    def leave(self, visit: Visit) -> None:
+    def leave(self, request: LoopRequest) -> None:
         """Nobody waits for a function any more."""
-        visit.is_wanted = False
-        if visit.probe is not None:
-            visit.probe.is_wanted = False
-        if visit.future is not None:
+        request.is_wanted = False
+        if request.probe is not None:
+            request.probe.is_wanted = False
+        if request.future is not None:
             with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(visit.future.cancel)
+                self._loop.call_soon_threadsafe(request.future.cancel)
 
-    def probe(self, visit: Visit, now: float) -> None:
+    def probe(self, request: LoopRequest, now: float) -> None:
         """Has nothing called soon, which shows whether the loop is blocked."""
         with suppress(RuntimeError):  # the loop is closed
-            visit.probe = self.ask(_nothing, now)
+            request.probe = self.ask(_nothing, now)
 
-    def explain_late(self, visit: Visit, thread: int, now: float) -> tuple[str, object]:
+    def explain_late(
+        self, request: LoopRequest, thread: int, now: float
+    ) -> tuple[str, object]:
         """Says why a function has not answered in time.
 
         Args:
-            visit: The function.
+            request: The function.
             thread: The thread that the loop runs on.
             now: The time.
 
         Returns:
             The outcome and the value of the answer.
         """
-        late = visit if visit.future is None else visit.probe
+        late = request if request.future is None else request.probe
         if late is None or late.is_done:
             return REFUSED, (
-                f"the answer is not complete after {now - visit.asked_at:.1f} s: the "
+                f"the answer is not complete after {now - request.asked_at:.1f} s: the "
                 "event loop is busy, but not blocked. Ask again later"
             )
         since = late.asked_at
@@ -202,15 +204,15 @@ class LoopVisits:
         with self._lock:
             self.posted_at = None
             waiting, self._waiting = self._waiting, []
-        for visit in waiting:
-            if visit.is_wanted:
-                visit.begin(self._wake)
+        for request in waiting:
+            if request.is_wanted:
+                request.begin(self._wake)
         if waiting:
             self._wake()
 
 
 @final
-class Visitor:
+class Connection:
     """Somebody who asks.
 
     Args:
@@ -223,7 +225,7 @@ class Visitor:
         self.end = end
         self.reader = FrameReader(MOST_ASKED)
         self.asked: Asked | None = None
-        self.visit: Visit | None = None
+        self.request: LoopRequest | None = None
         self.takes = 0.0
         self._left: memoryview | None = None
 
@@ -232,12 +234,12 @@ class Visitor:
         """What to wait for; that the other end is gone is always told."""
         if self._left is not None:
             return select.POLLOUT
-        return 0 if self.visit is not None else select.POLLIN
+        return 0 if self.request is not None else select.POLLIN
 
     def answer(self, frame: bytes, now: float) -> None:
         """Begins to send an answer."""
         self._left = memoryview(frame)
-        self.visit = None
+        self.request = None
         self.end = now + _READING
 
     def send(self) -> bool:
@@ -254,10 +256,10 @@ class Visitor:
         self._left = self._left[sent:]
         return not self._left
 
-    def close(self, visits: LoopVisits) -> None:
+    def close(self, requests: LoopRequests) -> None:
         """Ends the connection."""
-        if self.visit is not None:
-            visits.leave(self.visit)
+        if self.request is not None:
+            requests.leave(self.request)
         self.sock.close()
 
 
@@ -271,7 +273,7 @@ class Service:
         listener: Where they come.
         loop_thread: The thread of its loop.
         wake: Makes the listener readable.
-        is_over: Whether the door is closed.
+        is_over: Whether the server is closed.
     """
 
     def __init__(
@@ -289,8 +291,8 @@ class Service:
         self._listener = listener
         self._loop_thread = loop_thread
         self._is_over = is_over
-        self._visits = LoopVisits(engine.loop, wake)
-        self._visitors: dict[int, Visitor] = {}
+        self._requests = LoopRequests(engine.loop, wake)
+        self._connections: dict[int, Connection] = {}
         self._closed_until = 0.0
 
     def serve(self, first: socket.socket) -> None:
@@ -307,33 +309,33 @@ class Service:
             while not self._is_over():
                 now = time.monotonic()
                 self._expire(now)
-                if not self._visitors and now >= self._closed_until:
+                if not self._connections and now >= self._closed_until:
                     return
                 self._wait(now)
-                for visitor in list(self._visitors.values()):
-                    self._settle(visitor)
+                for connection in list(self._connections.values()):
+                    self._settle(connection)
         finally:
-            for visitor in self._visitors.values():
-                visitor.close(self._visits)
-            self._visitors.clear()
+            for connection in self._connections.values():
+                connection.close(self._requests)
+            self._connections.clear()
 
     def _wait(self, now: float) -> None:
         """Waits until something can be done, and does it."""
         poller = select.poll()
         is_open = now >= self._closed_until
-        ends = [visitor.end for visitor in self._visitors.values()]
+        ends = [connection.end for connection in self._connections.values()]
         if is_open:
             poller.register(self._listener, select.POLLIN)
         else:
             ends.append(self._closed_until)
-        for number, visitor in self._visitors.items():
-            poller.register(number, visitor.events)
+        for number, connection in self._connections.items():
+            poller.register(number, connection.events)
         left = max(0.0, min(ends) - now)
         for number, events in poller.poll(left * 1000 + 1):
             if number == self._listener.fileno():
                 self._accept()
-            elif number in self._visitors:
-                self._attend(self._visitors[number], events)
+            elif number in self._connections:
+                self._attend(self._connections[number], events)
 
     def _accept(self) -> None:
         try:
@@ -350,44 +352,44 @@ class Service:
         uid = peer_uid(sock)
         is_known = uid in (None, 0, os.geteuid())
         now = time.monotonic()
-        if is_known and len(self._visitors) < MOST_VISITORS:
-            self._visitors[sock.fileno()] = Visitor(sock, now + _ASKING)
+        if is_known and len(self._connections) < MOST_CONNECTIONS:
+            self._connections[sock.fileno()] = Connection(sock, now + _ASKING)
             return
         self._closed_until = now + _PAUSE
         sock.close()
 
-    def _attend(self, visitor: Visitor, events: int) -> None:
+    def _attend(self, connection: Connection, events: int) -> None:
         """Does what can be done for somebody."""
         try:
             if events & select.POLLOUT:
-                if visitor.send():
-                    self._part(visitor)
-            elif events & select.POLLIN and visitor.events & select.POLLIN:
-                self._read(visitor)
+                if connection.send():
+                    self._part(connection)
+            elif events & select.POLLIN and connection.events & select.POLLIN:
+                self._read(connection)
             else:
-                self._part(visitor)  # it is gone
+                self._part(connection)  # it is gone
         except OSError:
-            self._part(visitor)
+            self._part(connection)
 
-    def _read(self, visitor: Visitor) -> None:
+    def _read(self, connection: Connection) -> None:
         try:
-            piece = visitor.sock.recv(visitor.reader.missing)
+            piece = connection.sock.recv(connection.reader.missing)
         except BlockingIOError:
             return
         if not piece:
-            self._part(visitor)
+            self._part(connection)
             return
         now = time.monotonic()
         try:
-            content = visitor.reader.take(piece)
+            content = connection.reader.take(piece)
             if content is not None:
-                self._begin(visitor, read_question(content), now)
+                self._begin(connection, read_question(content), now)
         except OtherVersionError:
-            visitor.answer(answer_frame(OTHER_VERSION, version()), now)
+            connection.answer(answer_frame(OTHER_VERSION, version()), now)
         except (ProtocolError, ValueError) as error:
-            visitor.answer(answer_frame(REFUSED, str(error)), now)
+            connection.answer(answer_frame(REFUSED, str(error)), now)
 
-    def _begin(self, visitor: Visitor, question: Question, now: float) -> None:
+    def _begin(self, connection: Connection, question: Question, now: float) -> None:
         """Has a question answered.
 
         Raises:
@@ -400,59 +402,61 @@ class Service:
                 f"patience takes 0 to {LONGEST_PATIENCE:g} seconds, not {patience!r}"
             )
         asked = begin_query(self._find_query, self._engine, question.verb, options)
-        visitor.asked = asked
+        connection.asked = asked
         if asked.on_loop is None:
-            self._finish(visitor, asked, None, now)
+            self._finish(connection, asked, None, now)
             return
         try:
-            visitor.visit = self._visits.ask(asked.on_loop, now)
+            connection.request = self._requests.ask(asked.on_loop, now)
         except RuntimeError:
             raise ValueError("the event loop of this runtime is closed") from None
-        visitor.end = now + patience
-        visitor.takes = asked.takes
+        connection.end = now + patience
+        connection.takes = asked.takes
 
-    def _settle(self, visitor: Visitor) -> None:
+    def _settle(self, connection: Connection) -> None:
         """Answers somebody whom the loop has answered."""
-        visit, asked = visitor.visit, visitor.asked
-        if visit is None or asked is None or not visit.is_done:
+        request, asked = connection.request, connection.asked
+        if request is None or asked is None or not request.is_done:
             return
         now = time.monotonic()
-        if visit.error is not None:
-            said = f"{type(visit.error).__name__}: {visit.error}"
-            visitor.answer(answer_frame(REFUSED, said), now)
+        if request.error is not None:
+            said = f"{type(request.error).__name__}: {request.error}"
+            connection.answer(answer_frame(REFUSED, said), now)
         else:
-            self._finish(visitor, asked, visit.value, now)
+            self._finish(connection, asked, request.value, now)
 
     def _finish(
-        self, visitor: Visitor, asked: Asked, value: object, now: float
+        self, connection: Connection, asked: Asked, value: object, now: float
     ) -> None:
         """Answers with what was found out."""
         try:
             frame = answer_frame(OK, asked.finish(value))
-        except Exception as error:  # noqa: BLE001  # the door is there for the next one
+        except Exception as error:  # noqa: BLE001  # the server is there for the next one
             said = f"there is no answer: {type(error).__name__}: {error}"
             frame = answer_frame(REFUSED, said)
-        visitor.answer(frame, now)
+        connection.answer(frame, now)
 
     def _expire(self, now: float) -> None:
         """Lets those go whose time is over; who waits for the loop is told of it."""
-        for visitor in list(self._visitors.values()):
-            if now < visitor.end:
+        for connection in list(self._connections.values()):
+            if now < connection.end:
                 continue
-            if visitor.visit is None:
-                self._part(visitor)
+            if connection.request is None:
+                self._part(connection)
                 continue
-            if visitor.visit.is_done:
+            if connection.request.is_done:
                 continue
-            if visitor.visit.has_begun and visitor.takes:
-                self._visits.probe(visitor.visit, now)
-                visitor.end = now + visitor.takes
-                visitor.takes = 0.0
+            if connection.request.has_begun and connection.takes:
+                self._requests.probe(connection.request, now)
+                connection.end = now + connection.takes
+                connection.takes = 0.0
                 continue
-            late = self._visits.explain_late(visitor.visit, self._loop_thread, now)
-            self._visits.leave(visitor.visit)
-            visitor.answer(answer_frame(*late), now)
+            late = self._requests.explain_late(
+                connection.request, self._loop_thread, now
+            )
+            self._requests.leave(connection.request)
+            connection.answer(answer_frame(*late), now)
 
-    def _part(self, visitor: Visitor) -> None:
-        del self._visitors[visitor.sock.fileno()]
-        visitor.close(self._visits)
+    def _part(self, connection: Connection) -> None:
+        del self._connections[connection.sock.fileno()]
+        connection.close(self._requests)

@@ -1,4 +1,4 @@
-"""Opens a runtime's door, and sleeps behind it until somebody knocks.
+"""Opens a runtime's server, and sleeps behind it until a client connects.
 
 It is served by a thread, so that it answers while the owner's loop is blocked, which is
 when somebody asks. Until then the thread sleeps in ``accept``: nothing is looked at,
@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, final
 
 from actorlib._base.log import warn
 from actorlib._base.named_sockets import named_sockets
-from actorlib._door.addresses import DOORS
 from actorlib._loops.fork_copies import close_in_forks
+from actorlib._queries.addresses import QUERY_SOCKETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._core.engine import RuntimeEngine
-    from actorlib._door.queries import FindQuery
-    from actorlib._door.service import Service
+    from actorlib._queries.queries import FindQuery
+    from actorlib._queries.service import Service
 
 _PATIENCE = 2.0
 """Seconds that the end of a runtime waits for who serves; it sleeps, or is about to."""
 _PAUSE = 0.05
 
 
-def open_door(
+def open_server(
     engine: RuntimeEngine, find_query: FindQuery
 ) -> Callable[[], None] | None:
-    """Opens the door of a runtime; called by the thread of its loop.
+    """Opens the server of a runtime; called by the thread of its loop.
 
     Args:
         engine: The runtime.
@@ -46,16 +46,16 @@ def open_door(
         works without.
     """
     try:
-        door = Door(engine, find_query)
+        server = QueryServer(engine, find_query)
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
         warn("nobody can look into this runtime from outside: %s", error)
         return None
-    return door.close
+    return server.close
 
 
 @final
-class Door:
-    """The door of one runtime.
+class QueryServer:
+    """The server of one runtime.
 
     Args:
         engine: The runtime.
@@ -73,7 +73,8 @@ class Door:
         self._is_closed = False
         self._service: Service | None = None
         # Containers may share a network and count their processes alike.
-        name, sockets = f"{os.getpid()}-{os.urandom(4).hex()}", named_sockets(DOORS)
+        name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        sockets = named_sockets(QUERY_SOCKETS)
         self._listener, self._forget = sockets.listen(name)
         close_in_forks(self._listener, socket.socket.close)
         self._place = sockets.place(name)
@@ -101,7 +102,7 @@ class Door:
         self._forget()
 
     def _wait(self) -> None:
-        """Sleeps until somebody knocks, and serves then; runs in the door's thread."""
+        """Sleeps until somebody connects, and serves; runs in the server's thread."""
         try:
             while not self._is_closed:
                 self._let_in()
@@ -127,7 +128,7 @@ class Door:
 
     def _serve(self, knocking: socket.socket) -> None:
         if self._service is None:
-            from actorlib._door.service import Service  # noqa: PLC0415  # few are asked
+            from actorlib._queries.service import Service  # noqa: PLC0415  # few are asked
 
             self._service = Service(
                 self._engine,

@@ -1,13 +1,15 @@
-"""How many files of actorlib a step of work walks through: ``python tests/walks.py``.
+"""Counts the files of actorlib that a step of work enters.
 
-A walk is what the interpreter does from a line of the user's until its answer: every
-call of a function is noted, on every thread. On the inline engine the owner and the
-worker are threads of this process, so a walk there has both sides; a restart needs a
-real process, and its walk has the owner's side alone. Only what users see is imported,
-so any version can be walked: ``PYTHONPATH=/another python tests/walks.py``.
+Run it by ``python tests/code_paths.py``. The code path of a step is everything that the
+interpreter calls from a line of the user's until its answer, on every thread. On the
+inline engine the owner and the worker are threads of this process, so a path there has
+both sides; a restart needs a real process, and its path has the owner's side alone.
+Only the public API is imported, so any version can be measured:
+``PYTHONPATH=/another python tests/code_paths.py``.
 
-Who wants to understand a step has the files of its walk to open, so few are good. How
-often it turns back into a room that it had left says how much the rooms talk.
+To understand a step is to open the files of its path, so few are good. The turns say
+how much subpackages depend on each other: how often a path returns to one that it had
+left.
 """
 
 from __future__ import annotations
@@ -34,27 +36,27 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = Path(actorlib.__file__).parent
 GOALS: Final = {
-    "a plain call": 18,
-    "a call with a ref": 15,
-    "a new actor": 40,
-    "a crash and a restart": 25,
-    "a stream of one item": 22,
-    "an item of a stream": 22,
+    "a plain call": 16,
+    "a call with a ref": 18,
+    "a new actor": 45,
+    "a crash and a restart": 28,
+    "a stream of one item": 24,
+    "an item of a stream": 15,
     "a call of a function": 22,
 }
-"""How many files each walk is to enter one day."""
+"""The number of files that each path should enter."""
 WARM_UP: Final = 5
 """What is done for the first time imports and remembers; everyday work does not."""
 ROUNDS: Final = 10
 
 
-class Walk(NamedTuple):
+class CodePath(NamedTuple):
     """One step of work.
 
     Attributes:
         files: Every file that was entered, and how often.
         own: Those of them that the thread of the user's loop has entered.
-        turns: How often a thread went back into a room that it had left.
+        turns: How often a thread went back into a subpackage that it had left.
     """
 
     files: Counter[str]
@@ -78,31 +80,31 @@ class Tracer:
         sys.setprofile(None)
         threading.setprofile(None)
 
-    async def walk(self, step: Step) -> Walk:
-        """What some walks have in common, after some that warm up.
+    async def trace(self, step: Step) -> CodePath:
+        """What some paths have in common, after some that warm up.
 
         What a worker does once it has answered, and what a timer does meanwhile, falls
-        into one walk or into the next as it happens: it is in none of them each time.
+        into one path or into the next as it happens: it is in none of them each time.
         """
         for _ in range(WARM_UP):
             await step()
-        walks = [await self._walk(step) for _ in range(ROUNDS)]
-        shortest = min(walks, key=lambda walk: (len(walk.files), walk.turns))
-        always = set(shortest.files).intersection(*(walk.files for walk in walks))
-        return Walk(
+        paths = [await self._trace(step) for _ in range(ROUNDS)]
+        shortest = min(paths, key=lambda path: (len(path.files), path.turns))
+        always = set(shortest.files).intersection(*(path.files for path in paths))
+        return CodePath(
             files=Counter({name: shortest.files[name] for name in always}),
             own=shortest.own & always,
-            turns=min(walk.turns for walk in walks),
+            turns=min(path.turns for path in paths),
         )
 
-    async def _walk(self, step: Step) -> Walk:
+    async def _trace(self, step: Step) -> CodePath:
         self._steps = steps = []
         try:
             await step()
         finally:
             self._steps = None
         here = threading.get_ident()
-        return Walk(
+        return CodePath(
             files=Counter(name for _, name in steps),
             own=frozenset(name for thread, name in steps if thread == here),
             turns=sum(map(_turns, _by_thread(steps))),
@@ -132,18 +134,22 @@ def _by_thread(steps: list[tuple[int, str]]) -> list[list[str]]:
 
 
 def _turns(names: list[str]) -> int:
-    """How often a room is entered that was left before."""
-    rooms = [name.split(os.sep, maxsplit=1)[0] for name in names]
-    entered = [room for n, room in enumerate(rooms) if not n or room != rooms[n - 1]]
+    """Counts how often a subpackage is entered that was left before."""
+    subpackages = [name.split(os.sep, maxsplit=1)[0] for name in names]
+    entered = [
+        room
+        for n, room in enumerate(subpackages)
+        if not n or room != subpackages[n - 1]
+    ]
     return len(entered) - len(set(entered))
 
 
-# What is walked through. The producer's gate is the reader's: inline is one process.
+# The steps. The producer's gate is the reader's: inline is one process.
 
 GATE: Final = threading.Semaphore(0)
 
 
-class Walker:
+class Callee:
     def echo(self, value: object) -> object:
         return value
 
@@ -162,10 +168,10 @@ def twice(value: int) -> int:
     return 2 * value
 
 
-async def inline_walks(tracer: Tracer) -> dict[str, Walk]:
-    """The walks that have both sides in this process."""
+async def inline_paths(tracer: Tracer) -> dict[str, CodePath]:
+    """The paths that have both sides in this process."""
     async with actorlib.init(engine="inline", num_cpus=4):
-        actor_class: Any = actorlib.remote(Walker)
+        actor_class: Any = actorlib.remote(Callee)
         function: Any = actorlib.remote(twice)
         actor, producer = actor_class.remote(), actor_class.remote()
         done = producer.echo.remote(1)
@@ -185,24 +191,24 @@ async def inline_walks(tracer: Tracer) -> dict[str, Walk]:
             GATE.release()
             await (await anext(stream))
 
-        walks = {
-            "a plain call": await tracer.walk(lambda: actor.echo.remote(1)),
-            "a call with a ref": await tracer.walk(lambda: actor.echo.remote(done)),
-            "a new actor": await tracer.walk(create),
-            "a stream of one item": await tracer.walk(read_one),
-            "an item of a stream": await tracer.walk(take),
-            "a call of a function": await tracer.walk(lambda: function.remote(1)),
+        paths = {
+            "a plain call": await tracer.trace(lambda: actor.echo.remote(1)),
+            "a call with a ref": await tracer.trace(lambda: actor.echo.remote(done)),
+            "a new actor": await tracer.trace(create),
+            "a stream of one item": await tracer.trace(read_one),
+            "an item of a stream": await tracer.trace(take),
+            "a call of a function": await tracer.trace(lambda: function.remote(1)),
         }
         await stream.aclose()
         GATE.release()  # the producer sees only now that nobody reads
-        return walks
+        return paths
 
 
-async def restart_walk(tracer: Tracer) -> dict[str, Walk]:
-    """The walk of the owner while a worker's process ends and the next one begins."""
+async def restart_path(tracer: Tracer) -> dict[str, CodePath]:
+    """The path of the owner while a worker's process ends and the next one begins."""
     options: Any = {"max_restarts": -1, "restart_backoff": 0}
     async with actorlib.init(num_cpus=4):
-        actor = actorlib.remote(**options)(Walker).remote()
+        actor = actorlib.remote(**options)(Callee).remote()
         await actor
 
         async def crash() -> None:
@@ -211,39 +217,39 @@ async def restart_walk(tracer: Tracer) -> dict[str, Walk]:
             except ActorlibError:
                 await actor
 
-        return {"a crash and a restart": await tracer.walk(crash)}
+        return {"a crash and a restart": await tracer.trace(crash)}
 
 
-def all_walks() -> dict[str, Walk]:
-    """Every walk there is a goal for."""
+def all_paths() -> dict[str, CodePath]:
+    """Every path there is a goal for."""
     logging.getLogger("actorlib").setLevel(logging.ERROR)  # each restart is a warning
     with Tracer() as tracer:
-        walks = asyncio.run(inline_walks(tracer)) | asyncio.run(restart_walk(tracer))
-    return {name: walks[name] for name in GOALS}
+        paths = asyncio.run(inline_paths(tracer)) | asyncio.run(restart_path(tracer))
+    return {name: paths[name] for name in GOALS}
 
 
 def main() -> None:
-    """Shows the walks."""
-    words = argparse.ArgumentParser(description="How many files a step walks through.")
+    """Shows the paths."""
+    words = argparse.ArgumentParser(description="How many files a step enters.")
     words.add_argument("--files", action="store_true", help="name the files, too")
     words.add_argument("--json", action="store_true", help="only the counts of files")
     asks = words.parse_args()
-    walks = all_walks()
+    paths = all_paths()
     if asks.json:
-        print(json.dumps({name: len(walk.files) for name, walk in walks.items()}))
+        print(json.dumps({name: len(path.files) for name, path in paths.items()}))
         return
     print(f"{PACKAGE}, Python {sys.version.split()[0]}\n")
-    print(f"{'walk':24} {'files':>5} {'owner':>5} {'turns':>5} {'goal':>5}")
-    for name, walk in walks.items():
-        figures = (len(walk.files), len(walk.own), walk.turns, GOALS[name])
+    print(f"{'code path':24} {'files':>5} {'owner':>5} {'turns':>5} {'goal':>5}")
+    for name, path in paths.items():
+        figures = (len(path.files), len(path.own), path.turns, GOALS[name])
         print(f"{name:24}", *(f"{figure:5}" for figure in figures))
         if asks.files:
-            for file, count in sorted(walk.files.items()):
+            for file, count in sorted(path.files.items()):
                 print(
-                    f"    {'owner' if file in walk.own else '     '} {count:4} {file}"
+                    f"    {'owner' if file in path.own else '     '} {count:4} {file}"
                 )
 
 
 if __name__ == "__main__":
     # By its name, so that actors are sent its classes by reference.
-    __import__("walks").main()
+    __import__("code_paths").main()

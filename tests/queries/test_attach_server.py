@@ -12,8 +12,15 @@ from helpers.attached import new_name
 
 from actorlib._base.named_sockets import named_sockets
 from actorlib._client.connection import connect
-from actorlib._door.addresses import RUNTIMES
-from actorlib._door.protocol import (
+from actorlib._queries.addresses import RUNTIMES
+from actorlib._queries.attach_server import (
+    ATTACH,
+    LONGEST_PROGRAM,
+    AttachServer,
+    Caller,
+    python_version,
+)
+from actorlib._queries.protocol import (
     MOST_ASKED,
     OK,
     OTHER_VERSION,
@@ -23,13 +30,6 @@ from actorlib._door.protocol import (
     question_frame,
     read_answer,
     version,
-)
-from actorlib._door.reception import (
-    ATTACH,
-    LONGEST_PROGRAM,
-    Caller,
-    Reception,
-    python_version,
 )
 from actorlib.exceptions import (
     RuntimeAlreadyExistsError,
@@ -44,14 +44,14 @@ SAID = {"version": version(), "python": python_version(), "program": "a b"}
 
 
 class Hall:
-    """A reception that lets in, or not, and keeps whom it has let in."""
+    """A attach_server that lets in, or not, and keeps whom it has let in."""
 
     def __init__(self) -> None:
         self.name = new_name()
         self.refusal = ""
         self.admitted: list[Caller] = []
-        self.reception = Reception(self.name)
-        self.reception.begin(
+        self.attach_server = AttachServer(self.name)
+        self.attach_server.begin(
             asyncio.get_running_loop(), lambda: self.refusal, self.admitted.append
         )
 
@@ -75,7 +75,7 @@ class Hall:
 async def hall() -> AsyncIterator[Hall]:
     hall = Hall()
     yield hall
-    hall.reception.close()
+    hall.attach_server.close()
     for caller in hall.admitted:
         caller.sock.close()
 
@@ -115,7 +115,7 @@ async def test_client_when_its_command_line_has_long_words_then_it_is_let_in(
         hall.admitted.append(caller)
         caller.sock.close()  # nothing here could start the client
 
-    monkeypatch.setattr(hall.reception, "_admit", admit)
+    monkeypatch.setattr(hall.attach_server, "_admit", admit)
     with pytest.raises(RuntimeUnreachableError, match="has just ended"):
         await asyncio.to_thread(connect, hall.name)
 
@@ -200,17 +200,17 @@ class Crowd:
 async def test_callers_when_they_never_cease_then_the_loop_has_its_turns(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reception: Any = hall.reception
+    attach_server: Any = hall.attach_server
     with monkeypatch.context() as patched:
-        patched.setattr(reception, "_listener", Crowd())
-        reception._let_in()
+        patched.setattr(attach_server, "_listener", Crowd())
+        attach_server._let_in()
 
     assert (await hall.asked(question_frame(ATTACH, SAID))).outcome == OK
 
 
 async def test_name_when_it_is_taken_then_the_process_is_named(hall: Hall) -> None:
     with pytest.raises(RuntimeAlreadyExistsError, match=f"pid {os.getpid()}"):
-        Reception(hall.name)
+        AttachServer(hall.name)
 
 
 async def test_name_when_nobody_has_it_then_others_are_named(hall: Hall) -> None:
@@ -218,14 +218,16 @@ async def test_name_when_nobody_has_it_then_others_are_named(hall: Hall) -> None
         connect(hall.name + "x")
 
 
-async def test_reception_when_it_is_closed_then_nobody_is_let_in(hall: Hall) -> None:
+async def test_attach_server_when_it_is_closed_then_nobody_is_let_in(
+    hall: Hall,
+) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
         silent.setblocking(False)  # noqa: FBT003  # the socket API
         loop = asyncio.get_running_loop()
         await loop.sock_connect(silent, named_sockets(RUNTIMES).place(hall.name))
         await hall.asked(question_frame(ATTACH, SAID))  # the silent one is taken in
 
-        hall.reception.close()
+        hall.attach_server.close()
 
         assert await loop.sock_recv(silent, 1) == b""
     with pytest.raises(RuntimeNotFoundError):

@@ -1,6 +1,6 @@
-"""Where the doors of runtimes are, and who stands before one.
+"""Where the servers of runtimes are, and who asks.
 
-A door is a named socket (``_core/named_sockets``), whose name tells its process.
+A server is a named socket (``_core/named_sockets``), whose name tells its process.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from actorlib._base.named_sockets import NamedSockets
 
 _CREDENTIALS = struct.Struct("iII")
-DOORS = "actorlib-door-"
-"""The kind of the sockets that are doors."""
+QUERY_SOCKETS = "actorlib-door-"
+"""The kind of the sockets that are servers."""
 RUNTIMES = "actorlib-name-"
 """The kind of those where runtimes that have names let clients in."""
 
 
 class Address(NamedTuple):
-    """Where a door is.
+    """Where a server is.
 
     Attributes:
         uid: Whose it is, as its name says.
@@ -35,13 +35,13 @@ class Address(NamedTuple):
     place: str
 
 
-def find_doors(sockets: NamedSockets | None = None) -> list[Address]:
-    """Lists the doors that this process can see, of whomever, by process.
+def find_servers(sockets: NamedSockets | None = None) -> list[Address]:
+    """Lists the servers that this process can see, of whomever, by process.
 
     Args:
         sockets: Those that are looked at. Default: None, for this machine's.
     """
-    sockets = sockets or named_sockets(DOORS)
+    sockets = sockets or named_sockets(QUERY_SOCKETS)
     found: list[Address] = []
     for uid, name in sockets.listed():
         pid = name.partition("-")[0]

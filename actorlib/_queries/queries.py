@@ -1,8 +1,8 @@
 """Queries: what can be asked of a runtime from outside of its program.
 
 A query has a name, parameters and an answer: a row, several, or a plain value. It is a
-function of the engine and its parameters, with a part that looks, on the owner's loop
-and briefly, and one that makes the answer of what was seen, in the thread of the door.
+function of the engine and its parameters. One part reads the state, briefly, on the
+owner's loop; the other makes the answer from it, on the thread of the server.
 """
 
 from __future__ import annotations
