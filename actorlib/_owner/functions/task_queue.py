@@ -219,7 +219,7 @@ class WorkerLoad:
     def may_be_filled(self) -> bool:
         """Whether it has so few calls that more are sent: several at a time.
 
-        To send one behind each answer would cost 10 % more of a pipelined call's CPU.
+        To send one behind each answer would look for a worker twice for each call.
         """
         return len(self.tasks) * 2 <= self.depth
 
