@@ -8,8 +8,8 @@ Each tier has what the weaker ones have, and more:
 * the driver itself does, to all processes of the actor.
 
 A tier is a feature: a folder of ``_features`` with a class that inherits ``Tier``. The
-list in ``_features/runtime.py`` attaches it. What is not available is never promised: it
-is named, with the reason.
+list in ``_features/runtime.py`` attaches it. A tier that is not available is named with
+the reason.
 """
 
 from __future__ import annotations
