@@ -60,7 +60,8 @@ OUTPUT = ROOT / "build" / "mutation"
 MARKS = "not slow and not thorough and not ray and not accelerator"
 MOST_TESTS, MOST_FILES, MOST_SECONDS = 80, 12, 30.0
 """The limits of the tests of one mutant, times the depth; seconds as recorded."""
-IN_WORKERS = {"_worker", "_wire", "_shm", "_core", "_inline"}
+IN_CORE = {"_base", "_loops", "_options", "_futures", "_rows", "_core"}
+IN_WORKERS = {"_worker", "_wire", "_shm", "_inline", *IN_CORE}
 """The subpackages that worker processes load."""
 PRELOADED = (
     "pytest_asyncio.plugin pytest_timeout hypothesis._hypothesis_pytestplugin numpy "
@@ -367,17 +368,18 @@ class Record:
         )
 
     def choose(self, mutant: Mutant) -> list[str]:
-        """The tests for a mutant: all of its file, then of its room, then quick ones.
+        """The tests for a mutant: all of its file, then of its folder, then quick ones.
 
         Among those alike near, each file of tests gives one in turn.
         """
         found = self._covering(mutant) & self.tests.keys()
-        room = Path(mutant.file).parent.name
+        subpackage = Path(mutant.file).parts[1]
+        folder = "core" if subpackage in IN_CORE else subpackage.strip("_")
         module = ".".join(Path(mutant.file).with_suffix("").parts)
         is_import = not self._of_lines(mutant.file, [mutant.line])
-        if not found and room in IN_WORKERS:
+        if not found and subpackage in IN_WORKERS:
             found = {name for name, test in self.tests.items() if test["process"]}
-        own = Path(f"tests/{room.strip('_')}/test_{Path(mutant.file).name}")
+        own = Path(f"tests/{folder}/test_{Path(mutant.file).name}")
 
         @cache
         def distance(file: str) -> int:

@@ -36,7 +36,7 @@ LISTS = {"_features/runtime.py", "_worker/features.py"}
 
 FOOTPRINTS = {
     "middleware": Footprint(
-        r"(?i)middleware|observed_calls|Observation\b",
+        r"(?i:middleware|observed_calls)|Observation\b",
         ("_features/middleware", "observe"),
         {
             *LISTS,

@@ -163,7 +163,7 @@ def test_program_when_it_ends_then_nothing_is_left_of_its_socket(
         find_runtimes(owner.pid)
 
 
-def test_fork_when_its_parent_has_ended_then_it_has_nothing_of_the_door(
+def test_fork_when_its_parent_has_ended_then_it_has_nothing_of_the_server(
     tmp_path: Path,
 ) -> None:
     forks = """
