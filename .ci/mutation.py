@@ -330,7 +330,7 @@ def record(arguments: list[str], *, is_added: bool) -> int:
     coverage.start()
     try:
         # A late import would count as part of the test that happens to be first.
-        for path in sorted((ROOT / "actorlib").glob("_[a-z]*/*.py")):
+        for path in sorted((ROOT / "actorlib").glob("_[a-z]*/**/*.py")):
             if path.parent.name not in {"_ray", "_web", "_pytest_plugin"}:
                 name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
                 import_module(name.removesuffix(".__init__"))

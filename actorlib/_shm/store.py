@@ -13,8 +13,7 @@ import threading
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from actorlib._shm.allocator import PAGE
-from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
+from actorlib._shm.layout import BLOCK_ID_STRUCT, PAGE, SEGMENT_NAME_SIZE
 from actorlib._shm.segments import (
     SEGMENT_SIZE,
     MemoryBudget,
