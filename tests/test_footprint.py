@@ -1,4 +1,4 @@
-"""Features can be removed: few files name them, and the core runs without them."""
+"""Features can be removed: few files mention them, and the core runs without them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from textwrap import dedent
+from typing import NamedTuple
 
 import pytest
 
@@ -15,83 +16,161 @@ import actorlib
 
 PACKAGE = Path(actorlib.__file__).parent
 
-PATTERNS = {
-    "mps": r"(?<!/)\bmps|_mps|\bMps",
-    "cgroups": r"\bcgroups?_|_cgroups?\b|Cgroup|['\"]cgroups?['\"]|_features\.cgroups",
-    "watchdog": r"(?i)overuse|\bwatchdog\b|resident_?watch|_features\.watchdog",
-}
-"""How code names each feature, by its folder."""
+
+class Footprint(NamedTuple):
+    """How far a feature reaches.
+
+    Attributes:
+        pattern: Matches the identifiers of the feature.
+        folders: Its own folders.
+        files: The other files that may mention it; only to be shortened.
+    """
+
+    pattern: str
+    folders: tuple[str, ...]
+    files: set[str]
+
+
+LISTS = {"_features/runtime.py", "_worker/features.py"}
+"""The two lists of features."""
 
 OPTIONS = {
     "_options/actor_options.py",
-    "_options/function_options.py",
     "_options/runtime_options.py",
     "_options/shares.py",
     "_ray/options.py",
-    "blocking/_options.py",
-    "exceptions.py",
 }
-"""The files where the options of ``init`` and ``remote`` are declared, or explained to
-whoever meets them. They name a feature by its option, and count as one."""
+"""Where most options are declared."""
 
-MOST = 3
-"""The options, the list of the owner and the list of workers."""
+FOOTPRINTS = {
+    "mps": Footprint(
+        r"(?<!/)\bmps|_mps|\bMps",
+        ("_features/mps",),
+        {*LISTS, *OPTIONS, "_options/function_options.py"},
+    ),
+    "cgroups": Footprint(
+        r"\bcgroups?_|_cgroups?\b|Cgroup|['\"]cgroups?['\"]|_features\.cgroups",
+        ("_features/cgroups",),
+        {
+            *LISTS,
+            "_options/runtime_options.py",
+            "_options/shares.py",
+            "blocking/_options.py",  # the words of enforcement=
+        },
+    ),
+    "watchdog": Footprint(
+        r"(?i)overuse|\bwatchdog\b|resident_?watch|_features\.watchdog",
+        ("_features/watchdog",),
+        {
+            "_features/runtime.py",
+            *OPTIONS,
+            "_options/function_options.py",
+            "exceptions.py",  # DeviceMemoryExceeded
+        },
+    ),
+    "middleware": Footprint(
+        r"(?i:middleware|observed_calls)|Observation\b",
+        ("_features/middleware", "observe"),
+        {
+            *LISTS,
+            "_runtime.py",  # add_middleware(), remove_middleware()
+            "_options/call_events.py",  # the interface: what users' objects are
+            "_options/runtime_options.py",  # init(middleware=)
+            "__main__.py",  # the help of "actorlib metrics"
+        },
+    ),
+    "recording": Footprint(
+        r"CallRecording|recording_of|trace_events|_features\.recording",
+        ("_features/recording",),
+        {
+            *LISTS,
+            "_runtime.py",  # trace()
+            "__init__.py",  # actorlib.Trace
+            "_cli/trace.py",  # actorlib trace
+            "blocking/_script_runtime.py",  # timeline()
+        },
+    ),
+    "logs": Footprint(
+        r"ActorLogs|logs_of|WorkerRecords|program_levels|_features\.logs",
+        ("_features/logs",),
+        {*LISTS, "_runtime.py"},  # logs()
+    ),
+    "stacks": Footprint(
+        r"worker_stacks|offer_stacks|_features\.stacks",
+        ("_features/stacks",),
+        {*LISTS, "_cli/stack.py", "_web/questions.py"},  # a command and a page
+    ),
+    "web page": Footprint(
+        r"_web\b|web_address|PageServer",
+        ("_web",),
+        {"_runtime.py", "_cli/web.py"},  # init(dashboard=), actorlib top --web
+    ),
+    "pytest plugin": Footprint(r"_pytest_plugin", ("_pytest_plugin",), set()),
+}
 
 
-def files_that_name(feature: str) -> set[str]:
-    """The files outside of a feature's folder that name it; maps of packages aside."""
-    named: set[str] = set()
-    for file in PACKAGE.rglob("*.py"):
-        path = file.relative_to(PACKAGE)
-        is_own = path.is_relative_to(f"_features/{feature}")
-        if is_own or path.name == "__init__.py":
-            continue
-        if re.search(PATTERNS[feature], file.read_text(encoding="utf-8")):
-            named.add(path.as_posix())
-    return named
+@pytest.mark.parametrize("footprint", FOOTPRINTS.values(), ids=FOOTPRINTS)
+def test_feature_when_its_names_are_looked_for_then_these_files_alone_have_them(
+    footprint: Footprint,
+) -> None:
+    mentions = {
+        name
+        for file in PACKAGE.rglob("*.py")
+        if not (name := file.relative_to(PACKAGE).as_posix()).startswith(
+            footprint.folders
+        )
+        # The map of the features names each folder.
+        and name != "_features/__init__.py"
+        and re.search(footprint.pattern, file.read_text(encoding="utf-8"))
+    }
+
+    assert mentions == footprint.files
 
 
-@pytest.mark.parametrize("feature", PATTERNS)
-def test_feature_when_looked_for_then_few_files_outside_name_it(feature: str) -> None:
-    named = files_that_name(feature)
-
-    others = named - OPTIONS
-
-    assert len(others) + bool(named & OPTIONS) <= MOST, sorted(others)
-
-
-@pytest.mark.parametrize("feature", PATTERNS)
+@pytest.mark.parametrize("feature", FOOTPRINTS)
 def test_feature_when_looked_for_in_its_folder_then_its_pattern_finds_it(
     feature: str,
 ) -> None:
-    folder = PACKAGE / "_features" / feature
-    texts = [file.read_text(encoding="utf-8") for file in folder.glob("[a-z]*.py")]
+    pattern, folders, _ = FOOTPRINTS[feature]
+    files = [file for folder in folders for file in (PACKAGE / folder).glob("*.py")]
 
-    assert any(re.search(PATTERNS[feature], text) for text in texts)
+    assert any(re.search(pattern, file.read_text(encoding="utf-8")) for file in files)
 
 
 # Without it.
 
 
-def package_without(feature: str, folder: Path) -> dict[str, str]:
-    """Makes a copy of the package that has no such folder.
+def run_without(
+    folder: str, place: Path, *command: object
+) -> subprocess.CompletedProcess[str]:
+    """Runs Python with a copy of the package that lacks a folder.
 
     Args:
-        feature: The folder that is left out.
-        folder: Where the copy is.
-
-    Returns:
-        The environment of a program that imports the copy.
+        folder: The folder, from the package's own.
+        place: Where the copy is.
+        command: The arguments of Python.
     """
-    features = folder / "actorlib" / "_features"
-    features.mkdir(parents=True)
-    for entry in PACKAGE.iterdir():
-        if entry.name != "_features":
-            (folder / "actorlib" / entry.name).symlink_to(entry)
-    for entry in (PACKAGE / "_features").iterdir():
-        if entry.name not in (feature, "__pycache__"):
-            (features / entry.name).symlink_to(entry)
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    copy = place / "actorlib"
+    if not copy.exists():
+        _link_without(Path(folder).parts, PACKAGE, copy)
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(place)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def _link_without(parts: tuple[str, ...], source: Path, copy: Path) -> None:
+    copy.mkdir()
+    for entry in source.iterdir():
+        if entry.name != parts[0]:
+            (copy / entry.name).symlink_to(entry)
+        elif parts[1:]:
+            _link_without(parts[1:], entry, copy / entry.name)
 
 
 CORE = dedent(
@@ -158,22 +237,13 @@ CORE = dedent(
     ("feature", "word"),
     [("mps", "mps"), ("cgroups", "cgroup"), ("watchdog", "watchdog")],
 )
-def test_feature_when_removed_then_the_core_runs_and_refuses_it_by_name(
+def test_tier_when_removed_then_the_core_runs_and_refuses_it_by_name(
     tmp_path: Path, feature: str, word: str
 ) -> None:
-    environ = package_without(feature, tmp_path)
     program = tmp_path / "core.py"
     program.write_text(CORE)
 
-    ran = subprocess.run(
-        [sys.executable, program, word],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ran = run_without(f"_features/{feature}", tmp_path, program, word)
 
     assert ran.returncode == 0, ran.stderr
     enforced, actor, runtime = ran.stdout.splitlines()
@@ -187,19 +257,159 @@ def test_feature_when_removed_then_the_core_runs_and_refuses_it_by_name(
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("feature", PATTERNS)
+@pytest.mark.parametrize("feature", FOOTPRINTS)
 def test_demo_when_a_feature_is_removed_then_it_runs(
     tmp_path: Path, feature: str
 ) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "actorlib", "demo", "--actors", "4"],
-        env=package_without(feature, tmp_path),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    folder = FOOTPRINTS[feature].folders[0]
+
+    ran = run_without(folder, tmp_path, "-m", "actorlib", "demo", "--actors", "4")
 
     assert ran.returncode == 0, ran.stderr
     assert str(PACKAGE) not in ran.stderr
+
+
+CONTRACT = """
+import asyncio
+import os
+
+import actorlib
+from actorlib.exceptions import ActorError, UnsupportedOptionError
+
+
+@actorlib.remote(max_restarts=1, max_task_retries=1)
+class Model:
+    def __init__(self):
+        self.calls = 0
+
+    def ping(self, value):
+        self.calls += 1
+        return value
+
+    async def count(self):
+        for number in range(3):
+            yield number
+
+    def fail(self):
+        raise KeyError("no")
+
+    def crash_once(self, path):
+        if not os.path.exists(path):
+            open(path, "w").close()
+            os._exit(3)
+        return "again"
+
+
+@actorlib.remote
+def double(x):
+    return 2 * x
+
+
+async def main():
+    async with actorlib.init(num_cpus=2) as runtime:
+        model = Model.remote()
+        assert await model.ping.remote(1) == 1
+        assert [await ref async for ref in model.count.remote()] == [0, 1, 2]
+        assert await double.remote(21) == 42
+        try:
+            await model.fail.remote()
+        except KeyError:
+            pass
+        else:
+            raise AssertionError("no error")
+        assert await model.crash_once.remote("crashed") == "again"
+        refused = []
+        for ask in ASKS:
+            try:
+                asked = ask(runtime)
+                if asyncio.iscoroutine(asked):
+                    await asked
+            except UnsupportedOptionError as error:
+                refused.append(str(error))
+            else:
+                raise AssertionError("it was not refused")
+    assert not actorlib.is_initialized()
+    for line in refused:
+        print(line)
+
+
+class Nothing:
+    def before(self, call): ...
+    def after(self, call, token, outcome): ...
+
+
+async def enter(trace):
+    async with trace:
+        pass
+
+
+"""
+
+ASKS = {
+    "_features/middleware": [
+        ("lambda runtime: runtime.add_middleware(Nothing())", "add_middleware()"),
+        (
+            "lambda _: actorlib._runtime.Runtime("
+            "actorlib._runtime.RuntimeOptions(middleware=[Nothing()]))",
+            "init(middleware=...)",
+        ),
+    ],
+    "_features/recording": [
+        ("lambda runtime: enter(runtime.trace())", "runtime.trace()"),
+    ],
+    "_features/logs": [("lambda runtime: runtime.logs()", "runtime.logs()")],
+    "_features/stacks": [
+        (
+            "lambda _: actorlib._runtime.features.worker_stacks(os.getpid(), '')",
+            "the stack of a worker",
+        ),
+    ],
+    "_web": [
+        (
+            "lambda _: actorlib._runtime.Runtime("
+            "actorlib._runtime.RuntimeOptions(dashboard='localhost:0'))",
+            "init(dashboard=...)",
+        ),
+    ],
+    "_pytest_plugin": [],
+}
+"""What a user asks of a feature that is missing, and how the error names it."""
+COMMANDS = {"_features/recording": ["trace"], "_web": ["top", "--web"]}
+"""What a user types at a shell, likewise."""
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ASKS)
+def test_feature_when_removed_then_the_rest_works_and_it_is_refused_by_name(
+    folder: str, tmp_path: Path
+) -> None:
+    asks = ", ".join(ask for ask, _ in ASKS[folder])
+    program = tmp_path / "contract.py"
+    program.write_text(f"{CONTRACT}ASKS = [{asks}]\nactorlib.run(main())\n")
+
+    ran = run_without(folder, tmp_path, program)
+
+    assert ran.returncode == 0, ran.stderr
+    missing = f"actorlib.{folder.replace('/', '.')}"
+    assert ran.stdout.splitlines() == [
+        f"{verb} needs {missing}, which this installation of actorlib does not have"
+        for _, verb in ASKS[folder]
+    ]
+
+
+@pytest.mark.process
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", COMMANDS)
+def test_command_when_its_feature_is_removed_then_it_is_named(
+    folder: str, tmp_path: Path
+) -> None:
+    command = COMMANDS[folder]
+
+    ran = run_without(folder, tmp_path, "-m", "actorlib", *command)
+
+    missing = f"actorlib.{folder.replace('/', '.')}"
+    assert ran.returncode == 1
+    assert ran.stderr.startswith(
+        f"actorlib: error: actorlib {' '.join(command)} needs {missing},"
+    )
