@@ -49,7 +49,8 @@ from actorlib._loops.loop_thread import OTHER_LOOP, portal_of, run_on_loop_of
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Generator, Iterable
+    from contextvars import Context
 
 
 R = TypeVar("R")
@@ -137,9 +138,6 @@ class ResultOwner(Protocol):
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable
-    from contextvars import Context
-
     _Future = asyncio.Future
 else:
 
