@@ -14,7 +14,6 @@ from helpers.turns import next_turn
 import actorlib
 from actorlib import ObjectRefGenerator
 from actorlib._futures.flow_control import UNREAD, Bounds
-from actorlib._futures.object_ref import bind
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._options.call_options import CallOptions
 from actorlib._options.interface import interface_of
@@ -54,7 +53,7 @@ async def reading(
 ) -> StreamReader:
     loop = asyncio.get_running_loop()
     made = StreamReader(loop, engine, bounds, is_detached=is_detached)
-    bind(made, engine, 7)
+    made.call = 7
     engine._refs[7] = made.completed  # it knows of the call
     return made
 

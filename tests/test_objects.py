@@ -11,7 +11,6 @@ import pytest
 
 import actorlib
 from actorlib._core.engine import find_engine
-from actorlib._futures.object_ref import kept_value
 from actorlib._wire.codec import MAX_ITEMS
 from actorlib.exceptions import ObjectLostError, TaskCancelledError, TaskError
 
@@ -216,7 +215,7 @@ async def test_ref_when_its_value_cannot_be_changed_then_it_keeps_nothing() -> N
     refs += [actorlib.put(value) for value in scalars]
 
     assert await asyncio.gather(*refs) == scalars * 2
-    assert [kept_value(ref) for ref in refs] == [None] * len(refs)
+    assert [ref.kept_value for ref in refs] == [None] * len(refs)
 
 
 @pytest.mark.process

@@ -57,6 +57,25 @@ def test_public_name_when_no_page_has_it_then_it_is_on_the_page_of_others() -> N
     assert "::: actorlib.init\n" in page_of_others(["actorlib.init"])
 
 
+def test_ref_when_a_page_shows_it_then_without_what_engines_need() -> None:
+    griffe = pytest.importorskip("griffe")
+    docstrings = importlib.import_module("docs.building.docstrings")
+    extensions = griffe.load_extensions(docstrings.Docstrings)
+
+    folder = griffe.load(
+        "_futures", search_paths=[ROOT / "actorlib"], extensions=extensions
+    )
+    shown = folder["object_ref.ObjectRef"].members
+
+    assert [name for name in shown if not name.startswith("_")] == [
+        "result",
+        "cancel",
+        "get",
+        "future",
+        "hex",
+    ]
+
+
 def test_name_when_a_page_shows_it_then_it_is_there_and_shown_once() -> None:
     counts = Counter(shown_names(PAGES.values()))
 

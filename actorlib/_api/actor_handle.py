@@ -30,7 +30,7 @@ from actorlib._base.ids import ActorId
 from actorlib._base.public import public
 from actorlib._base.validation import check_seconds, closest_names
 from actorlib._core.engine import HandlePin, current_engine
-from actorlib._futures.object_ref import ObjectRef, watch
+from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import ObjectRefGenerator
 from actorlib._options.callee import BoundMethod
 from actorlib._options.interface import BUILT_IN, TERMINATE
@@ -399,7 +399,7 @@ def _call_within_limit(
         raise
     ref: ObjectRef[Any] = made if isinstance(made, ObjectRef) else made.completed
     pending.made(actor, ref)
-    watch(ref, partial(pending.end, actor, weakref.ref(ref)))
+    ref.watch(partial(pending.end, actor, weakref.ref(ref)))
     return made
 
 

@@ -32,14 +32,7 @@ from actorlib._base.ids import ActorId
 from actorlib._base.public import public
 from actorlib._base.validation import check_bool, check_count, check_seconds
 from actorlib._core.engine import HandlePin, collecting_ids
-from actorlib._futures.object_ref import (
-    ObjectRef,
-    awaited_calls,
-    bind,
-    mark_seen,
-    result_owner_of,
-    watch,
-)
+from actorlib._futures.object_ref import ObjectRef, mark_seen
 from actorlib._options.interface import NO_METHODS
 from actorlib._wire.serialization import decode, encode, with_own_buffers
 from actorlib.exceptions import (
@@ -112,9 +105,9 @@ class QueueRef(ObjectRef[R]):
         self.set_result(cast("R", None))
 
     @property
-    def _awaited(self) -> tuple[tuple[int, ...], int]:
+    def awaited_calls(self) -> tuple[tuple[int, ...], int]:
         """The call to the queue's actor; ``call`` is a number of the client's own."""
-        return awaited_calls(self._call_ref)
+        return self._call_ref.awaited_calls
 
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the answer, and decodes the item; see ObjectRef."""
@@ -214,9 +207,9 @@ class QueueClient:
         return self._asked(number, reply)
 
     def _asked(self, number: int, reply: QueueRef[R]) -> QueueRef[R]:
-        bind(reply, self, number)
+        reply.bind(self, number)
         call_ref = _call_ref_of(reply)
-        watch(call_ref, partial(self._answered, number, call_ref))
+        call_ref.watch(partial(self._answered, number, call_ref))
         return reply
 
     def query(self, method: str) -> ObjectRef[Any]:
@@ -320,7 +313,7 @@ class QueueClient:
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back once when it is done; see ResultOwner."""
-        result_owner_of(_call_ref_of(cast("QueueRef[Any]", ref))).watch(ref, then)
+        _call_ref_of(cast("QueueRef[Any]", ref)).result_owner.watch(ref, then)
 
     def name(self) -> bytes:
         """Refuses: no other process can use the ref; see ResultOwner."""
@@ -338,7 +331,7 @@ class QueueClient:
         call_ref = next(
             _call_ref_of(reply) for reply in refs if isinstance(reply, QueueRef)
         )
-        result_owner_of(call_ref).wait(ref, timeout)
+        call_ref.result_owner.wait(ref, timeout)
 
 
 T = TypeVar("T")

@@ -7,19 +7,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from actorlib._futures.object_ref import (
-    IMMUTABLE,
-    KeptValue,
-    ObjectRef,
-    ResultOwner,
-    as_filled,
-    bind,
-    give_value,
-    kept_value,
-    label_of,
-    mark_cancelled,
-    result_owner_of,
-)
+from actorlib._futures.object_ref import IMMUTABLE, KeptValue, ObjectRef, ResultOwner
 from actorlib.exceptions import ActorDiedError, TaskError
 
 if TYPE_CHECKING:
@@ -41,12 +29,12 @@ def split_result(ref: ObjectRef[Any], count: int, where: str) -> list[ObjectRef[
         where: What was called, for messages.
     """
     parts: list[ObjectRef[Any]] = [ObjectRef(loop=ref.get_loop()) for _ in range(count)]
-    owner = PartsOwner(partial(result_owner_of, ref), ref)
+    owner = PartsOwner(lambda: ref.result_owner, ref)
     owner.split = ResultSplit(count, where)
     for place, part in enumerate(parts):
-        bind(part, owner, place)
+        part.bind(owner, place)
     ref.add_done_callback(partial(_fill_parts, parts, where))
-    as_filled(ref, partial(_fill_parts, parts, where, ref))
+    ref.call_when_filled(partial(_fill_parts, parts, where, ref))
     return parts
 
 
@@ -73,7 +61,7 @@ def collect_items(
     ]
     owner = PartsOwner(lambda: items, whole)
     for place, part in enumerate(parts):
-        bind(part, owner, place)
+        part.bind(owner, place)
     _Collector(items, parts, where).look()
     return parts if count > 1 else next(iter(parts), None)
 
@@ -101,7 +89,7 @@ class _Collector:
                 part = parts[self._count]
                 self._count += 1
                 if not part.done():
-                    give_value(ref, part)
+                    ref.give_value(part)
             elif parts:
                 items.drop()
                 return
@@ -114,7 +102,7 @@ class _Collector:
 
     def _look_again(self, arrival: ObjectRef[None]) -> None:
         if asyncio._get_running_loop() is arrival.get_loop():  # noqa: SLF001  # None, and no error, if there is none
-            as_filled(arrival, self.look)
+            arrival.call_when_filled(self.look)
         else:
             self._items.watch(arrival, self.look)
 
@@ -213,7 +201,7 @@ class PartsOwner:
     def label_of(self, call: int) -> str:
         """The name of the call in messages; see ResultOwner."""
         del call
-        return label_of(self.whole)
+        return self.whole.call_label
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
         """Does nothing: the other parts may be held; see ResultOwner."""
@@ -241,7 +229,7 @@ def _fill_parts(
     if ref.cancelled():
         for part in parts:
             if not part.done():
-                mark_cancelled(part)
+                part.set_cancelled()
         return
     error = ref.exception() or _fault(ref.result(), len(parts), where)
     for place, part in enumerate(parts):
@@ -258,7 +246,7 @@ def _fill_parts(
 
 def _kept_part(ref: ObjectRef[Any], place: int, value: object) -> KeptValue | None:
     """What a part keeps beside its value: the whole result, to be taken apart again."""
-    kept = kept_value(ref)
+    kept = ref.kept_value
     if kept is None or type(value) in IMMUTABLE:
         return None
     return partial(_load_part, kept, place), None, kept[2], False

@@ -22,14 +22,9 @@ from actorlib._futures.object_ref import (
     IMMUTABLE,
     BorrowedRef,
     ObjectRef,
-    block_until_done,
     end_wait,
-    fetch_value,
     interrupt_calls,
-    kept_value,
     release_if_unused,
-    result_owner_of,
-    was_handed_out,
 )
 from actorlib._futures.stream_reader import ObjectRefGenerator, reader_of
 from actorlib._loops.loop_thread import OTHER_LOOP, may_block, portal_of, run_on_loop_of
@@ -398,14 +393,14 @@ def get_fresh(refs: object, timeout: float | None) -> Any:
         return get_all(refs, timeout, _fresh_value)
     ref = cast("ObjectRef[Any]", refs)
     if not ref.done():
-        block_until_done(ref, timeout)
+        ref.block_until_done(timeout)
     return _fresh_value(ref)
 
 
 def _fresh_value(ref: ObjectRef[Any]) -> Any:
     """Returns the value of a ref that is done, unless it failed."""
-    is_shared = was_handed_out(ref)
-    value, kept = ref.get(0), kept_value(ref)
+    is_shared = ref.hand_out()
+    value, kept = ref.get(0), ref.kept_value
     if kept is None or not is_shared or type(value) in IMMUTABLE:
         return value
     from actorlib._wire.errors import load_kept  # noqa: PLC0415  # it loads msgpack
@@ -523,7 +518,7 @@ class CombinedRef(ObjectRef[None], ABC):
     def wait(self, timeout: float | None) -> None:
         """Blocks this thread until it is done."""
         try:
-            result_owner_of(self.refs[0]).wait(self, timeout)
+            self.refs[0].result_owner.wait(self, timeout)
         except KeyboardInterrupt:
             interrupt_calls(self.refs)
             raise
@@ -579,7 +574,7 @@ class _SomeOf(CombinedRef):
         fetch_values(refs)
 
     @property
-    def _awaited(self) -> tuple[tuple[int, ...], int]:
+    def awaited_calls(self) -> tuple[tuple[int, ...], int]:
         """The calls that it waits for, and how many of them have to be answered."""
         calls = [ref.call for ref in self.refs if not ref.done()]
         missing = self._number - (len(self.refs) - len(calls))
@@ -622,7 +617,7 @@ class _AllOf(CombinedRef):
         return self.refs[at].call if at < len(self.refs) else 0
 
     @property
-    def _awaited(self) -> tuple[tuple[int, ...], int]:
+    def awaited_calls(self) -> tuple[tuple[int, ...], int]:
         """The calls that it waits for: all of them, unless one fails."""
         calls = tuple(ref.call for ref in self.refs if not ref.done())
         return (calls, len(calls)) if all(calls) else ((), 0)
@@ -667,7 +662,7 @@ def fetch_values(refs: Iterable[ObjectRef[Any]]) -> None:
     """Fetches the values of borrowed refs."""
     for ref in refs:
         if isinstance(ref, BorrowedRef):
-            fetch_value(ref)
+            ref.fetch()
 
 
 def has_loop(ref: asyncio.Future[Any]) -> bool:

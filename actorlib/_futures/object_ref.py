@@ -34,7 +34,6 @@ from functools import partial
 from typing import (
     TYPE_CHECKING,
     Any,
-    ClassVar,
     NoReturn,
     Protocol,
     Self,
@@ -50,7 +49,8 @@ from actorlib._loops.loop_thread import OTHER_LOOP, portal_of, run_on_loop_of
 from actorlib.exceptions import TaskCancelledError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Generator, Iterable
+    from contextvars import Context
 
 
 R = TypeVar("R")
@@ -64,6 +64,8 @@ KeptValue: TypeAlias = "tuple[Any, Collection[bytes] | None, object, bool]"
 """The value of a ref as it was produced, to be sent and to be decoded once more: the
 payload, or a function that makes the value once more; the ids that are counted in it;
 what holds those; whether the object that was decoded first was handed out."""
+_cell_checks: list[Callable[[], bool]] = []
+"""Say whether the user interrupts what is running now: in a notebook alone."""
 # Reentrant: a signal handler may interrupt its holder and ask for a result, too.
 _handing_out = threading.RLock()
 
@@ -136,9 +138,6 @@ class ResultOwner(Protocol):
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable
-    from contextvars import Context
-
     _Future = asyncio.Future
 else:
 
@@ -150,10 +149,28 @@ else:
 
 _OF_ENGINES = frozenset(
     {
+        "awaited_calls",
+        "bind",
+        "block_until_done",
         "call",
+        "call_label",
+        "call_when_filled",
         "callee",
+        "fetch",
+        "first_waiter",
+        "generator",
+        "give_value",
+        "hand_out",
+        "interrupt_call",
+        "kept_value",
+        "object_id",
+        "release_if_unused",
+        "result_owner",
+        "set_cancelled",
         "set_exception",
         "set_result",
+        "set_source",
+        "watch",
     }
 )
 
@@ -184,32 +201,23 @@ class ObjectRef(_Future[R]):
         4
     """
 
-    __slots__ = ("_engine", "_object_id", "_payload", "call", "callee")
+    __slots__ = ("_object_id", "_payload", "call", "callee", "result_owner")
 
     call: int
     """The engine's number for the call."""
     callee: object
     """What was called, for messages, where its result owner keeps no table of calls."""
-    _engine: ResultOwner
+    result_owner: ResultOwner
+    """Fills it."""
     _payload: KeptValue | None
     """The value as it was produced; None if it cannot be changed. Set with it."""
     _object_id: bytes
     """Its id in every process; only once somebody has asked for it."""
     # No slot: few are awaited one by one, and making a ref must not cost more.
-    _first_waiter: Waiter | None = None
+    first_waiter: Waiter | None = None
     """What is woken as it is filled: the first wait on its own loop, or a tally."""
-    _reader: object = None
+    generator: object = None
     """The generator whose whole call it is; the ref keeps it alive."""
-    _cell_checks: ClassVar[tuple[Callable[[], bool], ...]] = ()
-    """Say whether the user interrupts what is running now: in a notebook alone."""
-
-    @property
-    def _awaited(self) -> tuple[tuple[int, ...], int]:
-        """The calls that it waits for, and how many of them have to be answered.
-
-        No calls if the engine does not know them by their numbers.
-        """
-        return ((self.call,), 1) if self.call else ((), 0)
 
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the result.
@@ -225,12 +233,12 @@ class ObjectRef(_Future[R]):
             callback: Callable[[object], None] | None = None
             if loop is not self.get_loop():
                 waiter, callback = self._waiter_on(loop)
-            elif self._first_waiter is None:
+            elif self.first_waiter is None:
                 # Done as the ref is filled, and not by a callback one turn later.
-                waiter = self._first_waiter = loop.create_future()
+                waiter = self.first_waiter = loop.create_future()
             else:
                 waiter = loop.create_future()
-                if not _is_woken_beside(self, waiter):
+                if not self._wake_beside(waiter):
                     callback = partial(end_wait, waiter)
                     self.add_done_callback(callback)
             try:
@@ -238,10 +246,10 @@ class ObjectRef(_Future[R]):
             except asyncio.CancelledError:
                 if callback is not None:
                     self.remove_done_callback(callback)
-                elif self._first_waiter is waiter:
-                    self._first_waiter = None
-                elif type(self._first_waiter) is TalliedWait:
-                    self._first_waiter.waiter = None
+                elif self.first_waiter is waiter:
+                    self.first_waiter = None
+                elif type(self.first_waiter) is TalliedWait:
+                    self.first_waiter.waiter = None
                 release_if_unused((self,))
                 # The traceback keeps this frame, and the frame would keep the ref.
                 del self
@@ -279,7 +287,7 @@ class ObjectRef(_Future[R]):
         except asyncio.InvalidStateError:
             del self._payload
             raise
-        waiter = self._first_waiter
+        waiter = self.first_waiter
         if type(waiter) is Tally:
             waiter.ok += 1
         elif waiter is not None:
@@ -288,8 +296,8 @@ class ObjectRef(_Future[R]):
     def set_exception(self, exception: type | BaseException, /) -> None:
         """Fails the ref; see asyncio.Future."""
         _future.set_exception(self, exception)
-        if self._first_waiter is not None:
-            _end_failed_wait(self)
+        if self.first_waiter is not None:
+            self._end_failed_wait()
 
     def _waiter_on(
         self, loop: asyncio.AbstractEventLoop
@@ -298,7 +306,7 @@ class ObjectRef(_Future[R]):
         home = portal_of(self.get_loop())
         if home is None:
             # For example asyncio.run() in a plain method: a thread of it waits.
-            blocking = partial(self._engine.wait, self, None)
+            blocking = partial(self.result_owner.wait, self, None)
             return loop.run_in_executor(None, blocking), None
         if home.is_here():
             raise RuntimeError(OTHER_LOOP)
@@ -356,7 +364,7 @@ class ObjectRef(_Future[R]):
         return run_on_loop_of(self, partial(cancel, interrupt, is_cell_interrupted))
 
     def _interruption(self) -> Callable[..., bool | None]:
-        interrupt = getattr(self._engine, "interrupt", None)
+        interrupt = getattr(self.result_owner, "interrupt", None)
         if interrupt is None:
             raise ValueError(
                 "interrupt=True is for a call of an actor or a function in the program "
@@ -374,12 +382,13 @@ class ObjectRef(_Future[R]):
         interrupt: bool,  # noqa: FBT001  # likewise
         is_cell_interrupted: bool,  # noqa: FBT001  # likewise
     ) -> bool:
-        cancel = self._engine.cancel
+        owner = self.result_owner
+        cancel = owner.cancel
         if interrupt:
             cancel = self._interruption()
         elif is_cell_interrupted:
-            cancel = getattr(self._engine, "interrupt", cancel) or cancel
-        force_cancel = getattr(self._engine, "force_cancel", None) if force else None
+            cancel = getattr(owner, "interrupt", cancel) or cancel
+        force_cancel = getattr(owner, "force_cancel", None) if force else None
         if force and force_cancel is None:
             raise ValueError(
                 "force=True is for a ref of a remote function, in the process that has "
@@ -393,7 +402,7 @@ class ObjectRef(_Future[R]):
             force_cancel(self.call, recursive=recursive)
         elif cancel(self.call, recursive=recursive):
             return True  # it is cancelled once its code has ended
-        mark_cancelled(self, msg)
+        self.set_cancelled(msg)
         return True
 
     def get(self, timeout: float | None = None) -> R:
@@ -410,7 +419,7 @@ class ObjectRef(_Future[R]):
             Exception: What the method raised, or ActorDiedError.
         """
         if not self.done():
-            block_until_done(self, timeout)
+            self.block_until_done(timeout)
         if self.cancelled():
             raise TaskCancelledError("the call was cancelled")
         return self.result()
@@ -421,7 +430,7 @@ class ObjectRef(_Future[R]):
         Cancelling it gives up that future; the call goes on.
         """
         future = _ThreadFuture(self)
-        self._engine.watch(self, future.settle)
+        self.watch(future.settle)
         return future
 
     def _on_completed(self, callback: Callable[[Any], None]) -> None:
@@ -436,16 +445,16 @@ class ObjectRef(_Future[R]):
             else:
                 callback(self.exception() or self.result())
 
-        self._engine.watch(self, call_back)
+        self.watch(call_back)
 
     def hex(self) -> str:
         """Its id, in hex; the same in every process."""
-        return object_id_of(self).hex()
+        return self.object_id.hex()
 
     def __repr__(self) -> str:
         """Its state, and while it is pending the name of its call, if that is known."""
         text = super().__repr__()
-        label = "" if self.done() else label_of(self)
+        label = "" if self.done() else self.call_label
         return text.replace("pending", f"pending: {label}", 1) if label else text
 
     def __dir__(self) -> list[str]:
@@ -453,7 +462,126 @@ class ObjectRef(_Future[R]):
         return sorted(set(object.__dir__(self)) - _OF_ENGINES)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return self._engine.travel(self)
+        return self.result_owner.travel(self)
+
+    # For engines; dir() does not list these.
+
+    def bind(self, engine: ResultOwner, call: int) -> None:
+        """Gives it its result owner, and the number of its call there."""
+        self.result_owner = engine
+        self.call = call
+
+    def set_cancelled(self, msg: Any | None = None) -> None:
+        """Marks it as cancelled; does not cancel its call."""
+        _future.cancel(self, msg)
+        self._end_failed_wait()
+
+    @property
+    def kept_value(self) -> KeptValue | None:
+        """Its value as it was produced; None if that was not kept."""
+        return getattr(self, "_payload", None)
+
+    def give_value(self, to: ObjectRef[R]) -> None:
+        """Fills another ref with its value, and with what it has kept."""
+        to.set_result(_result_of(self), self.kept_value)
+
+    def hand_out(self) -> bool:
+        """Notes that somebody has its object and may change it.
+
+        Returns:
+            Whether somebody had it before.
+        """
+        with _handing_out:
+            kept = self.kept_value
+            if kept is None or kept[3]:
+                return kept is not None
+            self._payload = (*kept[:3], True)
+        return False
+
+    @property
+    def object_id(self) -> bytes:
+        """Its id, the same in every process."""
+        try:
+            return self._object_id
+        except AttributeError:
+            made = self._object_id = self.result_owner.name()
+            return made
+
+    @property
+    def awaited_calls(self) -> tuple[tuple[int, ...], int]:
+        """The calls that it waits for, and how many of them have to be answered.
+
+        No calls if the engine does not know them by their numbers.
+        """
+        return ((self.call,), 1) if self.call else ((), 0)
+
+    @property
+    def call_label(self) -> str:
+        """The name of its call in messages; empty if that is not known."""
+        owner: object = getattr(self, "result_owner", None)
+        if owner is None:  # it is not bound yet, and a repr must not raise
+            return ""
+        return label_of_call(owner, self.call) or str(getattr(self, "callee", ""))
+
+    def block_until_done(self, timeout: float | None) -> None:
+        """Blocks this thread until it is done; see ``get``."""
+        try:
+            self.result_owner.wait(self, timeout)
+        except KeyboardInterrupt:
+            interrupt_calls((self,))
+            raise
+
+    def watch(self, then: Callable[[], None]) -> None:
+        """Calls back once when it is done, on the thread that fills it."""
+        self.result_owner.watch(self, then)
+
+    def call_when_filled(self, then: Callable[[], object]) -> None:
+        """Calls back as it is filled, by whoever fills it.
+
+        A done callback is called by the loop, which stands still where a plain method
+        of an actor waits; so what such a method may wait for is filled by this. A ref
+        that is cancelled calls done callbacks alone. On the thread of the ref's loop.
+        """
+        if self.done():
+            then()
+            return
+        filled = _Filled(then)
+        if not self._wake_beside(filled):
+            self.first_waiter = filled
+
+    def _wake_beside(self, waiter: Waiter) -> bool:
+        """Has a waiter woken by what counts its call, if that can be."""
+        first = self.first_waiter
+        if type(first) is Tally:
+            self.first_waiter = TalliedWait(first, waiter)
+        elif type(first) is TalliedWait and first.waiter is None:
+            first.waiter = waiter
+        else:
+            return False
+        return True
+
+    def _end_failed_wait(self) -> None:
+        """Ends the wait for it when it is done without a value."""
+        waiter = self.first_waiter
+        if isinstance(waiter, Tally | TalliedWait):
+            waiter.count(self)
+        elif waiter is not None:
+            end_wait(waiter)
+
+    def interrupt_call(self) -> None:
+        """Interrupts its call, as a cell that waits for it was interrupted."""
+        # What has no number is not a call: the next item of a stream, for example.
+        if self.call:
+            how = {"recursive": True, "force": False, "interrupt": False}
+            self._cancel(None, is_cell_interrupted=True, **how)
+
+    def release_if_unused(self) -> None:
+        """Cancels its call as soon as nobody holds it; on the loop.
+
+        Before, a call of another thread that has not crossed to the loop has no result
+        owner yet that could cancel it.
+        """
+        self.result_owner.release_if_unused(self)
 
     if not TYPE_CHECKING:  # type checkers refuse them by themselves
         # Operators that would be meant for the value, which is not there yet.
@@ -506,7 +634,7 @@ class BorrowedRef(ObjectRef[R]):
         self, fn: Callable[[Self], object], /, *, context: Context | None = None
     ) -> None:
         """Calls back when it is done, and fetches its value; see asyncio.Future."""
-        fetch_value(self)
+        self.fetch()
         super().add_done_callback(fn, context=context)
 
     def cancel(
@@ -527,8 +655,37 @@ class BorrowedRef(ObjectRef[R]):
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the result, and fetches it; see ObjectRef."""
         if not self.done():
-            fetch_value(self)
+            self.fetch()
         return super().__await__()
+
+    def set_source(
+        self,
+        fetch: Callable[[], None],
+        cancel_call: Callable[[], None],
+        object_id: bytes | None = None,
+    ) -> None:
+        """Gives it the means to get its value.
+
+        Args:
+            fetch: Asks for the value; called once.
+            cancel_call: Cancels the call that it is the result of.
+            object_id: Its id, if that is known.
+        """
+        self._fetch, self._cancel_call = fetch, cancel_call
+        if object_id is not None:
+            self._object_id = object_id
+
+    def fetch(self) -> None:
+        """Fetches its value, unless that was done before."""
+        fetch, self._fetch = self._fetch, None
+        if fetch is not None:
+            run_on_loop_of(self, fetch)
+
+    def block_until_done(self, timeout: float | None) -> None:
+        """Blocks this thread until it is done, and fetches its value; see ObjectRef."""
+        self.fetch()
+        if not self.done():  # else its value was here
+            super().block_until_done(timeout)
 
 
 REFS = frozenset({ObjectRef, BorrowedRef})
@@ -550,132 +707,10 @@ def _future_mark(ref: ObjectRef[Any]) -> bool | None:
     return False if asyncio._get_running_loop() is ref.get_loop() else None  # noqa: SLF001  # it is for loops to look at
 
 
-# For engines. They are functions, as users see the methods of a ref.
-
-
-class CallResult(Protocol):
-    """The result of a call in an engine's table.
-
-    ``ObjectRef`` and ``StreamReader`` implement it.
-    """
-
-    call: int
-    callee: object
-    _engine: ResultOwner
-
-
-def bind(ref: CallResult, engine: ResultOwner, call: int) -> None:
-    """Gives a result its engine, and the number of its call there."""
-    ref._engine = engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    ref.call = call
-
-
-def mark_cancelled(ref: ObjectRef[Any], msg: Any | None = None) -> None:
-    """Marks a ref as cancelled; does not cancel its call."""
-    _future.cancel(ref, msg)
-    _end_failed_wait(ref)
-
-
 def mark_seen(ref: asyncio.Future[Any]) -> None:
     """Marks the error of a done ref as seen, so that asyncio does not log it."""
     if not ref.cancelled():
         ref.exception()
-
-
-def kept_value(ref: ObjectRef[Any]) -> KeptValue | None:
-    """Returns the value of a ref as it was produced; None if that was not kept."""
-    return getattr(ref, "_payload", None)
-
-
-def give_value(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
-    """Fills another ref with the value of a ref, and with what that has kept."""
-    to.set_result(_result_of(ref), kept_value(ref))
-
-
-def was_handed_out(ref: ObjectRef[Any]) -> bool:
-    """Whether somebody has the object of a ref and may have changed it; notes it."""
-    with _handing_out:
-        kept = kept_value(ref)
-        if kept is None or kept[3]:
-            return kept is not None
-        ref._payload = (*kept[:3], True)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    return False
-
-
-def object_id_of(ref: ObjectRef[Any]) -> bytes:
-    """The id of a ref, the same in every process."""
-    try:
-        return ref._object_id  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    except AttributeError:
-        made = ref._object_id = result_owner_of(ref).name()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
-        return made
-
-
-def keep_generator(ref: ObjectRef[Any], reader: object) -> None:
-    """Makes the ref of a whole call keep its generator alive."""
-    ref._reader = reader  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def awaited_calls(ref: ObjectRef[Any]) -> tuple[tuple[int, ...], int]:
-    """The calls that a ref waits for, and how many of them have to be answered."""
-    return ref._awaited  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def borrow(
-    ref: BorrowedRef[Any],
-    fetch: Callable[[], None],
-    cancel_call: Callable[[], None],
-    object_id: bytes | None = None,
-) -> None:
-    """Gives a borrowed ref the means to get its value.
-
-    Args:
-        ref: The ref.
-        fetch: Asks for the value; called once.
-        cancel_call: Cancels the call that it is the result of.
-        object_id: Its id, if that is known.
-    """
-    ref._fetch, ref._cancel_call = fetch, cancel_call  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if object_id is not None:
-        ref._object_id = object_id  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
-
-
-def fetch_value(ref: BorrowedRef[Any]) -> None:
-    """Fetches the value of a borrowed ref, unless that was done before."""
-    fetch, ref._fetch = ref._fetch, None  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if fetch is not None:
-        run_on_loop_of(ref, fetch)
-
-
-def block_until_done(ref: ObjectRef[Any], timeout: float | None) -> None:
-    """Blocks this thread until a ref is done; see ``ObjectRef.get``."""
-    if isinstance(ref, BorrowedRef):
-        fetch_value(ref)
-        if ref.done():  # its value was here
-            return
-    try:
-        ref._engine.wait(ref, timeout)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    except KeyboardInterrupt:
-        interrupt_calls((ref,))
-        raise
-
-
-def watch(ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-    """Calls back once when a ref is done, on the thread that fills it."""
-    ref._engine.watch(ref, then)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def result_owner_of(ref: ObjectRef[Any]) -> ResultOwner:
-    """The result owner of a ref, which fills it."""
-    return ref._engine  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def label_of(ref: ObjectRef[Any]) -> str:
-    """The name of a ref's call in messages; empty if that is not known."""
-    owner: object = getattr(ref, "_engine", None)
-    if owner is None:  # it is not bound yet, and a repr must not raise
-        return ""
-    return label_of_call(owner, ref.call) or str(getattr(ref, "callee", ""))
 
 
 def label_of_call(owner: object, call: int) -> str:
@@ -719,12 +754,11 @@ def interrupt_with_cells(is_interrupted: Callable[[], bool]) -> None:
     Args:
         is_interrupted: Whether the user has interrupted the cell that runs.
     """
-    ObjectRef._cell_checks = (is_interrupted,)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
+    _cell_checks[:] = (is_interrupted,)
 
 
 def _is_cell_interrupted() -> bool:
-    checks = ObjectRef._cell_checks  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    return any(is_interrupted() for is_interrupted in checks)
+    return any(is_interrupted() for is_interrupted in _cell_checks)
 
 
 def interrupt_calls(refs: Iterable[asyncio.Future[Any]]) -> bool:
@@ -737,15 +771,8 @@ def interrupt_calls(refs: Iterable[asyncio.Future[Any]]) -> bool:
         return False
     for ref in refs:
         if isinstance(ref, ObjectRef):
-            run_on_loop_of(ref, partial(_interrupt_call, ref))
+            run_on_loop_of(ref, ref.interrupt_call)
     return True
-
-
-def _interrupt_call(ref: ObjectRef[Any]) -> None:
-    # What has no number is not a call: the next item of a stream, for example.
-    if ref.call:
-        how = {"recursive": True, "force": False, "interrupt": False}
-        ref._cancel(None, is_cell_interrupted=True, **how)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
 
 
 def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
@@ -754,13 +781,7 @@ def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
         return
     for ref in refs:
         if isinstance(ref, ObjectRef) and not ref.done():
-            run_on_loop_of(ref, partial(_release_if_unused, ref))
-
-
-def _release_if_unused(ref: ObjectRef[Any]) -> None:
-    # Looked up here, on the loop: a call of another thread that has not crossed to the
-    # loop has no result owner yet that could cancel it.
-    result_owner_of(ref).release_if_unused(ref)
+            run_on_loop_of(ref, ref.release_if_unused)
 
 
 def end_wait(waiter: Waiter, _: object = None) -> None:
@@ -782,42 +803,6 @@ class _Filled:
         then, self._then = self._then, None
         if then is not None:
             then()
-
-
-def as_filled(ref: ObjectRef[Any], then: Callable[[], object]) -> None:
-    """Calls back as a ref is filled, by whoever fills it.
-
-    A done callback is called by the loop, which stands still where a plain method of an
-    actor waits; so what such a method may wait for is filled by this. A ref that is
-    cancelled calls done callbacks alone. On the thread of the ref's loop.
-    """
-    if ref.done():
-        then()
-        return
-    filled = _Filled(then)
-    if not _is_woken_beside(ref, filled):
-        ref._first_waiter = filled  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-
-
-def _is_woken_beside(ref: ObjectRef[Any], waiter: Waiter) -> bool:
-    """Has a waiter woken by what counts the call of the ref, if that can be."""
-    first = ref._first_waiter  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if type(first) is Tally:
-        ref._first_waiter = TalliedWait(first, waiter)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # likewise
-    elif type(first) is TalliedWait and first.waiter is None:
-        first.waiter = waiter
-    else:
-        return False
-    return True
-
-
-def _end_failed_wait(ref: ObjectRef[Any]) -> None:
-    """Ends the wait for a ref that is done without a value."""
-    waiter = ref._first_waiter  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file
-    if isinstance(waiter, Tally | TalliedWait):
-        waiter.count(ref)
-    elif waiter is not None:
-        end_wait(waiter)
 
 
 def immediate_loop(

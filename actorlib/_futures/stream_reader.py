@@ -25,15 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, Self, TypeVa
 
 from actorlib._base.public import public
 from actorlib._futures.flow_control import UNREAD, ReceiveWindow, bounds_of
-from actorlib._futures.object_ref import (
-    ObjectRef,
-    ResultOwner,
-    bind,
-    keep_generator,
-    label_of,
-    label_of_call,
-    mark_cancelled,
-)
+from actorlib._futures.object_ref import ObjectRef, ResultOwner, label_of_call
 from actorlib._loops.loop_thread import run_on_loop_of
 from actorlib.exceptions import ProtocolError, TaskCancelledError
 
@@ -114,7 +106,6 @@ class StreamReader:
 
     force_cancel: ForceCancel | None = None
     callee: object = ""
-    _engine: ResultOwner
 
     def __init__(
         self,
@@ -127,7 +118,7 @@ class StreamReader:
     ) -> None:
         self.call = 0
         self.completed: ObjectRef[int] = ObjectRef(loop=loop)
-        bind(self.completed, self, 0)
+        self.completed.bind(self, 0)
         self.is_detached = is_detached
         self._whole: WholeCall | None = None
         self._loop = loop
@@ -180,7 +171,7 @@ class StreamReader:
             if self._arrival is not None:
                 return self._arrival
             arrival: ObjectRef[None] = ObjectRef(loop=self._loop)
-            bind(arrival, self, 0)
+            arrival.bind(self, 0)
             if self._items or self._is_over:
                 arrival.set_result(None)
             else:
@@ -229,6 +220,11 @@ class StreamReader:
 
     # For the engine.
 
+    def bind(self, engine: ResultOwner, call: int) -> None:
+        """Gives it the number of its call; it has its owner already."""
+        del engine
+        self.call = call
+
     @property
     def has_received(self) -> bool:
         """Whether an item has come."""
@@ -263,7 +259,7 @@ class StreamReader:
             self._fail_incomplete(index)
             return
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        bind(ref, self, 0)
+        ref.bind(self, 0)
         try:
             load(ref, payload)
         finally:  # also if loading it was interrupted: then the ref fails
@@ -370,7 +366,7 @@ class StreamReader:
         for ref, _ in self._items:
             ref.exception()
         if not self.completed.done():
-            mark_cancelled(self.completed)
+            self.completed.set_cancelled()
         self._pass_on()
 
     def _pass_on(self) -> None:
@@ -412,7 +408,7 @@ class StreamReader:
         failed: ObjectRef[Any] | None = None
         if error is not None:
             failed = ObjectRef(loop=self._loop)
-            bind(failed, self, 0)
+            failed.bind(self, 0)
             failed.set_exception(error)
         with self._lock:
             if failed is not None and not self._is_over:
@@ -454,8 +450,8 @@ class WholeCall:
             if known is not None:
                 return known
             ref: ObjectRef[int] = ObjectRef(loop=self._completed.get_loop())
-            bind(ref, self._owner, 0)
-            keep_generator(ref, generator)
+            ref.bind(self._owner, 0)
+            ref.generator = generator
             self._ref = weakref.ref(ref)
             copy_outcome(self._completed, ref)
         return ref
@@ -473,7 +469,7 @@ def copy_outcome(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
     if not ref.done() or to.done():
         return
     if ref.cancelled():
-        mark_cancelled(to)
+        to.set_cancelled()
         return
     error = ref.exception()
     if error is None:
@@ -644,7 +640,7 @@ class ObjectRefGenerator(Generic[R]):
         reader = self._reader
         if reader.done():
             return "<ObjectRefGenerator finished>"
-        where = label_of(reader.completed)
+        where = reader.completed.call_label
         return f"<ObjectRefGenerator running{where and f': {where}'}>"
 
     def __reduce__(self) -> NoReturn:

@@ -29,7 +29,7 @@ from actorlib._core.engine import (
 )
 from actorlib._core.propagation import PROPAGATED
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._futures.object_ref import ObjectRef, bind
+from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.runtime_portal import RuntimePortal, on_loop
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.forking import detach_loop
@@ -285,7 +285,7 @@ class LocalEngine(RuntimeEngine):
         if not kwargs:
             payload = args if are_scalars(args) else encode_plain_call(args)
         if payload is not None:  # the usual case: everything else is the long way
-            bind(result, pool, pool.post(result, entry, None, payload, headers))
+            result.bind(pool, pool.post(result, entry, None, payload, headers))
             return result
         call = Call(
             0, spec, self._submitter.arguments(spec.name, args, kwargs), headers
@@ -594,7 +594,7 @@ class LocalEngine(RuntimeEngine):
         """A ref that nobody fills yet; until it is sent it is that of any object."""
         self.portal.hide_refs()  # another loop may gather it
         ref: ObjectRef[Any] = ObjectRef(loop=self.loop)
-        bind(ref, self.actor_table.objects, 0)
+        ref.bind(self.actor_table.objects, 0)
         return ref
 
     # CallSubmitter.

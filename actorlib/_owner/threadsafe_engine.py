@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._base.ids import ActorId
 from actorlib._core.propagation import PROPAGATED
-from actorlib._futures.object_ref import bind
 from actorlib._options.callee import BoundMethod
 from actorlib._owner.engine import LocalEngine
 from actorlib._wire.call_headers import headers_of
@@ -111,7 +110,7 @@ class CrossingEngine(LocalEngine):
         headers: dict[str, object] | None,
     ) -> None:
         pool = self.actor_table.pool
-        bind(ref, pool, pool.post(ref, entry, None, payload, headers))
+        ref.bind(pool, pool.post(ref, entry, None, payload, headers))
 
     def _retain_from_afar(self, actor: CountedId) -> None:
         if actor in self._unheld:

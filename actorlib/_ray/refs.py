@@ -21,12 +21,7 @@ from actorlib._futures.object_ref import (
     REFS,
     BorrowedRef,
     ObjectRef,
-    bind,
-    borrow,
-    kept_value,
-    mark_cancelled,
     mark_seen,
-    result_owner_of,
 )
 from actorlib._loops.loop_thread import TOO_LATE, block, may_block
 from actorlib._ray import client_mode
@@ -131,7 +126,7 @@ class RayTask:
         """The ref of what may be large; its value comes when it is wanted."""
         ref: BorrowedRef[Any] = BorrowedRef(loop=self._process.loop)
         self._bind(ref)
-        borrow(ref, self.ask, _nothing)
+        ref.set_source(self.ask, _nothing)
         self._held, self._weak = None, weakref.ref(ref)
         self._is_borrowed = True
         return ref
@@ -152,7 +147,7 @@ class RayTask:
 
     def is_of(self, ref: ObjectRef[Any]) -> bool:
         """Whether a ref is the whole of it, and no part."""
-        return result_owner_of(ref) is self
+        return ref.result_owner is self
 
     def ask(self) -> None:
         """Has Ray bring the answer."""
@@ -377,7 +372,7 @@ class RayTask:
         return left if timeout is None else min(left, timeout)
 
     def _bind(self, ref: ObjectRef[Any]) -> None:
-        bind(ref, self, 0)
+        ref.bind(self, 0)
         self._held = ref
 
     def _mine(self) -> ObjectRef[Any] | None:
@@ -402,7 +397,7 @@ class RayTask:
 
 def _whole(ref: ObjectRef[Any]) -> RayTask | None:
     """What a ref is the whole of, if Ray knows it."""
-    task = result_owner_of(ref)
+    task = ref.result_owner
     is_whole = (
         isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None
     )
@@ -467,7 +462,7 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
     Raises:
         UnsupportedOptionError: It is made of several that are not there yet.
     """
-    task = result_owner_of(ref)
+    task = ref.result_owner
     if isinstance(task, RayTask) and task.is_of(ref) and task.ray_ref is not None:
         return task.ray_ref
     if isinstance(task, PartsOwner) and (task.split is not None or ref.done()):
@@ -484,7 +479,7 @@ def ray_ref_of(ref: ObjectRef[Any]) -> Any:
 
 def _put_result(ref: ObjectRef[Any]) -> Any:
     value = ref.result()  # it raises what there is to raise
-    kept = kept_value(ref)
+    kept = ref.kept_value
     if kept is not None:
         value = kept[0]()
     sent = pickle_value(value) if is_client() else value
@@ -524,7 +519,7 @@ def tasks_among(values: Iterable[object]) -> Iterator[RayTask]:
     """What refs among some values come from, as far as that is known here."""
     for value in values:
         if type(value) in REFS:
-            task = result_owner_of(cast("ObjectRef[Any]", value))
+            task = cast("ObjectRef[Any]", value).result_owner
             if isinstance(task, RayTask):
                 yield task
 
@@ -540,7 +535,7 @@ def _loaded(answer: PickledValue, where: str) -> Any:
 
 def _give_up(ref: ObjectRef[Any] | None) -> None:
     if ref is not None and not ref.done():
-        mark_cancelled(ref)
+        ref.set_cancelled()
 
 
 def _nothing() -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._futures.object_ref import ObjectRef, bind, mark_seen
+from actorlib._futures.object_ref import ObjectRef, mark_seen
 from actorlib._futures.stream_reader import WholeCall
 from actorlib._ray.ray_api import error_class, fetch, peek_item, ray, read_item
 from actorlib._ray.refs import FailedAnswer, RayTask
@@ -75,7 +75,7 @@ class RayStreamReader:
             process, generator.completed(), where, actor, self._completed, pending_call
         )
         self.completed: ObjectRef[int] = self._task.ref()
-        bind(self.completed, self, 0)
+        self.completed.bind(self, 0)
         self.completed.add_done_callback(mark_seen)  # the last item tells of an error
         self.completed.add_done_callback(self._pass_on)
         self._task.on_done = self._whole_done
@@ -98,7 +98,7 @@ class RayStreamReader:
             if self._arrival is not None:
                 return self._arrival
             arrival: ObjectRef[None] = ObjectRef(loop=self._process.loop)
-            bind(arrival, self, 0)
+            arrival.bind(self, 0)
             if self._items or self.is_exhausted:
                 arrival.set_result(None)
                 return arrival

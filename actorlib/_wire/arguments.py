@@ -24,12 +24,7 @@ from actorlib._core.engine import (
     current_engine,
     pickling_engine,
 )
-from actorlib._futures.object_ref import (
-    REFS,
-    ObjectRef,
-    borrow,
-    kept_value,
-)
+from actorlib._futures.object_ref import REFS, ObjectRef
 from actorlib._shm.memory import SharedPayload, share_payload
 from actorlib._wire.errors import (
     argument_label,
@@ -146,7 +141,7 @@ def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
         engine: That of this process.
         ref: A ref that has its value.
     """
-    kept = kept_value(ref)
+    kept = ref.kept_value
     if kept is None:
         return ref.result()  # it raises what there is to raise
     payload, loans, *_ = kept
@@ -194,7 +189,7 @@ def payload_of(
         SerializationError: It came, and cannot be sent on.
         ObjectStoreFullError: It has no room, and may not go another way.
     """
-    kept = kept_value(ref)
+    kept = ref.kept_value
     if kept is None:
         return encode_shared(engine, ref.result())
     payload, loans, *_ = kept
@@ -260,7 +255,7 @@ class BorrowedRefs:
             want: Asks for the value; it must not hold the ref.
             revoke: Cancels the call that it is the result of.
         """
-        borrow(ref, want, revoke, object_id)
+        ref.set_source(want, revoke, object_id)
         self._refs[object_id] = ref
         engine = self._engine()
         engine.retain(object_id)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _UNSAID = ("_", "Generic[")
 _LITERAL = re.compile(r"::$", re.MULTILINE)
+_QUOTED = re.compile(r"['\"](\w+)['\"]")
 _EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
 
@@ -36,5 +37,13 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = shown
         if isinstance(obj, griffe.Class):
             obj.bases = [b for b in obj.bases if not str(b).startswith(_UNSAID)]
+            for name in _names_of_engines(obj.module):
+                obj.members.pop(name, None)
             if "\nArgs:\n" not in text:
                 obj.members.pop("__init__", None)
+
+
+def _names_of_engines(module: griffe.Module) -> list[str]:
+    """Lists what the classes of a module have for engines; ``dir()`` leaves it out."""
+    names = module.members.get("_OF_ENGINES")
+    return _QUOTED.findall(str(names.value)) if names is not None else []

@@ -9,7 +9,6 @@ import pytest
 
 from actorlib import ObjectRef
 from actorlib._base.outcomes import status_of_ref, status_of_run
-from actorlib._futures.object_ref import mark_cancelled
 from actorlib.exceptions import (
     ActorDiedError,
     DeadlineExceededError,
@@ -54,7 +53,7 @@ async def test_actor_when_it_has_died_then_its_call_is_lost_and_other_code_faile
 
 async def test_call_when_cancelled_then_both_sides_name_one_error() -> None:
     ref: ObjectRef[Any] = ObjectRef(loop=asyncio.get_running_loop())
-    mark_cancelled(ref)
+    ref.set_cancelled()
     expected = ("cancelled", "TaskCancelledError")
 
     assert status_of_ref(ref) == expected

@@ -10,7 +10,6 @@ import pytest
 from helpers.engine import FakeEngine
 
 from actorlib._futures.flow_control import bounds_of
-from actorlib._futures.object_ref import bind
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._wire.errors import load_result
 from actorlib._wire.serialization import encode
@@ -22,7 +21,7 @@ put_in = partial(load_result, loans=None)
 @pytest.fixture
 async def reading() -> StreamReader:
     made = StreamReader(asyncio.get_running_loop(), FakeEngine(), bounds_of(0))
-    bind(made, None, 1)
+    made.call = 1
     return made
 
 

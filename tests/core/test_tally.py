@@ -12,11 +12,6 @@ from helpers.actors import running
 
 import actorlib
 from actorlib import ObjectRef
-from actorlib._futures.object_ref import (
-    as_filled,
-    bind,
-    mark_cancelled,
-)
 from actorlib._futures.tally import Tally
 from actorlib.exceptions import (
     SerializationError,
@@ -31,7 +26,7 @@ if TYPE_CHECKING:
 def tallied(tally: Tally) -> ObjectRef[int]:
     """A ref whose call is counted."""
     ref: ObjectRef[int] = ObjectRef(loop=asyncio.get_running_loop())
-    ref._first_waiter = tally  # as a counter does
+    ref.first_waiter = tally  # as a counter does
     return ref
 
 
@@ -41,7 +36,7 @@ async def test_ref_when_filled_then_its_call_is_counted() -> None:
 
     value.set_result(1)
     error.set_exception(WorkerCrashedError("it ended"))
-    mark_cancelled(cancelled)
+    cancelled.set_cancelled()
     tally.refuse()
 
     assert tally.outcomes() == {"ok": 1, "error": 1, "cancelled": 1, "lost": 1}
@@ -56,7 +51,7 @@ async def test_ref_when_awaited_then_its_call_is_counted_once() -> None:
 
     value.set_result(1)
     error.set_exception(ValueError())
-    mark_cancelled(cancelled)
+    cancelled.set_cancelled()
     found = await asyncio.gather(*waits, return_exceptions=True)
     refs.clear()
     del value, error, cancelled, waits
@@ -74,7 +69,7 @@ async def wait_for(ref: ObjectRef[int]) -> int:
 async def test_ref_when_its_parts_are_filled_then_its_call_is_counted_too() -> None:
     tally, told = Tally(), list[int]()
     ref = tallied(tally)
-    as_filled(ref, lambda: told.append(ref.result()))
+    ref.call_when_filled(lambda: told.append(ref.result()))
 
     ref.set_result(3)
 
@@ -96,7 +91,7 @@ async def test_ref_when_a_wait_is_given_up_then_another_wait_ends_and_counts() -
     tally = Tally()
     ref = tallied(tally)
     owner: Any = Owner()
-    bind(ref, owner, 1)
+    ref.bind(owner, 1)
     first = asyncio.ensure_future(wait_for(ref))
     await asyncio.sleep(0)
     first.cancel()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from actorlib._base.ids import ActorId, CountedId, ObjectId
 from actorlib._core.engine import HandlePin, PendingCalls, PlacementGroups
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._futures.object_ref import ObjectRef, bind, object_id_of
+from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import StreamOwner, StreamReader
 from actorlib._options.callee import BoundMethod
 from actorlib._options.shares import ActorShare
@@ -283,7 +283,7 @@ class FakeEngine(SendingEngine, StreamOwner):
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled into a value that is being sent; see ResultOwner."""
-        return reduce_ref(ObjectId(object_id_of(ref)))
+        return reduce_ref(ObjectId(ref.object_id))
 
     def put(self, value: object) -> ObjectRef[Any]:
         """A ref with a value; see Engine."""
@@ -300,7 +300,7 @@ class FakeEngine(SendingEngine, StreamOwner):
     def new_ref(self) -> ObjectRef[Any]:
         """A ref of a call of its own, held here as an engine holds it."""
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        bind(ref, self, next(self._calls))
+        ref.bind(self, next(self._calls))
         self._refs[ref.call] = ref
         return ref
 

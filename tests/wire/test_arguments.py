@@ -14,7 +14,7 @@ from actorlib import ActorHandle
 from actorlib._base.ids import ActorId
 from actorlib._core.engine import HandlePin, set_engine
 from actorlib._core.runtime_context import RuntimeContext
-from actorlib._futures.object_ref import immediate_loop, object_id_of
+from actorlib._futures.object_ref import immediate_loop
 from actorlib._options.interface import interface_of
 from actorlib._wire.arguments import (
     Arguments,
@@ -93,7 +93,7 @@ async def test_refs_when_one_is_inside_another_value_then_nothing_waits_for_it(
 
     assert arguments.refs == []
     assert arguments.are_ready
-    assert arguments.loans == [object_id_of(ref)]
+    assert arguments.loans == [ref.object_id]
 
 
 async def test_refs_when_not_all_are_done_then_not_ready(engine: FakeEngine) -> None:

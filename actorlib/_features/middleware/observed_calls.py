@@ -188,7 +188,7 @@ class ObservedCalls:
             if get_ident() != thread or ref.done():
                 add_done_callback(ref, tally.count)
             else:  # a call of something that does this took a tenth of the time
-                ref._first_waiter = tally  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+                ref.first_waiter = tally
             return ref
 
         return call

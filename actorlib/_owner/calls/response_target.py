@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from actorlib._futures.object_ref import ObjectRef, mark_cancelled
+from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import call_soon_on
 from actorlib._owner.calls.deadlines import Timekeeper
@@ -90,7 +90,7 @@ class CancelledTarget:
         ref = target() if isinstance(target, weakref.ref) else target
         if isinstance(ref, ObjectRef):
             if not ref.done():
-                mark_cancelled(ref)
+                ref.set_cancelled()
         elif ref is not None and not isinstance(ref, StreamReader):
             ref.answer(IS_CANCELLED)
 

@@ -18,7 +18,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
-from actorlib._futures.object_ref import IMMUTABLE, ObjectRef, bind
+from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import block
 from actorlib._owner.calls.call_policy import CallTerms, retries_of
@@ -318,14 +318,14 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
         channel = self._usual_channel
         if headers or channel is None:
             whole = encode_call(payload, {}) if isinstance(payload, tuple) else payload
-            bind(ref, self, self.send(ref, method, None, whole, headers))
+            ref.bind(self, self.send(ref, method, None, whole, headers))
             return
         # The usual case, in as few steps as there are.
         number = self.calls.begin(ref, method)
         if not channel.is_turn_timed:
             channel.is_turn_timed = True
             self.calls.mark(self._now())
-        bind(ref, self, number)
+        ref.bind(self, number)
         if isinstance(payload, tuple):
             # To unpack the tuple into another one would take three times as long.
             channel.write(pack((CALL_SCALARS, number, method) + payload))  # noqa: RUF005
@@ -668,7 +668,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
             reader.move_to(self)
         number = self._post(reader, method, loans, payload, terms)
         if number:
-            bind(reader, self, number)
+            reader.bind(self, number)
         return bool(number)
 
     def _give_up(

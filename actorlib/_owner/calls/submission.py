@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from actorlib._futures.object_ref import REFS, bind, kept_value
+from actorlib._futures.object_ref import REFS
 from actorlib._owner.actors.creation import EncodedArguments
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._wire.arguments import Arguments, call_when_done, share_arrays
@@ -121,24 +121,24 @@ class CallSubmitter:
                 if loans:
                     self._references.arrived(loans, OWNER)
                 number = router.send(ref, callee.name, loans or None, payload, headers)
-                bind(ref, router, number)
+                ref.bind(router, number)
                 return
         where = MethodLabel(supervisor.record, callee.name)
         arguments = self.arguments(where, args, kwargs)
         if self.order or not arguments.are_ready:
             number = router.defer(ref, callee.name, headers)
-            bind(ref, router, number)
+            ref.bind(router, number)
             call = Call(number, callee, arguments, headers)
             send = partial(self._send_deferred, supervisor, call)
             self._send_in_order(supervisor, callee, arguments.refs, send)
             return
         encoded = self._completed(arguments)
         if isinstance(encoded, BaseException):
-            bind(ref, router, 0)
+            ref.bind(router, 0)
             ref.set_exception(encoded)
         else:
             payload, borrowed = encoded
-            bind(ref, router, router.send(ref, callee.name, borrowed, payload, headers))
+            ref.bind(router, router.send(ref, callee.name, borrowed, payload, headers))
 
     def _send_unfilled(
         self,
@@ -161,7 +161,7 @@ class CallSubmitter:
                 router.call(ref, callee.name, scalars, headers)
                 return
         number = router.defer(ref, callee.name, headers)
-        bind(ref, router, number)
+        ref.bind(router, number)
         send = partial(self._fill, supervisor, number, callee, args, headers)
         self._send_in_order(supervisor, callee, refs, send)
 
@@ -214,7 +214,7 @@ class CallSubmitter:
             payload, borrowed = encoded
             name = call.callee.name
             sent = router.send(waiting, name, borrowed, payload, call.headers)
-            bind(waiting, router, sent)
+            waiting.bind(router, sent)
         supervisor.idle()
 
     def post(
@@ -229,7 +229,7 @@ class CallSubmitter:
             call: The call, which has no number yet.
         """
         call.number = pool.defer(ref, entry.label, call.headers)
-        bind(ref, pool, call.number)
+        ref.bind(pool, call.number)
         call_when_done(
             call.arguments.refs, partial(self._post_deferred, pool, entry, call)
         )
@@ -240,7 +240,7 @@ class CallSubmitter:
         if waiting is not None and encoded is not None:
             payload, borrowed = encoded
             posted = pool.post(waiting, entry, borrowed, payload, call.headers)
-            bind(waiting, pool, posted)
+            waiting.bind(pool, posted)
 
     def _encoded_for(
         self, waiting: Result | None, arguments: Arguments
@@ -304,7 +304,7 @@ def _filled(args: tuple[object, ...]) -> tuple[object, ...] | None:
         ref = cast("ObjectRef[Any]", arg)
         if not ref.done() or ref.cancelled() or ref.exception() is not None:
             return None
-        if kept_value(ref) is not None:
+        if ref.kept_value is not None:
             return None
         values.append(ref.result())
     filled = tuple(values)

@@ -14,13 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from actorlib._base.ids import OBJECT_KIND, CountedId, ObjectId, new_id
-from actorlib._futures.object_ref import (
-    BorrowedRef,
-    ObjectRef,
-    bind,
-    kept_value,
-    object_id_of,
-)
+from actorlib._futures.object_ref import BorrowedRef, ObjectRef
 from actorlib._loops.loop_thread import add_done_callback, block
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._owner.teardown import tear_down
@@ -111,7 +105,7 @@ class ObjectTable:
     def kept(self) -> Iterator[KeptObject]:
         """Walks over those that are kept."""
         for object_id, ref in self._own.items():
-            kept = kept_value(ref)
+            kept = ref.kept_value
             payload = None if kept is None or callable(kept[0]) else kept[0]
             yield KeptObject(object_id, ref.done(), payload)
         for object_id, entry in self._of_workers.items():
@@ -127,7 +121,7 @@ class ObjectTable:
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """Says how a ref is pickled; what it stands for is kept from now on."""
-        object_id = ObjectId(object_id_of(ref))
+        object_id = ObjectId(ref.object_id)
         reduced = reduce_ref(object_id)
         if object_id.startswith(self._prefix):
             self._own[object_id] = ref
@@ -140,7 +134,7 @@ class ObjectTable:
             self.note_put(_nbytes_of(payload))
         self._references.arrived(borrowed, OWNER)
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
-        bind(ref, self, 0)
+        ref.bind(self, 0)
         fill_encoded(ref, payload, borrowed)
         self._references.returned(borrowed, OWNER)
         return ref
@@ -155,7 +149,7 @@ class ObjectTable:
         if own is not None:
             return own
         ref: BorrowedRef[Any] = BorrowedRef(loop=self._loop)
-        bind(ref, self, 0)
+        ref.bind(self, 0)
         answer = partial(_answer, weakref.ref(ref))
         want = partial(self.fetch, object_id, answer)
         self._borrowed.add(ref, object_id, want, partial(self.revoke, object_id))

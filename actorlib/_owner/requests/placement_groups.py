@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._base.ids import GROUP_KIND, ID_SIZE, kind_of, maker_of
 from actorlib._core.engine import PlacementGroups
-from actorlib._futures.object_ref import ObjectRef, bind
+from actorlib._futures.object_ref import ObjectRef
 from actorlib._futures.runtime_portal import on_loop
 from actorlib._loops.loop_thread import add_done_callback, block
 from actorlib._options.group_spec import GroupId, GroupSpec
@@ -73,7 +73,7 @@ class GroupVerbs(PlacementGroups):
         self._check()
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         call = next(self._calls)
-        bind(ref, self, call)
+        ref.bind(self, call)
         self._refs[call] = ref
 
         def settle(error: BaseException | None) -> None:

@@ -23,7 +23,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from actorlib._core.engine import Engine, set_engine
-from actorlib._futures.object_ref import awaited_calls
 from actorlib._shm.running_calls import MARK
 from actorlib._wire.function_code import ADD_FUNCTION
 from actorlib._wire.messages import (
@@ -180,7 +179,7 @@ class TaskOwnerClient(SerialOwnerClient):
         def is_over() -> bool:
             return ref.done() or executor.is_cancelled()
 
-        awaited = awaited_calls(ref)
+        awaited = ref.awaited_calls
         deadline = None if timeout is None else time.monotonic() + timeout
         while not is_over():
             left = None if deadline is None else max(0.0, deadline - time.monotonic())

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actorlib._base.ids import OBJECT_KIND, ObjectId, new_id
-from actorlib._futures.object_ref import BorrowedRef, ObjectRef, object_id_of
+from actorlib._futures.object_ref import BorrowedRef, ObjectRef
 from actorlib._wire.arguments import (
     BorrowedRefs,
     encode_error,
@@ -60,7 +60,7 @@ class WorkerObjects:
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
         """How a ref is pickled; the owner is told of it first."""
-        object_id = ObjectId(object_id_of(ref))
+        object_id = ObjectId(ref.object_id)
         reduced = reduce_ref(object_id)
         if object_id.startswith(self._prefix) and object_id not in self._announced:
             self._engine.post((OBJECT_ANNOUNCE, object_id, ref.call))
@@ -73,7 +73,7 @@ class WorkerObjects:
         engine = self._engine
         payload, lent = encode_shared(engine, value)
         ref = self._new_ref(ObjectRef)
-        object_id = ObjectId(object_id_of(ref))
+        object_id = ObjectId(ref.object_id)
         engine.post((OBJECT_ANNOUNCE, object_id, 0))
         self._hold_while_alive(ref, object_id)
         engine.post((OBJECT_PUT, object_id, True, lent or None, payload))

@@ -13,7 +13,7 @@ import weakref
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from actorlib._futures.object_ref import ObjectRef, bind, mark_cancelled, mark_seen
+from actorlib._futures.object_ref import ObjectRef, mark_seen
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._wire.arguments import Arguments, call_when_done
 from actorlib._wire.errors import fill_future, load_result
@@ -71,25 +71,25 @@ class PendingResults:
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         self.adopt(ref)
         if owner is not None:
-            bind(ref, owner, ref.call)
+            ref.result_owner = owner
         return ref
 
     def new_unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
         """A ref that no answer comes for yet."""
         ref = cls(loop=self._loop)
-        bind(ref, self._owner, 0)
+        ref.bind(self._owner, 0)
         return ref
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
         """Gives a ref the number under which its answer will come."""
-        bind(ref, self._owner, next(self._numbers))
+        ref.bind(self._owner, next(self._numbers))
         self._entries[ref.call] = ref
         if self._lost is not None:
             self.fail(ref.call, self._lost)
 
     def add(self, reader: StreamReader) -> None:
         """Gives a stream the number under which its items will come."""
-        bind(reader, self._owner, next(self._numbers))
+        reader.bind(self._owner, next(self._numbers))
         self._entries[reader.call] = reader
 
     def drop(self, call: int) -> bool:
@@ -114,7 +114,7 @@ class PendingResults:
         if self.stopped and frame[1] in self.stopped:
             self.stopped.discard(frame[1])
             if isinstance(ref, ObjectRef) and not ref.done():
-                mark_cancelled(ref)
+                ref.set_cancelled()
         elif ref is not None and not ref.done():
             fill_future(ref, frame)
             if frame[0] == FAILURE and frame[2] == CANCELLED:
