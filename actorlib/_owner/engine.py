@@ -41,7 +41,9 @@ from actorlib._owner.actors.actor_table import ActorTable
 from actorlib._owner.actors.creation import ActorDefinition
 from actorlib._owner.calls.submission import CallSubmitter
 from actorlib._owner.objects.refcount import OWNER
+from actorlib._owner.observation.inspection import Inspector
 from actorlib._owner.requests.placement_groups import GroupVerbs
+from actorlib._owner.requests.worker_requests import WorkerRequests
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._rows.snapshot import Snapshot
 from actorlib._wire.call import Call
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from actorlib._options.shares import ActorShare
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.machine import LocalNode
+    from actorlib._owner.requests.clients import Clients
     from actorlib._rows.snapshot import (
         ActorInfo,
         AllCalls,
@@ -74,7 +77,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", ObjectRef[Any], StreamReader)
 T = TypeVar("T")
-Verb = TypeVar("Verb", bound="Callable[..., object]")
 FutureVerb = TypeVar("FutureVerb", bound="Callable[..., asyncio.Future[Any]]")
 
 _LAST_ANSWERS = 0.5
@@ -85,20 +87,6 @@ _PATIENCE = 5.0
 
 _QUIET = 1.0
 """Seconds beyond the grace after which the log says which actors an end waits for."""
-
-
-def _about_actor(verb: Verb) -> Verb:
-    """Runs a verb on the loop, whichever thread calls it.
-
-    Behind the end of the runtime, when the loop may be closed, it says that there is no
-    such actor any more.
-    """
-
-    @wraps(verb)
-    def cross(self: LocalEngine, actor: ActorId, *args: Any, **kwargs: Any) -> object:
-        return self.call_about(actor, partial(verb, self, actor, *args, **kwargs))
-
-    return cast("Verb", cross)
 
 
 def _future_of_actor(verb: FutureVerb) -> FutureVerb:
@@ -144,6 +132,7 @@ class LocalEngine(RuntimeEngine):
         portal: Calls functions on the loop, from any thread.
         machine: The machine, with the launcher of its workers.
         actor_table: The actors.
+        requests: Serves what workers and clients ask for.
         memory: The memory that large values are shared in.
     """
 
@@ -153,6 +142,19 @@ class LocalEngine(RuntimeEngine):
         kinds = machine.inventory.devices
         self.machine = machine
         self.actor_table = ActorTable(self, machine, options)
+        lists = {
+            "actors": self.actors,
+            "available": self.available,
+            "calls": self._plain_calls,
+            "names": self.names,
+            "snapshot": self.snapshot,
+            "total": self.total,
+        }
+        self.requests = WorkerRequests(self, self.actor_table, lists)
+        self._inspector = Inspector(
+            self.actor_table, self.requests.links, options.actor_history
+        )
+        self._clients: Clients | None = None
         process = self.actor_table.registry.prefix(0)
         self.context = RuntimeContext(
             namespace=options.namespace,
@@ -178,7 +180,7 @@ class LocalEngine(RuntimeEngine):
             self.actor_table.groups,
             self.portal,
             self.loop,
-            self._new_group,
+            self.actor_table.registry.new_group_id,
             self._check_taking,
         )
         self._wakeup = SignalWakeup(self.loop)
@@ -363,11 +365,14 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def actors(self) -> list[ActorInfo]:
-        return self.actor_table.inspector.actors()
+        return self._inspector.actors()
 
-    @_about_actor
+    @override
     def share(self, actor: ActorId) -> ActorShare:
-        return self.actor_table.inspector.share(self._supervisor_of(actor))
+        def share() -> ActorShare:
+            return self._inspector.share(self._supervisor_of(actor))
+
+        return self.call_about(actor, share)
 
     @override
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
@@ -493,13 +498,12 @@ class LocalEngine(RuntimeEngine):
 
     def admit(self, sock: socket.socket, pid: int, program: str) -> None:
         """Takes a client; see ``Clients``."""
-        table = self.actor_table
-        clients = table.clients
-        if clients is None:
-            lists = {"snapshot": self.snapshot, "calls": self._plain_calls}
-            clients = table.open_clients(self.context, lists)
-            self.at_end(clients.close)
-        clients.admit(sock, pid, program)
+        if self._clients is None:
+            from actorlib._owner.requests.clients import Clients  # noqa: PLC0415  # few have any
+
+            self._clients = Clients(self.actor_table, self.context)
+            self.at_end(self._clients.close)
+        self._clients.admit(sock, pid, program)
 
     def _plain_calls(self) -> list[CallInfo]:
         """The calls without what is the user's own in them."""
@@ -520,10 +524,9 @@ class LocalEngine(RuntimeEngine):
 
     async def _end_all(self) -> None:
         self.machine.enforcement.stop()
-        clients = self.actor_table.clients
         try:
-            if clients is not None:
-                await clients.part(self._grace)
+            if self._clients is not None:
+                await self._clients.part(self._grace)
         finally:
             await self._end_actors()
 
@@ -637,9 +640,6 @@ class LocalEngine(RuntimeEngine):
             raise RuntimeError("this runtime was shut down")
         self._check_thread()
 
-    def _new_group(self) -> GroupId:
-        return self.actor_table.registry.new_group_id()
-
     def _check_thread(self) -> None:
         if threading.get_ident() != self._thread:
             raise RuntimeError("this is done by the thread of the runtime's loop")
@@ -648,7 +648,6 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def snapshot(self) -> Snapshot:
-        clients = self.actor_table.clients
         scheduler = self.actor_table.scheduler
         return Snapshot(
             total=scheduler.ledger.total(),
@@ -657,7 +656,7 @@ class LocalEngine(RuntimeEngine):
                 f"{label}: {request}"
                 for label, request in scheduler.admission.waiting()
             ),
-            actors=tuple(self.actor_table.inspector.actors()),
+            actors=tuple(self._inspector.actors()),
             object_store=self.actor_table.object_store.info(),
             groups=tuple(self.groups.infos()),
             demands=tuple(scheduler.demands()),
@@ -665,12 +664,12 @@ class LocalEngine(RuntimeEngine):
             draining=tuple(map(str, self.actor_table.placer.draining)),
             devices=tuple(scheduler.devices()),
             name=self._name,
-            clients=() if clients is None else clients.infos(),
+            clients=() if self._clients is None else self._clients.infos(),
         )
 
     @on_loop
     def calls(self) -> list[CallInfo]:
-        return [*self.actor_table.inspector.calls()]
+        return [*self._inspector.calls()]
 
     @override
     async def all_calls(
@@ -681,7 +680,7 @@ class LocalEngine(RuntimeEngine):
     ) -> tuple[AllCalls, int]:
         if patience:
             self.check_open()
-        return await self.actor_table.calls(patience, most, actor)
+        return await self._inspector.all_calls(patience, most, actor)
 
     @override
     async def drain(self, patience: float) -> list[CallInfo]:
@@ -689,7 +688,7 @@ class LocalEngine(RuntimeEngine):
         deadline, now = self.loop.time() + patience, self.loop.time
         # One that is answered may have made others, and clients make more.
         while (rest := deadline - now()) > 0:
-            of_clients = await self.actor_table.client_calls(rest)
+            of_clients = await self.requests.client_calls(rest)
             under_way = [*self._own_calls(), *of_clients]
             if not under_way:
                 return self.calls()
@@ -718,7 +717,7 @@ class LocalEngine(RuntimeEngine):
             StoredObjects,
         )
 
-        return StoredObjects(self.actor_table).listed(sort, limit)
+        return StoredObjects(self.actor_table, self._clients).listed(sort, limit)
 
     @on_loop
     def available(self) -> dict[str, float]:
@@ -736,7 +735,7 @@ class LocalEngine(RuntimeEngine):
 
     @on_loop
     def explain(self, actor: ActorId) -> str:
-        return self.actor_table.inspector.explain(self._supervisor_of(actor))
+        return self._inspector.explain(self._supervisor_of(actor))
 
     @on_loop
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:

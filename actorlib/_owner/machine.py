@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import platform
 import re
 import sys
 import time
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final
 
@@ -24,10 +23,10 @@ from actorlib._options.resources import CPU, MEMORY, Resources, bytes_of, counte
 from actorlib._options.runtime_env import variables_of
 from actorlib._owner.actors.exit_reason import is_out_of_memory
 from actorlib._owner.actors.worker_session import WorkerSession
-from actorlib._owner.teardown import Cleanup, Phase
+from actorlib._owner.teardown import Phase
 from actorlib._scheduler.catalogue import type_names
 from actorlib._wire.actor_config import ActorConfig
-from actorlib._wire.messages import FAILURE, START, Frame
+from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import dump
 from actorlib.accelerators import (
     Host,
@@ -51,11 +50,12 @@ if TYPE_CHECKING:
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._options.shares import ActorShare
-    from actorlib._owner.actors.actor_record import ActorRecord, Registry
+    from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
-    from actorlib._owner.actors.gangs import Gangs
+    from actorlib._owner.actors.gangs import Gangs, Member
+    from actorlib._owner.actors.worker_session import SessionTable
     from actorlib._owner.calls.router import WorkerRoute
-    from actorlib._owner.objects.refcount import BorrowedReferences, RefCount
+    from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._owner.objects.shared_memory import ObjectStore
     from actorlib._processes.launcher import Launcher, WorkerProcess
     from actorlib.accelerators import Device
@@ -101,7 +101,6 @@ class LocalNode:
         self._claims = claims
         self._oom_kills = _oom_kills(host)
         self._next_look = 0.0
-        self._checkpoints: Checkpoints | None = None
 
     @classmethod
     async def open(
@@ -251,14 +250,12 @@ class LocalNode:
         ]
         return next(iter(masks), None)
 
-    @property
+    @cached_property
     def checkpoints(self) -> Checkpoints:
         """Has the driver save and restore the processes of workers."""
-        if self._checkpoints is None:
-            from actorlib._enforcement.checkpoints import Checkpoints  # noqa: PLC0415  # few ask for it
+        from actorlib._enforcement.checkpoints import Checkpoints  # noqa: PLC0415  # few ask for it
 
-            self._checkpoints = Checkpoints(self._host.environ)
-        return self._checkpoints
+        return Checkpoints(self._host.environ)
 
     def suspension_fault(self, lease: Lease, options: ActorOptions) -> str:
         """Says why a worker's work cannot be taken off what it holds.
@@ -387,54 +384,47 @@ class WorkerStarter:
     """Starts the workers of one runtime's actors, and ends what was kept for them.
 
     Args:
-        loop: The owner's loop.
+        sessions: Those of the runtime.
         node: Where they run.
-        grace: Seconds a busy actor is given to end.
-        namespace: Where a worker looks for names if nothing else is said.
-        registry: Gives the prefixes of ids.
-        refcount: Who holds what.
+        options: How the runtime behaves.
         references: Counts what the first frame lends.
         object_store: Shared memory.
-        serve: Serves what a worker asks for.
-        cleanup: What is done at the end of every worker, and when.
-        gangs: Gives what knows the ranks of actors with ``torch=True``.
+        find: Finds the supervisor of an actor; None if it is forgotten.
 
     Attributes:
-        loop: As given, like node and grace.
-        session_numbers: Numbers the sessions of the runtime.
+        loop: The owner's loop.
+        node: As given, like references.
+        grace: Seconds a busy actor is given to end.
         output: Keeps what workers print; None while nobody wants it.
         attached: The frames that attach features to workers that start, by their kinds.
     """
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        sessions: SessionTable,
         node: LocalNode,
-        *,
-        grace: float,
-        namespace: str,
-        registry: Registry,
-        refcount: RefCount,
+        options: RuntimeOptions,
         references: BorrowedReferences,
         object_store: ObjectStore,
-        serve: Callable[[WorkerSession, Frame], None],
-        cleanup: Mapping[Callable[[WorkerSession], object], Phase],
-        gangs: Callable[[], Gangs],
+        find: Callable[[ActorId], Member | None],
     ) -> None:
-        self.loop = loop
-        self._gangs = gangs
-        self.grace = grace
+        self.loop = sessions.loop
         self.node = node
-        self._namespace = namespace
-        self._registry = registry
-        self._refcount = refcount
-        self._references = references
+        self.grace = options.grace
+        self._namespace = options.namespace
+        self._sessions = sessions
+        self.references = references
         self._object_store = object_store
-        self._serve = serve
-        self._cleanup = cleanup
-        self.session_numbers = itertools.count(1)
+        self._find = find
         self.output: OutputKeeper | None = None
         self.attached: dict[int, Frame] = {}
+
+    @cached_property
+    def gangs(self) -> Gangs:
+        """Knows the ranks of actors with ``torch=True``."""
+        from actorlib._owner.actors.gangs import Gangs  # noqa: PLC0415  # few need it
+
+        return Gangs(self._find)
 
     def launch(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         """Starts a process for an actor that holds a lease.
@@ -446,11 +436,11 @@ class WorkerStarter:
         """
         if not record.options.torch:
             return self._launched(record, lease)
-        self._gangs().join(record)
+        self.gangs.join(record)
         try:
             return self._launched(record, lease)
         except BaseException:
-            self._gangs().ended(record)
+            self.gangs.ended(record)
             raise
 
     def _launched(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
@@ -485,30 +475,17 @@ class WorkerStarter:
         whose = record.id if record.is_actor else None
         if self.output is not None:
             process.keep_output(partial(self.output.add_printed, whose))
-        number = next(self.session_numbers)
-        prefix = self._registry.prefix(number)
-        self._refcount.enter(number, record.id)
-        settle, gpus = route.settle, self.node.enforcement.gpus
+        session = WorkerSession(self._sessions, record.id, process, route, ready)
+        store, gpus = self._object_store, self.node.enforcement.gpus
         if gpus is not None and gpus.occupants.find(process) is not None:
-            settle = partial(_settle_with_users, gpus, process, settle)
-        session = WorkerSession(
-            self.loop,
-            record.id,
-            number,
-            prefix,
-            process,
-            settle,
-            route.settle_scalar,
-            route.item,
-            self._object_store.share_with(prefix),
-            self._refcount,
-            self._serve,
-            ready,
-            Cleanup(self._cleanup),
+            session.complete_failure = partial(_with_users, gpus, process)
+        store.enter(session, process.sock)
+        session.cleanup.add(
+            Phase.EVIDENCE,
+            lambda gone: route.note_cells(store.call_cells(gone.prefix), record),
         )
-        self._object_store.enter(session, process.sock)
         if record.options.torch:
-            session.cleanup.add(Phase.ACTORS, lambda _: self._gangs().ended(record))
+            session.cleanup.add(Phase.ACTORS, lambda _: self.gangs.ended(record))
         return session
 
     def limit(
@@ -573,13 +550,13 @@ class WorkerStarter:
         """
         payload, borrowed = arguments
         if borrowed:
-            self._references.arrived(borrowed, session.number)  # it may be needed again
+            self.references.arrived(borrowed, session.number)  # it may be needed again
         config = self._config(record, definition, session, lease, was_reconstructed)
         made_of = definition.definition
         if made_of is None:
             return (START, vars(config), b"", borrowed, payload)
         captured = made_of.loans
-        self._references.arrived(captured, session.number)
+        self.references.arrived(captured, session.number)
         both = (*(borrowed or ()), *captured) or None
         return (START, vars(config), made_of.source, both, payload)
 
@@ -600,7 +577,7 @@ class WorkerStarter:
         env = options.runtime_env or {}
         if options.torch:
             own = env.get("env_vars", {})  # the user's word is the last
-            ranks = self._gangs().variables(record).items()
+            ranks = self.gangs.variables(record).items()
             environment |= {name: value for name, value in ranks if name not in own}
         directory = env.get("working_dir")
         group, captures = options.group, options.placement_group_capture_child_tasks
@@ -643,18 +620,13 @@ def _is_limited(lease: Lease, options: ActorOptions, enforcement: Enforcement) -
     )
 
 
-def _settle_with_users(
-    gpus: GpuWatch,
-    process: WorkerProcess,
-    settle: Callable[[Frame], None],
-    frame: Frame,
-) -> None:
-    """Passes an answer on; of one that a device is full, also who had what there."""
-    if frame[0] == FAILURE and is_out_of_memory(frame[3]):
-        users = gpus.who_has_what(process)
-        text = f"{frame[4]}\n(at the last look at its devices: {users})"
-        frame = (*frame[:4], text, *frame[5:])
-    settle(frame)
+def _with_users(gpus: GpuWatch, process: WorkerProcess, frame: Frame) -> Frame:
+    """Adds to a failure by which a device is full who had what there."""
+    if not is_out_of_memory(frame[3]):
+        return frame
+    users = gpus.who_has_what(process)
+    text = f"{frame[4]}\n(at the last look at its devices: {users})"
+    return (*frame[:4], text, *frame[5:])
 
 
 def _look_around(

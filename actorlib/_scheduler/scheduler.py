@@ -21,13 +21,13 @@ from actorlib._scheduler.placement_group import GroupTable
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
-    from actorlib._options.kinds import Kind
     from actorlib._options.resources import Resources
     from actorlib._scheduler.placement_group import Group
     from actorlib._scheduler.request import LeaseRequest
-    from actorlib.accelerators.base import Device, Lease, Rejected
+    from actorlib.accelerators.base import Lease
+    from actorlib.accelerators.inventory import Inventory
 
 
 @final
@@ -36,19 +36,16 @@ class Scheduler:
 
     Args:
         capacity: Everything that may be granted, devices included.
-        devices: The devices that may be granted, by kind.
-        kinds: Those kinds, by name.
+        inventory: The devices among it.
         declared: The names of what the user says there is.
         loop: The owner's loop.
-        rejected: By kind, what is here and may not be granted. Default: None, for
-            nothing.
         holder_names: Returns what the holders of leases are called, by the ids of the
             lease objects.
         on_wait: Called when a request has to wait.
         may_wait: Whether what can never be granted waits for ever.
 
     Attributes:
-        loop: As given.
+        loop: As given, like may_wait.
         catalogue: What the types and devices of the machine are called.
         ledger: Who holds what.
         admission: Who waits for what of the machine.
@@ -59,19 +56,18 @@ class Scheduler:
     def __init__(
         self,
         capacity: Resources,
-        devices: Mapping[str, Sequence[Device]],
-        kinds: Mapping[str, Kind],
+        inventory: Inventory,
         declared: Collection[str],
         loop: asyncio.AbstractEventLoop,
         *,
-        rejected: Mapping[str, Sequence[Rejected]] | None = None,
         holder_names: Callable[[], Mapping[int, str]] = dict,
         on_wait: Callable[[], None] = lambda: None,
         may_wait: bool = False,
     ) -> None:
         self.loop = loop
+        devices = inventory.devices
         self.catalogue = Catalogue(devices, declared)
-        self.ledger = Ledger(capacity, devices, kinds, rejected)
+        self.ledger = Ledger(capacity, devices, inventory.kinds, inventory.rejected)
         self.admission = Admission(self.ledger, loop, holder_names, on_wait)
         self.long_waits = LongWaits(loop)
         self.groups = GroupTable(
@@ -82,7 +78,7 @@ class Scheduler:
             on_wait,
             may_wait=may_wait,
         )
-        self._may_wait = may_wait
+        self.may_wait = may_wait
 
     def acquire(self, request: LeaseRequest) -> asyncio.Future[Lease]:
         """Requests a lease: granted at once, or queued from now on.
@@ -150,7 +146,7 @@ class Scheduler:
         if group is not None:
             return group.infeasible or None
         label, resources, constraints, *_ = request
-        if self._may_wait or self.ledger.feasible(resources, constraints):
+        if self.may_wait or self.ledger.feasible(resources, constraints):
             return None
         unknown = self.catalogue.refusal(label, resources)
         return unknown or refusal(self.ledger, label, resources, constraints)

@@ -22,11 +22,11 @@ from actorlib._enforcement.draining import LIMIT
 from actorlib._enforcement.gpu_processes import Listed
 from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._options.group_spec import GroupId, GroupSpec
-from actorlib._options.kinds import KINDS, UNITS
+from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources
 from actorlib._scheduler.request import LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
-from actorlib.accelerators import Device
+from actorlib.accelerators import Device, Inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,7 +122,7 @@ class DrainMachine(RuleBasedStateMachine):
         ]
         capacity = Resources.of({"GPU": CARDS * UNITS})
         self.scheduler = Scheduler(
-            capacity, {"GPU": devices}, {"GPU": KINDS["GPU"]}, (), self.loop
+            capacity, Inventory(devices={"GPU": (*devices,)}), (), self.loop
         )
         self.session = ScriptedSession(self._see)
         session: Any = self.session

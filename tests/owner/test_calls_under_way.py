@@ -13,8 +13,8 @@ from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import find_engine
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
-from actorlib._owner.actors import actor_table
 from actorlib._owner.calls.calls_under_way import UnderWay, with_states
+from actorlib._owner.observation import inspection
 
 if TYPE_CHECKING:
     from actorlib._rows.snapshot import CallState
@@ -131,7 +131,7 @@ async def test_calls_when_there_are_more_than_the_limit_then_the_rest_is_counted
 async def test_calls_when_some_are_answered_meanwhile_then_those_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(actor_table, "_CALLS_AT_ONCE", 2)
+    monkeypatch.setattr(inspection, "_CALLS_AT_ONCE", 2)
     async with running(num_gpus=0):
         engine: Any = find_engine()
         busy = await Echo.options(num_cpus=4).remote()

@@ -19,11 +19,12 @@ from actorlib._enforcement.gpu_watch import GpuWatch
 from actorlib._enforcement.nvml_session import NvmlSession
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of
-from actorlib._options.kinds import KINDS, UNITS
+from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources
 from actorlib._owner.actors.actor_record import ActorRecord, ActorState
 from actorlib._owner.actors.placement import ActorPlacement, ActorPlacer
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib.accelerators import Inventory
 from actorlib.accelerators.base import Device, Share
 from actorlib.exceptions import ActorUnschedulableError
 
@@ -42,7 +43,7 @@ class Machine:
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        self.scheduler = Scheduler(Resources.of({"slot": UNITS}), {}, {}, (), loop)
+        self.scheduler = Scheduler(Resources.of({"slot": UNITS}), Inventory(), (), loop)
         self.placer = ActorPlacer(self.scheduler)
         self._count = 0
 
@@ -244,7 +245,7 @@ class MixedMachine:
         loop = asyncio.get_running_loop()
         devices = {"GPU": (FOREIGN, CARD)}
         capacity = Resources.of({"GPU": 2 * UNITS})
-        self.scheduler = Scheduler(capacity, devices, KINDS, (), loop)
+        self.scheduler = Scheduler(capacity, Inventory(devices=devices), (), loop)
         enforcement = enforcement_of("auto", devices, mps="no daemon")
         self.placer = ActorPlacer(self.scheduler, enforcement)
         self._count = 0
@@ -340,7 +341,7 @@ async def test_share_when_nobody_was_told_of_the_end_yet_then_it_drains() -> Non
     machine = MixedMachine()
     device = half().device
     machine.scheduler = Scheduler(
-        Resources.of({"GPU": UNITS}), {"GPU": (device,)}, KINDS, (), loop
+        Resources.of({"GPU": UNITS}), Inventory(devices={"GPU": (device,)}), (), loop
     )
     machine.placer = ActorPlacer(machine.scheduler)
     gpus = machine.placer.gpus = GpuWatch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -101,14 +102,19 @@ class Called:
                 "A",
                 ActorOptions(**options),
                 lambda _: False,
-                lambda *_, **__: None,
                 lambda: None,
             ),
         )
         self.channel: Any = Sent()
-        self.router.opened(self.channel, 1)
+        self.open(1)
         self.ref: ObjectRef[Any] = ObjectRef(loop=loop)
         self.router.call(self.ref, "ping", encode(()), None)  # type: ignore[arg-type]  # it is small
+
+    def open(self, number: int) -> None:
+        session: Any = SimpleNamespace(
+            channel=self.channel, number=number, cancel_children=lambda *_, **__: None
+        )
+        self.router.opened(session)
 
 
 @pytest.fixture
@@ -256,7 +262,7 @@ async def test_call_when_the_actor_takes_none_then_one_of_scalars_fails(
     refs = [ObjectRef[Any](loop=asyncio.get_running_loop()) for _ in range(2)]
 
     called.router.call(refs[0], "ping", (1,), None)
-    called.router.opened(called.channel, 2)
+    called.open(2)
     called.router.call(refs[1], "ping", (1,), None)
 
     assert isinstance(refs[0].exception(), ActorDiedError)
@@ -276,7 +282,7 @@ async def test_call_when_calls_are_kept_then_scalars_are_its_payload() -> None:
 
     called.router.call(ref, "ping", (1,), None)
     called.router.interrupted()
-    called.router.opened(called.channel, 2)
+    called.open(2)
 
     first, again = [frame for frame in called.channel.frames if frame[1] == ref.call]
     assert first == again == (CALL, ref.call, "ping", None, encode_call((1,), {}))

@@ -477,7 +477,7 @@ class Street:
         assert self.engine.available() == self.free
         assert self.engine.snapshot().waiting == ()
         assert not list(table.groups)
-        requests = table._requests
+        requests = self.engine.requests
         if set(table.by_id) != {self.target}:
             gc.collect()
             await self.neighbour.work.remote()

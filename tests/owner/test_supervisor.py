@@ -145,7 +145,7 @@ async def test_start_when_it_fails_by_a_bug_then_the_process_is_gone_before_the_
 ) -> None:
     async with scripted({"Doomed": be_silent}, num_cpus=2, num_gpus=1) as launcher:
         table = _engine().actor_table
-        scheduler, starter = table.scheduler, table._starter
+        scheduler, starter = table.scheduler, table.starter
         released: list[bool] = []
         release = scheduler.release
 
@@ -391,7 +391,7 @@ async def _crashed_twice() -> Any:
 
 
 async def _failed_by_a_bug() -> Any:
-    starter: Any = _engine().actor_table._starter
+    starter: Any = _engine().actor_table.starter
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(starter, "grace", LIMIT)
         patch.setattr(starter, "open_session", _raise)

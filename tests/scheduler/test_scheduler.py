@@ -12,6 +12,7 @@ from actorlib._options.kinds import UNITS
 from actorlib._options.resources import Resources
 from actorlib._scheduler.request import LeaseRequest
 from actorlib._scheduler.scheduler import Scheduler
+from actorlib.accelerators import Inventory
 from actorlib.exceptions import ActorUnschedulableError
 
 
@@ -28,7 +29,7 @@ def _group(scheduler: Scheduler, slots: int) -> GroupSpec:
 
 @pytest.fixture
 async def scheduler() -> Scheduler:
-    return Scheduler(_slots(3), {}, {}, (), asyncio.get_running_loop())
+    return Scheduler(_slots(3), Inventory(), (), asyncio.get_running_loop())
 
 
 def free(scheduler: Scheduler) -> float:
@@ -162,7 +163,7 @@ async def test_explain_when_inside_a_group_then_names_others_that_wait_there(
 
 async def test_demands_when_some_can_never_be_then_it_says_which() -> None:
     loop = asyncio.get_running_loop()
-    patient = Scheduler(_slots(3), {}, {}, (), loop, may_wait=True)
+    patient = Scheduler(_slots(3), Inventory(), (), loop, may_wait=True)
     await patient.acquire(LeaseRequest("A", _slots(3)))
     for count in (4, 3):
         patient.acquire(LeaseRequest("B", _slots(count)))
@@ -184,7 +185,7 @@ async def test_refusal_when_it_can_never_be_then_it_says_why(
 
 async def test_refusal_when_what_can_never_be_may_wait_then_none() -> None:
     loop = asyncio.get_running_loop()
-    patient = Scheduler(_slots(3), {}, {}, (), loop, may_wait=True)
+    patient = Scheduler(_slots(3), Inventory(), (), loop, may_wait=True)
 
     assert patient.refusal(LeaseRequest("A", _slots(4))) is None
     assert not patient.acquire(LeaseRequest("A", _slots(4))).done()

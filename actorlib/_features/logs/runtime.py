@@ -37,8 +37,8 @@ class Logs:
     def __init__(self, engine: LocalEngine) -> None:
         self._machine = engine.machine
         self._table = engine.actor_table
-        self.lines = ActorLogs()
-        self._table.keep_output(self.lines)
+        self._requests = engine.requests
+        self.lines = self._table.starter.output = ActorLogs()
 
     def take_records(self, options: RuntimeOptions) -> None:
         """Takes what workers log from now on.
@@ -49,7 +49,7 @@ class Logs:
         style = style_of(self._machine.environ(), is_shown=options.log_to_driver)
         find = self._table.by_id.get
         records = WorkerRecords(find, self.lines, is_shown=style.is_shown)
-        self._table.serve(LOG, records.take)
+        self._requests.others[LOG] = records.take
         if not self._machine.is_shared:  # else they log by the program's own loggers
             self._table.attach((LOG, program_levels(options.log_level)))
 

@@ -46,7 +46,7 @@ class Observation:
         self.portal = engine.portal
         self._engine = engine
         self._table = engine.actor_table
-        self._table.serve(RAN, self._ran)
+        engine.requests.others[RAN] = self._ran
         engine.at_end(self.close)
         close_in_forks(self, Observation.close)
         # Each with how it is sent to workers; empty if it is not.

@@ -93,7 +93,7 @@ class CallRecording:
         self._engine = engine
         table = engine.actor_table
         table.watch = self._watch_new
-        table.serve(RECORDED, self._add)
+        engine.requests.others[RECORDED] = self._add
         self._supervisors = table.by_id
         self._registry = table.registry
         self._pool = table.pool

@@ -11,7 +11,6 @@ import asyncio
 import os
 import time
 from functools import partial
-from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from actorlib._base.ids import (
@@ -30,6 +29,7 @@ from actorlib._owner.actors.creation import ActorDefinition
 from actorlib._owner.actors.names import ActorNames
 from actorlib._owner.actors.placement import ActorPlacer
 from actorlib._owner.actors.supervisor import ActorSupervisor
+from actorlib._owner.actors.worker_session import SessionTable
 from actorlib._owner.calls.call_policy import CallPolicy
 from actorlib._owner.calls.deadlines import Clock
 from actorlib._owner.calls.router import CallRouter, WorkerRoute
@@ -45,37 +45,25 @@ from actorlib._owner.objects.refcount import (
 )
 from actorlib._owner.objects.shared_memory import ObjectStore, settings_of
 from actorlib._owner.observation.inquiries import Inquiries
-from actorlib._owner.observation.inspection import Inspector, LinkCall
-from actorlib._owner.requests.worker_requests import WorkerRequests
 from actorlib._owner.teardown import Phase, tear_down
-from actorlib._rows.snapshot import AllCalls
 from actorlib._scheduler.scheduler import Scheduler
-from actorlib._wire.messages import LINK_CALLS
 from actorlib.exceptions import ActorUnschedulableError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from actorlib._core.runtime_context import RuntimeContext
     from actorlib._options.actor_options import ActorOptions
     from actorlib._options.runtime_options import RuntimeOptions
     from actorlib._owner.actors.creation import EncodedArguments
-    from actorlib._owner.actors.gangs import Gangs
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.calls.call_policy import CancelChildren
-    from actorlib._owner.machine import LocalNode, OutputKeeper
-    from actorlib._owner.requests.clients import Clients
-    from actorlib._rows.snapshot import CallInfo
+    from actorlib._owner.machine import LocalNode
     from actorlib._scheduler.catalogue import Demand
     from actorlib._wire.arguments import SendingEngine
     from actorlib._wire.messages import Frame
 
-_CALLS_AT_ONCE = 200
-"""Calls that are described in one turn of the loop: 15 us each."""
-
 
 class ActorTable:
-    """Keeps the actors of one runtime, and what they share; see WorkerHost.
+    """Keeps the actors of one runtime, and what they share.
 
     Args:
         engine: Whose they are; handles and refs are pickled for it.
@@ -84,7 +72,6 @@ class ActorTable:
 
     Attributes:
         loop: The owner's loop.
-        grace: Seconds a busy actor is given to end.
         clock: Says which calls' time is over.
         registry: The actors and their states.
         refcount: Who has a handle of which.
@@ -95,20 +82,22 @@ class ActorTable:
         scheduler: Who gets what of the machine, and who waits for it.
         groups: The placement groups that some of them are in.
         pool: Takes the calls of functions.
-        inspector: Describes actors and calls to who asks.
+        sessions: The pipes to workers and clients.
+        starter: Starts workers.
         inquiries: Asks workers what only they know.
         actor_names: Who answers to which name.
         objects: What refs inside of values stand for.
-        clients: The programs that are attached; None before the first of them.
         watch: Told of each actor that is made; None while nobody wants to know.
+        on_forget: Told of each actor that is forgotten; Inspector sets it.
     """
+
+    on_forget: Callable[[ActorSupervisor], None]
 
     def __init__(
         self, engine: SendingEngine, machine: LocalNode, options: RuntimeOptions
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self._enforcement = machine.enforcement
-        self.grace = options.grace
         self.registry = Registry(os.urandom(4))
         self.refcount = RefCount()
         self.references = BorrowedReferences(self.refcount, self._held, self._unheld)
@@ -118,18 +107,14 @@ class ActorTable:
         self.by_id: dict[ActorId, ActorSupervisor] = {}
         self.actor_names = ActorNames(options.namespace, self.by_id.get)
         self.watch: Callable[[ActorSupervisor], None] | None = None
-        self.clients: Clients | None = None
         self._made_by: dict[int, set[ActorId]] = {}
-        self._gangs: Gangs | None = None
         self.clock = Clock(self.loop)
         self.objects = ObjectTable(engine, self.registry.prefix(0), self.references)
         self.scheduler = Scheduler(
             machine.capacity,
-            machine.inventory.devices,
-            machine.inventory.kinds,
+            machine.inventory,
             options.capacity.amounts,
             self.loop,
-            rejected=machine.inventory.rejected,
             holder_names=self._holder_names,
             on_wait=self._make_room,
             may_wait=options.infeasible == "wait",
@@ -144,55 +129,26 @@ class ActorTable:
             self.objects,
             self.clock,
             self.create_worker,
-            may_wait=options.infeasible == "wait",
             may_prefetch=self.object_store.memory.budget is not None,
         )
-        self.inspector = Inspector(
-            self.by_id,
-            registry=self.registry,
-            names=self.actor_names,
-            placer=self.placer,
-            pool=self.pool,
-            node=machine,
-            object_store=self.object_store,
-            clock=self.clock,
-            history=options.actor_history,
-        )
         self.inquiries = Inquiries(self.loop)
-        self._requests = WorkerRequests(
-            find=self.by_id.get,
-            create=self._create_for,
-            lists={
-                "actors": self.inspector.actors,
-                "available": self.scheduler.ledger.available,
-                "names": self.actor_names.names,
-                "total": self.scheduler.ledger.total,
-            },
-            engine=engine,
-            names=self.actor_names,
-            objects=self.objects,
-            references=self.references,
-            groups=self.groups,
-            pool=self.pool,
-            clock=self.clock,
-            inquiries=self.inquiries,
-        )
-        self._starter = WorkerStarter(
+        self.sessions = SessionTable(
             self.loop,
-            machine,
-            grace=options.grace,
-            namespace=options.namespace,
-            registry=self.registry,
-            refcount=self.refcount,
-            references=self.references,
-            object_store=self.object_store,
-            serve=self._requests.serve,
-            cleanup={
+            self.registry,
+            self.refcount,
+            self.object_store.memory,
+            {
                 self._give_back_references: Phase.REFERENCES,
-                self._note_what_ran: Phase.EVIDENCE,
                 self.object_store.on_worker_gone: Phase.MEMORY,
             },
-            gangs=self._found_gangs,
+        )
+        self.starter = WorkerStarter(
+            self.sessions,
+            machine,
+            options,
+            self.references,
+            self.object_store,
+            self.by_id.get,
         )
 
     def __iter__(self) -> Iterator[ActorSupervisor]:
@@ -229,18 +185,16 @@ class ActorTable:
             is_nested=is_nested,
             created_at=time.time(),
         )
-        taken = self._found_gangs().enter(record) if options.torch else ""
+        taken = self.starter.gangs.enter(record) if options.torch else ""
         self.registry.add(record)
         if options.name is not None:
             self.actor_names.enter(actor, options.name, options)
         if definition.options.is_detached:
             self.refcount.add(actor, RUNTIME)
         supervisor = self.by_id[actor] = ActorSupervisor(
-            record,
             definition,
             self.placer.open(record),
-            self._starter,
-            self.references,
+            self.starter,
             make_route or self._router_of,
             self._on_dead,
         )
@@ -270,7 +224,7 @@ class ActorTable:
         options: ActorOptions,
         demand: Demand,
         arguments: EncodedArguments,
-        make_route: Callable[[ActorSupervisor, CancelChildren], WorkerRoute],
+        make_route: Callable[[ActorSupervisor], WorkerRoute],
         *,
         is_nested: bool,
     ) -> ActorSupervisor:
@@ -288,14 +242,7 @@ class ActorTable:
         interface = Interface(label, nobody, {})
         actor = self.registry.new_id()
         definition = ActorDefinition(None, interface, options, demand.resources)
-        cancel_children = self._requests.cancel_children
-        self.create(
-            actor,
-            definition,
-            arguments,
-            lambda supervisor: make_route(supervisor, cancel_children),
-            is_nested=is_nested,
-        )
+        self.create(actor, definition, arguments, make_route, is_nested=is_nested)
         return self.by_id[actor]
 
     def attach(self, frame: Frame) -> None:
@@ -304,7 +251,7 @@ class ActorTable:
         Args:
             frame: What each of them gets; it replaces an earlier one of its kind.
         """
-        self._starter.attached[frame[0]] = frame
+        self.starter.attached[frame[0]] = frame
         for supervisor in self:
             if supervisor.session is not None:
                 supervisor.session.channel.send(frame)
@@ -312,77 +259,7 @@ class ActorTable:
     def detach(self, frame: Frame) -> None:
         """Switches a feature off in all workers; those that start do not load it."""
         self.attach(frame)
-        del self._starter.attached[frame[0]]
-
-    def serve(self, kind: int, take: Callable[..., None]) -> None:
-        """Has a feature take the frames of a kind that workers send.
-
-        Args:
-            kind: The kind.
-            take: Gets the session of the worker, and the fields of the frame.
-        """
-        self._requests.others[kind] = take
-
-    def keep_output(self, keeper: OutputKeeper) -> None:
-        """Has a feature keep what workers print."""
-        self.inspector.output = self._starter.output = keeper
-
-    async def calls(
-        self, patience: float, most: int | None, actor: ActorId | None
-    ) -> tuple[AllCalls, int]:
-        """Lists the calls without an answer; see ``RuntimeEngine.all_calls``."""
-        frame = (LINK_CALLS,)
-        callers = self._requests.links.callers() if patience else ()
-        told = await self.inquiries.ask(callers, frame, patience)
-        found: list[CallInfo] = []
-        linked = [
-            (session, LinkCall(*call))
-            for session, calls in told.answers
-            for call in calls
-            if actor in (None, call[2])
-        ]
-        inspector = self.inspector
-        every = chain(inspector.calls(most, actor), inspector.link_calls(linked))
-        walk = islice(every, most)
-        while some := [*islice(walk, _CALLS_AT_ONCE)]:
-            found += some
-            await asyncio.sleep(0)
-        count = inspector.count_calls(actor) + len(linked)
-        silent = [self.by_id.get(session.actor) for session in told.silent]
-        titles = tuple(s.record.title for s in silent if s is not None)
-        left_out = count - len(found) if len(found) == most else 0
-        return AllCalls(found, titles), max(0, left_out)
-
-    async def client_calls(self, patience: float) -> list[asyncio.Future[None]]:
-        """Gives what clients have called; see ``WorkerRequests``."""
-        return await self._requests.client_calls(patience)
-
-    def open_clients(
-        self, context: RuntimeContext, lists: Mapping[str, Callable[[], object]]
-    ) -> Clients:
-        """Makes what keeps the clients of the runtime: its first one has come.
-
-        Args:
-            context: What the owner's own code is told of where it runs.
-            lists: What they may have listed besides, by the name that they give that.
-        """
-        from actorlib._owner.requests.clients import Clients  # noqa: PLC0415  # few have any
-
-        self._requests.lists.update(lists)
-        self.clients = Clients(
-            self.loop,
-            context,
-            registry=self.registry,
-            refcount=self.refcount,
-            object_store=self.object_store,
-            numbers=self._starter.session_numbers,
-            serve=self._requests.serve,
-            cleanup={
-                self._give_back_references: Phase.REFERENCES,
-                self.object_store.on_worker_gone: Phase.MEMORY,
-            },
-        )
-        return self.clients
+        del self.starter.attached[frame[0]]
 
     def _router_of(self, supervisor: ActorSupervisor) -> CallRouter:
         record = supervisor.record
@@ -391,7 +268,6 @@ class ActorTable:
             record.method,
             record.options,
             record.interface.awaits,
-            self._requests.cancel_children,
             partial(have_actor_read, supervisor),
         )
         return CallRouter(
@@ -404,7 +280,7 @@ class ActorTable:
             self._find_router,
         )
 
-    def _create_for(
+    def create_for(
         self, actor: ActorId, definition: ActorDefinition, maker: WorkerSession
     ) -> asyncio.Future[EncodedArguments]:
         """Creates an actor that a worker makes; gives what takes its arguments.
@@ -423,14 +299,6 @@ class ActorTable:
         arguments: asyncio.Future[EncodedArguments] = self.loop.create_future()
         self.create(actor, definition, arguments, is_nested=not maker.is_client)
         return arguments
-
-    def _found_gangs(self) -> Gangs:
-        """What knows the ranks of actors; made when the first asks for one."""
-        if self._gangs is None:
-            from actorlib._owner.actors.gangs import Gangs  # noqa: PLC0415  # few need it
-
-            self._gangs = Gangs(self.by_id.get)
-        return self._gangs
 
     def _holder_names(self) -> dict[int, str]:
         """Names the holders of leases, by the ids of these objects."""
@@ -465,11 +333,6 @@ class ActorTable:
     def _find_router(self, actor: ActorId) -> CallRouter | None:
         supervisor = self.by_id.get(actor)
         return None if supervisor is None else supervisor.router
-
-    def _note_what_ran(self, session: WorkerSession) -> None:
-        supervisor = self.by_id[session.actor]
-        cells = self.object_store.call_cells(session.prefix)
-        supervisor.route.note_cells(cells or (), supervisor.record)
 
     def _end_made(self, session: WorkerSession) -> None:
         for actor in self._made_by.pop(session.number, ()):
@@ -513,7 +376,7 @@ class ActorTable:
         if options.group is not None:
             self.groups.remove_member(options.group, actor)
         if options.torch:
-            self._found_gangs().leave(supervisor.record)
+            self.starter.gangs.leave(supervisor.record)
         if options.name is not None:
             self.actor_names.leave(actor)
         self._made_by.get(maker_of(actor), set()).discard(actor)
@@ -530,7 +393,7 @@ class ActorTable:
         is_known = self.by_id.pop(actor, None) is not None
         self.registry.forget(actor)
         if is_known:
-            self.inspector.remember(supervisor)
+            self.on_forget(supervisor)
 
 
 def _nothing() -> None:

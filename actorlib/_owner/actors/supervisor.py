@@ -46,14 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from actorlib._enforcement.tiers import Verdict
-    from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
     from actorlib._owner.actors.placement import ActorPlacement
     from actorlib._owner.actors.suspension import Suspension
     from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.calls.router import WorkerRoute
     from actorlib._owner.machine import WorkerStarter
-    from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
     from actorlib.accelerators.base import Lease
 
@@ -69,11 +67,9 @@ class ActorSupervisor:
     """Keeps one actor from its creation until it is dead, over all its workers.
 
     Args:
-        record: What is known of it.
         definition: What it is made from.
         placement: Its share of the machine, not in line yet.
         starter: Starts its workers.
-        references: Counts the handles among the constructor's arguments.
         make_route: Makes the way to its workers, once this is there.
         on_dead: Told when it is dead and everything that it had is back.
 
@@ -93,16 +89,14 @@ class ActorSupervisor:
 
     def __init__(
         self,
-        record: ActorRecord,
         definition: ActorDefinition,
         placement: ActorPlacement,
         starter: WorkerStarter,
-        references: BorrowedReferences,
         make_route: Callable[[ActorSupervisor], WorkerRoute],
         on_dead: Callable[[ActorSupervisor], None],
     ) -> None:
         loop = self._loop = starter.loop
-        self.record = record
+        record = self.record = placement.record
         self.ended: asyncio.Future[None] = loop.create_future()
         self.route = make_route(self)
         if isinstance(self.route, CallRouter):
@@ -112,7 +106,6 @@ class ActorSupervisor:
         self.unsent: EncodedArguments | None = None
         self._definition: ActorDefinition | None = definition
         self._starter = starter
-        self._references = references
         self._on_dead = on_dead
         self._end_reason = ""
         self._interrupted = ""
@@ -228,8 +221,6 @@ class ActorSupervisor:
             from actorlib._owner.actors.suspension import Suspension  # noqa: PLC0415  # few ask
 
             suspension = self._suspension = Suspension(
-                self._loop,
-                record,
                 self.router,
                 self.placement,
                 self._starter.node.checkpoints,
@@ -527,7 +518,7 @@ class ActorSupervisor:
         if own and process is not None:
             process.rename(record.label)
         record.started_at = record.started_at or time.time()
-        self.route.opened(self.session.channel, self.session.number)
+        self.route.opened(self.session)
         self._was_ready = True
         self.restarts.is_ready()
         if self.restarts.are_over and self.unsent is not None:
@@ -633,7 +624,7 @@ class ActorSupervisor:
         """Gives back what the constructor's arguments lend: they are not sent again."""
         unsent, self.unsent = self.unsent, None
         if unsent is not None:
-            self._references.returned(unsent.borrowed or (), OWNER)
+            self._starter.references.returned(unsent.borrowed or (), OWNER)
 
     def _release_definition(self) -> None:
         self._definition = None

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from actorlib._enforcement.checkpoints import Checkpoints
-    from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.placement import ActorPlacement
     from actorlib._owner.calls.router import CallRouter
     from actorlib.accelerators.base import Lease
@@ -71,9 +70,7 @@ class Suspension:
     """Suspends and resumes one actor, as often as it is asked to.
 
     Args:
-        loop: The owner's loop.
-        record: What is known of the actor.
-        router: Routes its calls.
+        router: Routes the calls of the actor.
         placement: Its share of the machine.
         driver: Saves and restores processes.
         on_share: Told that it has its share again, and its process is about to use it.
@@ -86,8 +83,6 @@ class Suspension:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
-        record: ActorRecord,
         router: CallRouter,
         placement: ActorPlacement,
         driver: Checkpoints,
@@ -97,8 +92,8 @@ class Suspension:
         on_lost: Callable[[str], object],
     ) -> None:
         self.phase = Phase.ACTIVE
-        self._loop = loop
-        self._record = record
+        self._loop = asyncio.get_running_loop()
+        self._record = placement.record
         self._router = router
         self._placement = placement
         self._driver = driver

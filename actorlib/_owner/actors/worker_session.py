@@ -9,12 +9,15 @@ killed.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Protocol, final
 
 from actorlib._base.ids import BLOCK_KIND, kind_of
+from actorlib._owner.teardown import Cleanup
 from actorlib._wire.async_channel import AsyncChannel
 from actorlib._wire.codec import SCALARS
 from actorlib._wire.errors import exception_of
+from actorlib._wire.fd_passing import SegmentSharing
 from actorlib._wire.messages import (
     FAILURE,
     ITEM,
@@ -28,47 +31,104 @@ from actorlib._wire.worker_messages import check_frame
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from actorlib._base.ids import ActorId, CountedId
+    from actorlib._owner.actors.actor_record import Registry
     from actorlib._owner.objects.refcount import RefCount
-    from actorlib._owner.teardown import Cleanup
+    from actorlib._owner.teardown import Phase
     from actorlib._processes.launcher import ProcessExit, WorkerProcess
-    from actorlib._wire.fd_passing import SegmentSharing
+    from actorlib._shm.memory import SharedMemory
 
 _LAST_FRAMES = 1.0
+
+
+class AnswerSink(Protocol):
+    """Takes what a worker answers; see ``WorkerRoute``."""
+
+    def settle(self, frame: Frame) -> None:
+        """Takes the answer of a call."""
+        ...
+
+    def settle_scalar(self, number: int, value: object) -> None:
+        """Takes the answer of a call, if that is a scalar."""
+        ...
+
+    def item(self, frame: Frame) -> None:
+        """Takes an item of a stream."""
+        ...
+
+
+class CancelChildren(Protocol):
+    """Cancels what a call of a worker has made; see WorkerRequests."""
+
+    def __call__(
+        self, session: int, parent_call: int, *, by_force: bool = False
+    ) -> None:
+        """Cancels what a call has made, by the numbers of its session and its own."""
+        ...
+
+
+@final
+class SessionTable:
+    """Numbers the sessions of one runtime, and has what all of them share.
+
+    Args:
+        loop: The owner's loop.
+        registry: Gives the prefixes of ids.
+        refcount: Who holds what: a worker lends only what it holds or has made.
+        memory: The shared memory of the owner.
+        cleanup: What is done at the end of every session, and when.
+
+    Attributes:
+        serve: Gets the frames with which a worker asks for something; WorkerRequests
+            sets it, like cancel_children.
+        cancel_children: Cancels what a call of a worker has made.
+    """
+
+    serve: Callable[[WorkerSession, Frame], None]
+    cancel_children: CancelChildren
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        registry: Registry,
+        refcount: RefCount,
+        memory: SharedMemory,
+        cleanup: Mapping[Callable[[WorkerSession], object], Phase],
+    ) -> None:
+        self.loop = loop
+        self.registry = registry
+        self.refcount = refcount
+        self.memory = memory
+        self.cleanup = cleanup
+        self.numbers = itertools.count(1)
 
 
 class WorkerSession:
     """Serves the pipe to one worker, and sees its end.
 
     Args:
-        loop: The owner's loop.
+        sessions: Those of the runtime; this one becomes one of them.
         actor: Whose it is.
-        number: Its number among the sessions of the runtime.
-        prefix: How the ids of actors that it makes begin.
         process: The worker.
-        settle: Gets the answers of calls.
-        settle_scalar: Gets the number and the answer of a call, if that is a scalar.
-        item: Gets the items of streams.
-        sharing: The segments of shared memory that it and the owner know.
-        refcount: Who holds what: a worker lends only what it holds or has made.
-        serve: Gets the frames with which the worker asks for something.
+        answers: Takes what the worker answers.
         ready: Called when the actor is there, with what it calls itself.
-        cleanup: Lets go of what is kept for the worker.
 
     Attributes:
         actor: Whose it is.
         channel: The pipe.
-        number: Its number.
+        number: Its number among the sessions of the runtime.
         prefix: How the ids of actors that it makes begin.
         cleanup: Lets go of what is kept for the worker, when it is gone.
         sharing: The segments of shared memory that it and the owner know.
+        cancel_children: See SessionTable.
         constructor_error: What the constructor raised, if it did.
         constructor_summary: The last line of its traceback.
         constructor_traceback: All of it.
         protocol_error: What was wrong with the worker's frames, if anything.
         when_answered: Told of the calls of a worker that waits, as they are answered.
+        complete_failure: Adds to a FAILURE what is known here of it; None if nothing.
         is_client: Whether it is no worker, but a program that is attached.
         title: What people call it, if it is a client.
     """
@@ -78,44 +138,39 @@ class WorkerSession:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
+        sessions: SessionTable,
         actor: ActorId,
-        number: int,
-        prefix: bytes,
         process: WorkerProcess,
-        settle: Callable[[Frame], None],
-        settle_scalar: Callable[[int, object], None],
-        item: Callable[[Frame], None],
-        sharing: SegmentSharing,
-        refcount: RefCount,
-        serve: Callable[[WorkerSession, Frame], None],
+        answers: AnswerSink,
         ready: Callable[[str], None],
-        cleanup: Cleanup[WorkerSession],
     ) -> None:
         self.actor = actor
-        self.number = number
-        self.prefix = prefix
+        self.number = next(sessions.numbers)
+        self.prefix = sessions.registry.prefix(self.number)
         self.constructor_error: BaseException | None = None
         self.constructor_summary = ""
         self.constructor_traceback = ""
         self.protocol_error: Exception | None = None
         self.when_answered: Callable[[int], None] | None = None
-        self._loop = loop
+        self.complete_failure: Callable[[Frame], Frame] | None = None
+        loop = self._loop = sessions.loop
         self._process = process
-        self._settle = settle
-        self._settle_scalar = settle_scalar
-        self._item = item
-        self._refcount = refcount
-        self._serve = serve
+        self._settle = answers.settle
+        self._settle_scalar = answers.settle_scalar
+        self._item = answers.item
+        self._refcount = sessions.refcount
+        self._serve = sessions.serve
+        self.cancel_children = sessions.cancel_children
         self._ready = ready
-        self.cleanup = cleanup
+        self.cleanup: Cleanup[WorkerSession] = Cleanup(sessions.cleanup)
         self._patience: asyncio.TimerHandle | None = None
         self._has_ended = False  # the pipe
         self._woken: asyncio.Future[None] = loop.create_future()
-        self.sharing = sharing
+        self.sharing = SegmentSharing(sessions.memory, self.prefix)
         self.channel = AsyncChannel(
-            loop, process.sock, self._receive, self._lost, sharing=sharing
+            loop, process.sock, self._receive, self._lost, sharing=self.sharing
         )
+        self._refcount.enter(self.number, actor)
 
     def __repr__(self) -> str:
         return f"<Session {self.number} of actor {self.actor.hex()}>"
@@ -208,10 +263,12 @@ class WorkerSession:
         if kind == ITEM:
             self._item(frame)
         elif kind == FAILURE:
-            if frame[1]:
-                self._settle(frame)
-            else:
+            if not frame[1]:
                 self._constructor_failed(frame)
+            elif self.complete_failure is not None:
+                self._settle(self.complete_failure(frame))
+            else:
+                self._settle(frame)
         elif kind == READY:
             self._process.identify(frame[2])
             self._ready(frame[1])

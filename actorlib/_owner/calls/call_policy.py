@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -100,16 +100,6 @@ class CallTerms(NamedTuple):
     mover: Callable[[], ActorId | None] | None = None
 
 
-class CancelChildren(Protocol):
-    """Cancels what a call of a worker has made; see WorkerRequests."""
-
-    def __call__(
-        self, session: int, parent_call: int, *, by_force: bool = False
-    ) -> None:
-        """Cancels what a call has made, by the numbers of its session and its own."""
-        ...
-
-
 class CallPolicy(NamedTuple):
     """Says what holds for the calls of one actor.
 
@@ -119,8 +109,6 @@ class CallPolicy(NamedTuple):
         options: The actor's.
         ends_later: Whether a call of a method that is cancelled while it runs ends
             later, and says when, by the method's name.
-        cancel_children: Cancels what a call has made, by the number of the worker's
-            session and its own.
         have_read: Has the worker read what it was sent, though a method runs there.
     """
 
@@ -128,7 +116,6 @@ class CallPolicy(NamedTuple):
     where: Callable[[str], str]
     options: ActorOptions
     ends_later: Callable[[str], bool]
-    cancel_children: CancelChildren
     have_read: Callable[[], None]
 
     def terms_of(self, headers: Mapping[str, object], usual: CallTerms) -> CallTerms:

@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from actorlib._base.ids import ActorId, CountedId
     from actorlib._futures.object_ref import KeptValue
     from actorlib._owner.actors.actor_record import ActorRecord
-    from actorlib._owner.calls.call_policy import CallPolicy, CancelChildren
+    from actorlib._owner.actors.worker_session import CancelChildren, WorkerSession
+    from actorlib._owner.calls.call_policy import CallPolicy
     from actorlib._owner.calls.calls_under_way import UnderWay
     from actorlib._owner.objects.objects import ObjectTable
     from actorlib._owner.objects.refcount import BorrowedReferences
@@ -83,8 +84,6 @@ class WorkerRoute(ABC):
 
     Args:
         when_idle: Called when the worker has passed on everything that it owes.
-        cancel_children: Cancels what a call has made, by the number of the worker's
-            session and its own.
 
     Attributes:
         channel: The pipe to the worker; None while it takes no calls.
@@ -92,14 +91,13 @@ class WorkerRoute(ABC):
         is_closed: Whether new calls are refused.
     """
 
-    def __init__(
-        self, when_idle: Callable[[], None], cancel_children: CancelChildren
-    ) -> None:
+    _cancel_children: CancelChildren | None = None
+
+    def __init__(self, when_idle: Callable[[], None]) -> None:
         self.channel: AsyncChannel | None = None
         self.unsent = UnsentResults(when_idle)
         self.is_closed = False
         self._session = OWNER
-        self._cancel_children = cancel_children
 
     @property
     def session(self) -> int:
@@ -113,7 +111,8 @@ class WorkerRoute(ABC):
 
     def cancel_children(self, number: int, *, by_force: bool = False) -> None:
         """Cancels the calls that one of its calls has made, and theirs."""
-        self._cancel_children(self._session, number, by_force=by_force)
+        if self._cancel_children is not None:
+            self._cancel_children(self._session, number, by_force=by_force)
 
     def close(self) -> None:
         """Refuses new calls; those that were sent go on."""
@@ -143,9 +142,10 @@ class WorkerRoute(ABC):
 
     # What becomes of the worker.
 
-    @abstractmethod
-    def opened(self, channel: AsyncChannel, session: int) -> None:
+    def opened(self, session: WorkerSession) -> None:
         """The worker is ready: what waited is sent."""
+        self.channel, self._session = session.channel, session.number
+        self._cancel_children = session.cancel_children
 
     def interrupted(self) -> None:
         """The worker died and is restarted."""
@@ -214,7 +214,7 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
     ) -> None:
         self._mailbox: Mailbox[ResponseTarget] = Mailbox()
         super().__init__(self._mailbox.calls, policy.clock, objects)
-        WorkerRoute.__init__(self, self._tell_idle, policy.cancel_children)
+        WorkerRoute.__init__(self, self._tell_idle)
         self._find_router = find_router
         self._loans = references
         self._died = died
@@ -389,12 +389,12 @@ class CallRouter(UnansweredCalls[str], WorkerRoute):
                 self._lend(frame)
         return number
 
-    def opened(self, channel: AsyncChannel, session: int) -> None:
+    def opened(self, session: WorkerSession) -> None:
         """The actor is ready: what waited is sent."""
-        self.channel = channel
+        super().opened(session)
+        channel = session.channel
         if self._usual_terms.retries is None and not self.is_closed:
             self._usual_channel = channel
-        self._session = session
         self.notes_calls = True
         self._is_noting = False
         self._send_all(channel, self._mailbox.opened())

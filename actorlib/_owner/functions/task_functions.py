@@ -50,7 +50,6 @@ class FunctionTable:
         references: Counts what is in them.
         machine: Where they run.
         scheduler: Grants what they ask for.
-        may_wait: Whether what can never be given waits for ever.
 
     Attributes:
         entries: Those of this process that were called before; read by any thread.
@@ -62,15 +61,12 @@ class FunctionTable:
         references: BorrowedReferences,
         machine: LocalNode,
         scheduler: Scheduler,
-        *,
-        may_wait: bool,
     ) -> None:
         self._workers = workers
         self._scheduler = scheduler
         self._references = references
         self._loop = asyncio.get_running_loop()
         self._machine = machine
-        self._may_wait = may_wait
         self._numbers = itertools.count(1)
         self.entries: weakref.WeakKeyDictionary[FunctionSpec, CalledFunction] = (
             weakref.WeakKeyDictionary()
@@ -215,7 +211,7 @@ class FunctionTable:
             )
             index = options.placement_group_bundle_index
             slots = GroupSlots(scheduler.groups, options.group, label, demand, index)
-        elif self._may_wait or scheduler.ledger.feasible(*demand):
+        elif scheduler.may_wait or scheduler.ledger.feasible(*demand):
             slots = MachineSlots(scheduler, demand)
         else:
             unknown = scheduler.catalogue.refusal(label, demand.resources)

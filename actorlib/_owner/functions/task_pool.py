@@ -65,7 +65,6 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         objects: Serves refs, as far as it is the same for all of them.
         clock: Says when a deadline is over.
         create_worker: Creates the supervisor of a worker.
-        may_wait: Whether what can never be given waits for ever.
         may_prefetch: Whether workers can say which call they ran when they are gone, so
             that several may be sent to one.
 
@@ -83,7 +82,6 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
         clock: Clock,
         create_worker: Callable[..., ActorSupervisor],
         *,
-        may_wait: bool,
         may_prefetch: bool,
     ) -> None:
         super().__init__(CallTable(), clock, objects)
@@ -97,9 +95,7 @@ class TaskPool(UnansweredCalls["FunctionCall"]):
             self.refuse,
             self.worker_lost,
         )
-        self.functions = FunctionTable(
-            self.workers, references, machine, scheduler, may_wait=may_wait
-        )
+        self.functions = FunctionTable(self.workers, references, machine, scheduler)
         self._posted = self.calls.posted
         self._closed_for = ""
         self.wait = objects.wait

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from actorlib._owner.actors.actor_record import ActorRecord
     from actorlib._owner.actors.supervisor import ActorSupervisor
-    from actorlib._owner.calls.call_policy import CancelChildren
+    from actorlib._owner.actors.worker_session import WorkerSession
     from actorlib._owner.functions.task_queue import FunctionCode
     from actorlib._owner.functions.task_slots import PendingLease
     from actorlib._owner.machine import LocalNode
@@ -60,7 +60,6 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         references: Counts what is in functions and arguments.
         queue: Whose calls it runs.
         supervisor: Starts and ends its process.
-        cancel_children: Cancels what a call has made; see ``WorkerRoute``.
 
     Attributes:
         supervisor: As given, like queue.
@@ -82,10 +81,9 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         references: BorrowedReferences,
         queue: FunctionQueue,
         supervisor: ActorSupervisor,
-        cancel_children: CancelChildren,
     ) -> None:
         super().__init__()
-        WorkerRoute.__init__(self, supervisor.idle, cancel_children)
+        WorkerRoute.__init__(self, supervisor.idle)
         self.queue = queue
         self.supervisor = supervisor
         self._references = references
@@ -133,11 +131,11 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         borrowed = code.borrowed or None
         channel.send((CALL, NO_CALL, ADD_FUNCTION, borrowed, payload))
 
-    def opened(self, channel: AsyncChannel, session: int) -> None:
+    def opened(self, session: WorkerSession) -> None:
         """Sends the calls that it has got meanwhile; see WorkerRoute."""
-        self.channel, self._session = channel, session
+        super().opened(session)
         for task in self.tasks:
-            self.write(task, channel)
+            self.write(task, session.channel)
 
     def note_cells(self, cells: Sequence[int], record: ActorRecord) -> None:
         """Takes which call it ran last; see WorkerRoute."""

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import ActorId
     from actorlib._owner.actors.supervisor import ActorSupervisor
-    from actorlib._owner.calls.call_policy import CancelChildren
     from actorlib._owner.functions.task_queue import Backlog
     from actorlib._owner.functions.task_slots import PendingLease
     from actorlib._owner.functions.task_worker import (
@@ -77,9 +76,7 @@ class TaskWorkers:
         create_worker: Callable[..., ActorSupervisor],
         machine: LocalNode,
         scheduler: Scheduler,
-        new_worker: Callable[
-            [FunctionQueue, ActorSupervisor, CancelChildren], TaskWorker
-        ],
+        new_worker: Callable[[FunctionQueue, ActorSupervisor], TaskWorker],
         refuse: Callable[[FunctionCall, BaseException], None],
         on_lost: Callable[[TaskWorker], None],
     ) -> None:
@@ -351,12 +348,9 @@ class TaskWorkers:
         return worker
 
     def _new_worker(
-        self,
-        queue: FunctionQueue,
-        supervisor: ActorSupervisor,
-        cancel_children: CancelChildren,
+        self, queue: FunctionQueue, supervisor: ActorSupervisor
     ) -> TaskWorker:
-        worker = self._make_worker(queue, supervisor, cancel_children)
+        worker = self._make_worker(queue, supervisor)
         self.by_id[supervisor.record.id] = worker
         return worker
 

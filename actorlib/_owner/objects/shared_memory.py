@@ -22,7 +22,6 @@ from actorlib._shm.layout import SEGMENT_NAME_SIZE
 from actorlib._shm.memory import SharedMemory, SharingOptions
 from actorlib._shm.running_calls import CELLS, MARK
 from actorlib._shm.segments import MemoryBudget
-from actorlib._wire.fd_passing import SegmentSharing
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -136,14 +135,6 @@ class ObjectStore:
         self._slots[prefix] = slot
         self.memory.budget.add_slot(slot)
         session.sharing.send_setup(sock, slot)
-
-    def share_with(self, prefix: bytes) -> SegmentSharing:
-        """Makes what names segments on the pipe to a new worker.
-
-        Args:
-            prefix: How the ids of what the worker makes begin.
-        """
-        return SegmentSharing(self.memory, prefix)
 
     def call_cells(self, prefix: bytes, count: int = CELLS) -> Sequence[int]:
         """Reads the first cells that a process has for its calls; none if it has none.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from actorlib._base.ids import CountedId
     from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.objects.objects import KeptObject
+    from actorlib._owner.requests.clients import Clients
     from actorlib._rows.snapshot import ObjectOrder
     from actorlib._shm.memory import Payload
 
@@ -42,11 +43,13 @@ class StoredObjects:
     """Lists what one runtime keeps.
 
     Args:
-        table: That of the runtime.
+        table: The actors of the runtime.
+        clients: The programs that are attached; None before the first of them.
     """
 
-    def __init__(self, table: ActorTable) -> None:
+    def __init__(self, table: ActorTable, clients: Clients | None) -> None:
         self._table = table
+        self._clients = clients
         self._now = time.monotonic()
         self._titles: dict[int, str] = {OWNER: "the program", RUNTIME: "the runtime"}
 
@@ -150,8 +153,7 @@ class StoredObjects:
         actor = self._table.refcount.who(session)
         supervisor = self._table.by_id.get(ActorId(actor)) if actor else None
         if supervisor is None:
-            clients = self._table.clients
-            known = None if clients is None else clients.title(session)
+            known = None if self._clients is None else self._clients.title(session)
             return known or "a worker that has ended"
         if not supervisor.record.is_actor:
             return f"a worker of functions (pid {supervisor.pid})"

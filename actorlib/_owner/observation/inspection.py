@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections import Counter, deque
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from actorlib._base.ids import ActorId
@@ -16,25 +18,22 @@ from actorlib._owner.actors.actor_record import ActorState
 from actorlib._owner.calls.calls_under_way import UnderWay, with_states
 from actorlib._owner.calls.response_target import CancelledTarget
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerStream
-from actorlib._rows.snapshot import ActorInfo, CallInfo
+from actorlib._rows.snapshot import ActorInfo, AllCalls, CallInfo
 from actorlib._scheduler.explain import describe_share
 from actorlib._wire.call_headers import variables_in
-from actorlib._wire.messages import LINKED
+from actorlib._wire.messages import LINK_CALLS, LINKED
 from actorlib._wire.peer_socket import method_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from actorlib._owner.actors.actor_record import Registry
-    from actorlib._owner.actors.names import ActorNames
-    from actorlib._owner.actors.placement import ActorPlacer
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.actors.supervisor import ActorSupervisor
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.calls.deadlines import Clock
-    from actorlib._owner.functions.task_pool import TaskPool
-    from actorlib._owner.machine import LocalNode, OutputKeeper
-    from actorlib._owner.objects.shared_memory import ObjectStore
+    from actorlib._owner.requests.peer_links import LinkBroker
 
+_CALLS_AT_ONCE = 200
+"""Calls that are described in one turn of the loop: 15 us each."""
 _EARLIER = "Why it was restarted before, oldest first:"
 
 
@@ -59,42 +58,19 @@ class Inspector:
     """Describes the actors and the calls of one runtime.
 
     Args:
-        supervisors: The actors that live, or that somebody holds.
-        registry: Gives the prefixes of the ids of calls.
-        names: Knows where names are looked for.
-        placer: Says why actors wait.
-        pool: Has the calls of functions.
-        node: Says how devices are named there.
-        object_store: Has what workers write of the calls that they run.
-        clock: Says how long ago a call was made.
+        table: The actors; those that it forgets are remembered from now on.
+        links: The links between their workers.
         history: How many actors are listed that are dead and forgotten.
-
-    Attributes:
-        output: Keeps the lines of those that are listed; None if nobody does.
     """
 
-    def __init__(
-        self,
-        supervisors: Mapping[ActorId, ActorSupervisor],
-        *,
-        registry: Registry,
-        names: ActorNames,
-        placer: ActorPlacer,
-        pool: TaskPool,
-        node: LocalNode,
-        object_store: ObjectStore,
-        clock: Clock,
-        history: int,
-    ) -> None:
-        self._supervisors = supervisors
-        self._registry = registry
-        self._names = names
-        self._placer = placer
-        self._pool = pool
-        self._node = node
-        self._object_store = object_store
-        self._clock = clock
-        self.output: OutputKeeper | None = None
+    def __init__(self, table: ActorTable, links: LinkBroker, history: int) -> None:
+        table.on_forget = self._remember
+        self._table = table
+        self._links = links
+        self._supervisors = table.by_id
+        self._registry = table.registry
+        self._clock = table.clock
+        self._node = table.starter.node
         self._history: deque[ActorInfo] = deque(maxlen=min(history, sys.maxsize))
 
     def actors(self) -> list[ActorInfo]:
@@ -103,7 +79,7 @@ class Inspector:
         living = [self._info(supervisor, environ) for supervisor in self._actors()]
         return [*living, *reversed(self._history)]
 
-    def remember(self, supervisor: ActorSupervisor) -> None:
+    def _remember(self, supervisor: ActorSupervisor) -> None:
         """Keeps what is known of an actor that is dead, and about to be forgotten."""
         record = supervisor.record
         if not record.is_actor:
@@ -113,10 +89,35 @@ class Inspector:
             oldest = ActorId(bytes.fromhex(self._history[0].actor_id))  # it makes room
         if self._history.maxlen:
             self._history.append(self._info(supervisor))
-        if self.output is not None:
-            self.output.shorten(record.id)
+        output = self._table.starter.output
+        if output is not None:
+            output.shorten(record.id)
             if oldest is not None:
-                self.output.forget(oldest)
+                output.forget(oldest)
+
+    async def all_calls(
+        self, patience: float, most: int | None, actor: ActorId | None
+    ) -> tuple[AllCalls, int]:
+        """Lists the calls without an answer; see ``RuntimeEngine.all_calls``."""
+        callers = self._links.callers() if patience else ()
+        told = await self._table.inquiries.ask(callers, (LINK_CALLS,), patience)
+        found: list[CallInfo] = []
+        linked = [
+            (session, LinkCall(*call))
+            for session, calls in told.answers
+            for call in calls
+            if actor in (None, call[2])
+        ]
+        every = chain(self.calls(most, actor), self._link_calls(linked))
+        walk = islice(every, most)
+        while some := [*islice(walk, _CALLS_AT_ONCE)]:
+            found += some
+            await asyncio.sleep(0)
+        count = self._count_calls(actor) + len(linked)
+        silent = [self._supervisors.get(session.actor) for session in told.silent]
+        titles = tuple(s.record.title for s in silent if s is not None)
+        left_out = count - len(found) if len(found) == most else 0
+        return AllCalls(found, titles), max(0, left_out)
 
     def calls(
         self, most: int | None = None, actor: ActorId | None = None
@@ -138,19 +139,19 @@ class Inspector:
                 supervisor.record.interface,
                 supervisor.record.options,
                 # What came over a link is known of by the mark that it leaves.
-                is_busy=bool(self._object_store.mark(prefix)),
+                is_busy=bool(self._table.object_store.mark(prefix)),
             )
             for call in calls:
                 yield self._call_info(supervisor, prefix, call)
         if actor is None:
-            yield from map(self._function_info, self._pool.unanswered(most))
+            yield from map(self._function_info, self._table.pool.unanswered(most))
 
-    def count_calls(self, actor: ActorId | None = None) -> int:
+    def _count_calls(self, actor: ActorId | None = None) -> int:
         """Counts what ``calls`` walks over, without a look at each."""
-        functions = len(self._pool.calls) if actor is None else 0
+        functions = len(self._table.pool.calls) if actor is None else 0
         return functions + sum(len(one.router.calls) for one in self._meant(actor))
 
-    def link_calls(
+    def _link_calls(
         self, made: Collection[tuple[WorkerSession, LinkCall]]
     ) -> Iterator[CallInfo]:
         """Walks over the calls over links that have no answer.
@@ -166,7 +167,7 @@ class Inspector:
             if supervisor is None:
                 continue
             prefix = self._registry.prefix(supervisor.router.session)
-            runs = self._object_store.mark(prefix) == method_number(call.method)
+            runs = self._table.object_store.mark(prefix) == method_number(call.method)
             is_alone = alike[call.actor, call.method] == 1
             yield CallInfo(
                 actor_id=supervisor.record.id.hex(),
@@ -224,7 +225,7 @@ class Inspector:
         """Says why an actor in line waits, or that it does no more."""
         granted = supervisor.placement.lease
         if granted is None:
-            return self._placer.explain(supervisor.placement)
+            return self._table.placer.explain(supervisor.placement)
         what = ", ".join(map(describe_share, granted.shares)) or "what it asks for"
         return f"{supervisor.record.label} was granted {what}, and is about to start"
 
@@ -275,7 +276,7 @@ class Inspector:
             made_calls=supervisor.router.calls.made,
             death=str(record.exit or ""),
             name=options.name,
-            namespace=self._names.namespace_of(options),
+            namespace=self._table.actor_names.namespace_of(options),
             is_detached=options.is_detached,
             placement_group=options.group.id.hex() if options.group else None,
             awaits_arguments=supervisor.waits_for_arguments,
@@ -290,7 +291,7 @@ class Inspector:
         )
 
     def _function_info(self, call: UnderWay) -> CallInfo:
-        task, task_id = self._pool.task(call.number), ""
+        task, task_id = self._table.pool.task(call.number), ""
         if task is not None and task.worker is not None:
             prefix = self._registry.prefix(task.worker.session)
             task_id = f"{prefix.hex()}{call.number:016x}"

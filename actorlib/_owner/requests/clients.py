@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NoReturn, final
 
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._owner.actors.worker_session import WorkerSession
-from actorlib._owner.teardown import Cleanup
 from actorlib._rows.snapshot import ClientInfo
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.async_channel import AsyncChannel
@@ -21,13 +20,10 @@ from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
     from actorlib._core.runtime_context import RuntimeContext
-    from actorlib._owner.actors.actor_record import Registry
-    from actorlib._owner.objects.refcount import RefCount
-    from actorlib._owner.objects.shared_memory import ObjectStore
-    from actorlib._owner.teardown import Phase
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._processes.launcher import ProcessExit
     from actorlib._wire.messages import Frame
 
@@ -88,36 +84,13 @@ class Clients:
     """Keeps the clients of one runtime.
 
     Args:
-        loop: The owner's loop.
+        table: The actors of the runtime, and what they share.
         context: What the owner's own code is told of where it runs.
-        registry: Gives the prefixes of ids.
-        refcount: Who holds what.
-        object_store: Shared memory.
-        numbers: Numbers the sessions of the runtime.
-        serve: Serves what they ask for.
-        cleanup: What is done at the end of every client, and when.
     """
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        context: RuntimeContext,
-        *,
-        registry: Registry,
-        refcount: RefCount,
-        object_store: ObjectStore,
-        numbers: Iterator[int],
-        serve: Callable[[WorkerSession, Frame], None],
-        cleanup: Mapping[Callable[[WorkerSession], object], Phase],
-    ) -> None:
-        self._loop = loop
+    def __init__(self, table: ActorTable, context: RuntimeContext) -> None:
+        self._table = table
         self._context = context
-        self._registry = registry
-        self._refcount = refcount
-        self._object_store = object_store
-        self._numbers = numbers
-        self._serve = serve
-        self._cleanup = cleanup
         self._sessions: dict[ClientSession, ClientInfo] = {}
 
     def admit(self, sock: socket.socket, pid: int, program: str) -> None:
@@ -128,24 +101,13 @@ class Clients:
             pid: Its process.
             program: What it runs, for people.
         """
-        number = next(self._numbers)
-        prefix = self._registry.prefix(number)
-        actor = self._registry.new_id()  # of no actor: nobody finds it
-        self._refcount.enter(number, actor)
+        table = self._table
         session = ClientSession(
-            self._loop,
-            actor,
-            number,
-            prefix,
-            ClientProcess(self._loop, sock, pid),
-            _refuse_answer,
-            _refuse_scalar,
-            _refuse_answer,
-            self._object_store.share_with(prefix),
-            self._refcount,
-            self._serve,
+            table.sessions,
+            table.registry.new_id(),  # of no actor: nobody finds it
+            ClientProcess(table.loop, sock, pid),
+            _NoAnswers(),
             _refuse_name,
-            Cleanup(self._cleanup),
         )
         session.when_over = self._over
         session.title = f"client (pid {pid})" if pid else "client"
@@ -153,8 +115,8 @@ class Clients:
             pid=pid, program=program, attached_at=time.time()
         )
         close_in_forks(session.channel, AsyncChannel.close_in_fork)
-        self._object_store.enter(session, sock)
-        config = self._config(prefix, session)
+        table.object_store.enter(session, sock)
+        config = self._config(session)
         session.channel.send((START, vars(config), b"", None, b""))
 
     def infos(self) -> tuple[ClientInfo, ...]:
@@ -190,7 +152,7 @@ class Clients:
     def close(self) -> None:
         """Lets all of them go, which tells them that the runtime has ended."""
         for session in [*self._sessions]:
-            if self._loop.is_closed():
+            if self._table.loop.is_closed():
                 session.channel.close_in_fork()
             else:
                 session.channel.close()
@@ -200,13 +162,13 @@ class Clients:
         if self._sessions.pop(session, None) is not None:
             session.cleanup.run(session)
 
-    def _config(self, prefix: bytes, session: ClientSession) -> ActorConfig:
+    def _config(self, session: ClientSession) -> ActorConfig:
         context = self._context
         return ActorConfig(
             actor_id=session.actor,
             class_name="",
             namespace=context.namespace,
-            prefix=prefix,
+            prefix=session.prefix,
             node_id=context.node_id,
             limits={},
             groups={},
@@ -219,13 +181,17 @@ class Clients:
         )
 
 
-def _refuse_answer(frame: Frame) -> NoReturn:
-    raise ProtocolError(f"a client answers call {frame[1]}, and is sent none")
+class _NoAnswers:
+    """Refuses what a client answers, as it is sent no calls; see AnswerSink."""
 
+    def settle(self, frame: Frame) -> NoReturn:
+        self.settle_scalar(frame[1], None)
 
-def _refuse_scalar(call: int, value: object) -> NoReturn:
-    del value
-    raise ProtocolError(f"a client answers call {call}, and is sent none")
+    def settle_scalar(self, number: int, value: object) -> NoReturn:
+        del value
+        raise ProtocolError(f"a client answers call {number}, and is sent none")
+
+    item = settle
 
 
 def _refuse_name(name: str) -> NoReturn:

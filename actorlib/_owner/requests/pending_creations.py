@@ -24,12 +24,10 @@ from actorlib.exceptions import (
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
 
     from actorlib._base.ids import ActorId, CountedId
-    from actorlib._owner.actors.names import ActorNames
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.objects.refcount import BorrowedReferences
     from actorlib._owner.requests.worker_calls import WorkerCall
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
@@ -39,25 +37,14 @@ class PendingCreations:
     """Creates the actors that workers make, before their arguments are there.
 
     Args:
-        create: Creates an actor of a worker's; gives what takes its arguments.
-        names: Knows which names are taken.
         engine: Holds what classes capture.
-        references: Counts what is in arguments.
+        table: The actors.
     """
 
-    def __init__(
-        self,
-        create: Callable[
-            [ActorId, ActorDefinition, WorkerSession], asyncio.Future[EncodedArguments]
-        ],
-        names: ActorNames,
-        engine: SendingEngine,
-        references: BorrowedReferences,
-    ) -> None:
-        self._create = create
-        self._names = names
+    def __init__(self, engine: SendingEngine, table: ActorTable) -> None:
         self._engine = engine
-        self._references = references
+        self._table = table
+        self._references = table.references
         self._awaited: dict[ActorId, asyncio.Future[EncodedArguments]] = {}
 
     def create(
@@ -88,7 +75,7 @@ class PendingCreations:
         except Exception as error:  # noqa: BLE001  # the user's classes: it is never born
             trouble = error
         if call is not None:
-            names = self._names
+            names = self._table.actor_names
             taken = names.holder(options)
             if taken is not None and options.get_if_exists:
                 call.answer_with(taken)
@@ -101,7 +88,7 @@ class PendingCreations:
             call.answer((RESULT, 0, None, encode(None)))
         definition = ClassDefinition(self._engine, source, borrowed or ())
         made = ActorDefinition(definition, interface, options)
-        arguments = self._create(actor, made, maker)
+        arguments = self._table.create_for(actor, made, maker)
         if trouble is not None:
             arguments.set_exception(trouble)
             return

@@ -54,6 +54,7 @@ class WorkerCalls:
         clock: Says whose time is over.
 
     Attributes:
+        references: As given.
         streams: Those of which a worker may still say what it has taken.
         deferred: Those with a deadline whose arguments are not there yet. All others'
             deadlines are kept where they went.
@@ -62,7 +63,7 @@ class WorkerCalls:
     def __init__(self, references: BorrowedReferences, clock: Clock) -> None:
         self.streams = WorkerStreams()
         self.deferred: Timekeeper[tuple[int, int]] = Timekeeper(clock, self._is_late)
-        self._references = references
+        self.references = references
         self._calls: dict[tuple[int, int], WorkerCall] = {}
         self._children: dict[tuple[int, int], set[int]] = {}
         self._awaited: dict[tuple[int, int], asyncio.Future[None]] = {}
@@ -148,15 +149,11 @@ class WorkerCalls:
             if call is not None and not call.drop(by_force=by_force):
                 call.answer(IS_CANCELLED)
 
-    def lend(self, borrowed: tuple[CountedId, ...], session: WorkerSession) -> None:
-        """Counts handles that are about to be sent to a worker."""
-        self._references.arrived(borrowed, session.number)
-
     def give_up(self, borrowed: tuple[CountedId, ...] | None) -> None:
         """Gives back what a frame brought and nobody gets."""
         if borrowed:
-            self._references.arrived(borrowed, OWNER)
-            self._references.returned(borrowed, OWNER)
+            self.references.arrived(borrowed, OWNER)
+            self.references.returned(borrowed, OWNER)
 
     def on_worker_gone(self, session: WorkerSession) -> None:
         """Leaves a worker's streams, and forgets calls that the owner has no answer of.
@@ -272,7 +269,7 @@ class WorkerCall:
             self._calls.give_up(borrowed)
             return
         if borrowed:
-            self._calls.lend(borrowed, session)
+            self._calls.references.arrived(borrowed, session.number)
         session.channel.send((frame[0], self.call_id, *frame[2:]))
         if session.when_answered is not None:
             session.when_answered(self.call_id)
@@ -356,7 +353,7 @@ class WorkerStream:
                 self.took(UNREAD)
             return
         if borrowed:
-            self._calls.lend(borrowed, call.session)
+            self._calls.references.arrived(borrowed, call.session.number)
         channel.send((ITEM, call.call_id, index, borrowed, payload))
 
     def took(self, count: int) -> None:

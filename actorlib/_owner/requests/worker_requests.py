@@ -74,16 +74,8 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import ActorId, CountedId, ObjectId
     from actorlib._core.current_call import Deadline
-    from actorlib._owner.actors.creation import ActorDefinition, EncodedArguments
-    from actorlib._owner.actors.names import ActorNames
-    from actorlib._owner.actors.supervisor import ActorSupervisor
+    from actorlib._owner.actors.actor_table import ActorTable
     from actorlib._owner.actors.worker_session import WorkerSession
-    from actorlib._owner.calls.deadlines import Clock
-    from actorlib._owner.functions.task_pool import TaskPool
-    from actorlib._owner.objects.objects import ObjectTable
-    from actorlib._owner.objects.refcount import BorrowedReferences
-    from actorlib._owner.observation.inquiries import Inquiries
-    from actorlib._scheduler.placement_group import GroupTable
     from actorlib._shm.memory import Payload
     from actorlib._wire.arguments import SendingEngine
 
@@ -97,21 +89,11 @@ class WorkerRequests:
     """Serves the requests of the workers of one runtime.
 
     Args:
-        find: Finds the supervisor of an actor; None if there is none by that id.
-        create: Creates an actor with the id that a worker gives it; gives what takes
-            the constructor's arguments.
-        lists: What a worker may have listed, by the name that it gives that.
         engine: The owner's.
-        names: Who answers to which name.
-        objects: What refs inside of values stand for.
-        references: Counts what frames bring and take.
-        groups: The placement groups.
-        pool: Takes the calls of functions.
-        clock: Says which calls' time is over.
-        inquiries: Gets what workers answer that were asked.
+        table: The actors; their sessions are served from now on.
+        lists: What a worker may have listed, by the name that it gives that.
 
     Attributes:
-        lists: As given, by the name; more may be added.
         links: The links between workers.
         others: Serves the kinds of frames that are none of the frequent ones. Features
             add their own.
@@ -119,33 +101,21 @@ class WorkerRequests:
 
     def __init__(
         self,
-        *,
-        find: Callable[[ActorId], ActorSupervisor | None],
-        create: Callable[
-            [ActorId, ActorDefinition, WorkerSession], asyncio.Future[EncodedArguments]
-        ],
-        lists: Mapping[str, Callable[[], object]],
         engine: SendingEngine,
-        names: ActorNames,
-        objects: ObjectTable,
-        references: BorrowedReferences,
-        groups: GroupTable,
-        pool: TaskPool,
-        clock: Clock,
-        inquiries: Inquiries,
+        table: ActorTable,
+        lists: Mapping[str, Callable[[], object]],
     ) -> None:
-        self._find_actor = find
-        self.lists = dict(lists)
-        self._names = names
-        self._objects = objects
-        self._references = references
-        self._groups = groups
-        self._pool = pool
-        self._calls = WorkerCalls(references, clock)
+        table.sessions.serve = self.serve
+        table.sessions.cancel_children = self.cancel_children
+        find = self._find_actor = table.by_id.get
+        self._table = table
+        self._lists = lists
+        self._references = table.references
+        self._pool = table.pool
+        self._calls = WorkerCalls(table.references, table.clock)
         self._deadlocks = Deadlocks(self._calls.get, find)
-        self._creations = PendingCreations(create, names, engine, references)
+        self._creations = PendingCreations(engine, table)
         self.links = LinkBroker(self._calls, find, self.cancel_children)
-        self._inquiries = inquiries
         self.others: dict[int, Callable[..., None]] = {
             AWAIT: self._await_actor,
             END: self._await_actor,
@@ -205,7 +175,7 @@ class WorkerRequests:
             raise ProtocolError(f"no worker sends {name_of(kind)}")
 
     def _list(self, session: WorkerSession, call: int, what: str) -> None:
-        listed = dump(self.lists[what]())
+        listed = dump(self._lists[what]())
         WorkerCall(self._calls, session, call).answer((RESULT, call, None, listed))
 
     def _acknowledge(self, session: WorkerSession, call: int, count: int) -> None:
@@ -216,10 +186,10 @@ class WorkerRequests:
     ) -> None:
         made = self._calls.expect(session, call)
         session.cleanup.add(Phase.GROUPS, self._remove_groups)
-        serve_group(self._groups, made, session.number, verb, about)
+        serve_group(self._table.groups, made, session.number, verb, about)
 
     def _remove_groups(self, session: WorkerSession) -> None:
-        self._groups.orphan(session.number)
+        self._table.groups.orphan(session.number)
 
     def _call_actor(
         self,
@@ -358,7 +328,7 @@ class WorkerRequests:
         self, session: WorkerSession, calls: Any, count: int, number: int
     ) -> None:
         del count
-        self._inquiries.answered(session, LINK_CALLS, calls, number)
+        self._table.inquiries.answered(session, LINK_CALLS, calls, number)
 
     async def client_calls(self, patience: float) -> list[asyncio.Future[None]]:
         """Gives the calls of clients that have no answer, each done when it has one.
@@ -371,9 +341,10 @@ class WorkerRequests:
         if linked:
             # A client that is stuck is not waited for: it takes no answer either.
             limit = min(_CLIENT_ANSWER, patience)
-            first = await self._inquiries.ask(linked, (LINK_CALLS,), limit)
+            ask = self._table.inquiries.ask
+            first = await ask(linked, (LINK_CALLS,), limit)
             busy = [session for session, calls in first.answers if calls]
-            await self._inquiries.ask(busy, (LINK_CALLS, 1), patience, 1)
+            await ask(busy, (LINK_CALLS, 1), patience, 1)
         return self._calls.of_clients()
 
     def _defer(
@@ -403,19 +374,19 @@ class WorkerRequests:
         revoke = partial(self._cancelled, session, call)
         supervisor = self._find_actor(session.actor)
         unsent = supervisor.route.unsent if supervisor is not None else None
-        self._objects.expect(name, revoke, unsent)
-        session.cleanup.add(Phase.ANSWERS, self._objects.on_worker_gone)
+        self._table.objects.expect(name, revoke, unsent)
+        session.cleanup.add(Phase.ANSWERS, self._table.objects.on_worker_gone)
 
     def _put_object(self, session: WorkerSession, name: ObjectId, *value: Any) -> None:
         del session
-        self._objects.keep(name, *value)
+        self._table.objects.keep(name, *value)
 
     def _get_object(self, session: WorkerSession, call: int, name: ObjectId) -> None:
-        self._objects.fetch(name, self._calls.expect(session, call).answer)
+        self._table.objects.fetch(name, self._calls.expect(session, call).answer)
 
     def _cancel_object(self, session: WorkerSession, name: ObjectId) -> None:
         del session
-        self._objects.revoke(name)
+        self._table.objects.revoke(name)
 
     def _cancelled(self, session: WorkerSession, call: int) -> None:
         """Cancels a worker's call, as somebody else who has its ref wants."""
@@ -461,7 +432,7 @@ class WorkerRequests:
     ) -> None:
         made = WorkerCall(self._calls, session, call)
         try:
-            supervisor = self._names.find(name, namespace)
+            supervisor = self._table.actor_names.find(name, namespace)
         except ActorNotFoundError as error:
             made.fail(error)
         else:

@@ -27,12 +27,14 @@ class ActorLoop:
             that runs later.
 
     Attributes:
+        client: As given, like main.
         loop: The loop.
         has_ended: Whether the actor has ended.
     """
 
     def __init__(self, client: AsyncOwnerClient, main: MethodLoop) -> None:
-        self._client = client
+        self.client = client
+        self.main = main
         self.loop = main.loop
         self._context = main.context
         self._ending: tuple[BaseException | None] | None = None
@@ -53,7 +55,7 @@ class ActorLoop:
         raised: list[BaseException] = []
 
         def run() -> None:
-            self._client.inbox.begin_blocking()
+            self.client.inbox.begin_blocking()
             try:
                 value = self._called(work)
             except BaseException as error:  # noqa: BLE001  # it is raised below
@@ -61,7 +63,7 @@ class ActorLoop:
             else:
                 gave.append(value)
             finally:
-                self._client.inbox.end_blocking()
+                self.client.inbox.end_blocking()
                 self.loop.stop()
 
         self.loop.call_soon(run, context=self._context)
@@ -79,7 +81,7 @@ class ActorLoop:
             raised = error
             raise
         finally:
-            self._client.leave_if_fork(raised)
+            self.client.leave_if_fork(raised)
             del raised  # its traceback holds this frame
 
     def run_to_end(self, work: Callable[[], object]) -> None:
@@ -139,5 +141,5 @@ class ActorLoop:
 
         So the owner notices even if a thread is busy.
         """
-        self._client.inbox.do(self._client.channel.close)
+        self.client.inbox.do(self.client.channel.close)
         self.end(error)

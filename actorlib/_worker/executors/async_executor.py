@@ -166,19 +166,17 @@ class AsyncExecutor:
             self._plain_over,
             self._on_pipe_thread(self._pause),
         )
-        leave = self._on_pipe_thread(self._leave)
         self._async_streams = AsyncStreams(
-            client, self._streams, leave, self._on_pipe_thread(self._return_place)
+            client,
+            self._streams,
+            self._on_pipe_thread(self._leave),
+            self._on_pipe_thread(self._return_place),
         )
         self._coroutines = Coroutines(
-            client,
             self.actor_loop,
-            self._main,
-            self._streams,
             self._async_streams,
             self._plain_methods,
             self._on_pipe_thread(self._ended),
-            leave,
         )
         self._begin_scalars = (
             self._coroutines.begin_soon

@@ -33,6 +33,9 @@ class AsyncStreams:
         streams: Says how far each may go.
         leave: Gives a place among the calls that run at once to the next.
         return_place: Gives up the place that a call would have got, or is about to.
+
+    Attributes:
+        streams: As given, like leave.
     """
 
     def __init__(
@@ -43,8 +46,8 @@ class AsyncStreams:
         return_place: Callable[[int, Gate], None],
     ) -> None:
         self._client = client
-        self._streams = streams
-        self._leave = leave
+        self.streams = streams
+        self.leave = leave
         self._return_place = return_place
         self._waiting: dict[int, asyncio.Future[None]] = {}
 
@@ -67,10 +70,10 @@ class AsyncStreams:
             asyncio.CancelledError: It was cancelled, or cut off and says why.
             Exception: What it raised, or why an item cannot be sent.
         """
-        stream = self._streams.begin(frame)
+        stream = self.streams.begin(frame)
         try:
             # Others of the actor may have all that may be unread.
-            while not self._streams.may_go(stream):
+            while not self.streams.may_go(stream):
                 await self._wait(stream, gate)
             async for value in source:
                 if self._client.is_over:
@@ -82,14 +85,14 @@ class AsyncStreams:
                     await asyncio.sleep(0)
                 if not stream.window.is_read and gate.waiting:
                     await self._wait(stream, gate)
-                while not self._streams.may_go(stream):
+                while not self.streams.may_go(stream):
                     await self._wait(stream, gate)
         except asyncio.CancelledError:
             if stream.end_reason is None:
                 raise
             raise asyncio.CancelledError(stream.end_reason) from None
         finally:
-            self._streams.end(stream.call)
+            self.streams.end(stream.call)
             await source.aclose()
         return stream.item_count
 
@@ -109,7 +112,7 @@ class AsyncStreams:
 
     def end(self) -> None:
         """Ends the streams that wait for their readers, now or later."""
-        self._streams.are_closing = True
+        self.streams.are_closing = True
         for waiting in [*self._waiting.values()]:
             _call_on_its_loop(waiting, asyncio.Future[None].cancel)
 
@@ -120,18 +123,18 @@ class AsyncStreams:
             item = invoke.encode_item(
                 self._client, stream.call, stream.item_count, value, where
             )
-            self._streams.put(stream, nbytes_of(item[4]))
+            self.streams.put(stream, nbytes_of(item[4]))
             self._client.post(invoke.with_own_buffers(item))
         stream.item_count += 1
 
     async def _wait(self, stream: OutgoingStream, gate: Gate) -> None:
-        if self._streams.are_closing:
+        if self.streams.are_closing:
             raise asyncio.CancelledError
         call = stream.call
         waiting = asyncio.get_running_loop().create_future()
         self._waiting[call] = waiting
-        self._leave(gate)
-        self._streams.pause(stream)
+        self.leave(gate)
+        self.streams.pause(stream)
         try:
             await waiting
         except asyncio.CancelledError:

@@ -60,11 +60,9 @@ if TYPE_CHECKING:
     from actorlib._worker.executors.actor_loop import ActorLoop
     from actorlib._worker.executors.async_streams import AsyncStreams
     from actorlib._worker.executors.concurrency_groups import Gate
-    from actorlib._worker.executors.generators import OutgoingStreams
     from actorlib._worker.executors.group_loops import MethodLoop
     from actorlib._worker.executors.plain_methods import PlainMethods
     from actorlib._worker.executors.run_events import CallRun
-    from actorlib._worker.requests.async_client import AsyncOwnerClient
 
 _can_call: Callable[[object], bool] = callable
 """The builtin, by a name that does not make checkers forget a type of Any."""
@@ -79,14 +77,10 @@ class Coroutines:
     """Runs the calls of ``async def`` methods.
 
     Args:
-        client: The engine of the worker.
-        actor_loop: Ends the actor.
-        main: The loop of the actor's own thread.
-        streams: What the actor makes for readers.
+        actor_loop: The loop of the actor's own thread; ends the actor.
         async_streams: Runs async generators.
         plain_methods: Knows how many calls of plain methods are to run.
         over: Takes the answer of a call, or None if it has ended the actor.
-        leave: Gives a place among the calls that run at once to the next.
 
     Attributes:
         instance: The actor's object.
@@ -102,28 +96,24 @@ class Coroutines:
 
     def __init__(
         self,
-        client: AsyncOwnerClient,
         actor_loop: ActorLoop,
-        main: MethodLoop,
-        streams: OutgoingStreams,
         async_streams: AsyncStreams,
         plain_methods: PlainMethods,
         over: Callable[[int, Gate | None, Frame | None], None],
-        leave: Callable[[Gate], None],
     ) -> None:
-        self._client = client
+        client = self._client = actor_loop.client
+        main = self._main = actor_loop.main
         self._actor_loop = actor_loop
-        self._main = main
         self._loop = main.loop
         self._context = main.context
         self._tasks = main.tasks
         self._is_single = client.loop is main.loop
         self._channel = client.channel
-        self._streams = streams
+        self._streams = async_streams.streams
         self._async_streams = async_streams
         self._plain_methods = plain_methods
         self._over = over
-        self._leave = leave
+        self._leave = async_streams.leave
         self.runs = (self._run_async.__code__, self._run_scalars.__code__)
         self.cancelled: set[int] = set()
         self.is_gathering = False
