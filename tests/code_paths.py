@@ -137,14 +137,14 @@ def _turns(names: list[str]) -> int:
     """Counts how often a subpackage is entered that was left before."""
     subpackages = [name.split(os.sep, maxsplit=1)[0] for name in names]
     entered = [
-        room
-        for n, room in enumerate(subpackages)
-        if not n or room != subpackages[n - 1]
+        name
+        for place, name in enumerate(subpackages)
+        if not place or name != subpackages[place - 1]
     ]
     return len(entered) - len(set(entered))
 
 
-# The steps. The producer's gate is the reader's: inline is one process.
+# The steps. The inline engine is one process, so producer and reader share a gate.
 
 GATE: Final = threading.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""Values and contracts that every other room speaks in.
+"""The interface of engines, and the context that code runs in.
 
 In reading order:
 

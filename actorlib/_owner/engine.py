@@ -1,7 +1,7 @@
 """The verbs of the embedded engine, in the owner's process.
 
-It ties the rooms together and decides nothing itself: the ledger says who holds what,
-the mailbox which frames go, the exit reason why an actor died.
+It connects the other subpackages and decides nothing itself: the ledger says who holds
+what, the mailbox which frames go, the exit reason why an actor died.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A launcher starts and ends processes and knows nothing of actors: it is given a name
 and gives a socket. There are three: ``TemplateLauncher`` forks, ``SpawnLauncher``
-starts interpreters, and ``InlineLauncher``, in another room, starts threads.
+starts interpreters, and ``InlineLauncher``, in ``_inline``, starts threads.
 """
 
 from __future__ import annotations

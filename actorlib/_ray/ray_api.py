@@ -1,7 +1,7 @@
 """Imports Ray, and wraps what is used of its private parts; no other file does.
 
 Ray's own types say little and may not be installed where types are checked, so Ray is
-``Any`` here, and what the other rooms get is typed again.
+``Any`` here, and what other subpackages get is typed again.
 """
 
 from __future__ import annotations
