@@ -102,8 +102,13 @@ def functions() -> Iterator[tuple[str, Any]]:
             if inspect.isfunction(made):
                 yield where, made
             elif inspect.isclass(made):
+                # What only engines use, and completion does not offer.
+                home = sys.modules[vars(made).get("__dir__", made).__module__]
+                hidden = getattr(home, "_OF_ENGINES", ())
                 for member, found in vars(made).items():
-                    if inspect.isfunction(found) and not member.startswith("_"):
+                    if member.startswith("_") or member in hidden:
+                        continue
+                    if inspect.isfunction(found):
                         yield f"{where}.{member}", found
 
 
