@@ -89,10 +89,15 @@ def populate_pages(address: int, nbytes: int) -> bool:
         end = min(start + step, address + nbytes)
         results.append(_libc.madvise(start, end - start, _POPULATE_WRITE))
 
-    starts = range(address, address + nbytes, step)
-    threads = [threading.Thread(target=populate, args=(start,)) for start in starts[1:]]
-    for thread in threads:
-        thread.start()
+    threads: list[threading.Thread] = []
+    for start in range(address + step, address + nbytes, step):
+        thread = threading.Thread(target=populate, args=(start,))
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more, or the interpreter ends
+            populate(start)
+        else:
+            threads.append(thread)
     populate(address)
     for thread in threads:
         thread.join()

@@ -5,7 +5,9 @@ import mmap
 import os
 import socket
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -69,6 +71,20 @@ def test_segment_when_the_system_is_older_then_it_is_touched_all_the_same(
 
     assert cost(segment) == 3 * PAGE
     assert bytes(segment.writable_part(0, 3 * PAGE)) == bytes(3 * PAGE)
+
+
+@pytest.mark.parametrize("has_threads", [True, False])
+def test_segment_when_much_is_touched_then_each_part_by_whoever_can(
+    segment: Segment, monkeypatch: pytest.MonkeyPatch, *, has_threads: bool
+) -> None:
+    monkeypatch.setattr("actorlib._shm.mapping._LARGE", 2 * PAGE)
+    monkeypatch.setattr("actorlib._shm.mapping._cpu_count", lambda: 3)
+    if not has_threads:
+        start = Mock(side_effect=RuntimeError("can't start new thread"))
+        monkeypatch.setattr(threading.Thread, "start", start)
+    segment.touch(8 * PAGE)
+
+    assert (segment.touched, cost(segment)) == (8 * PAGE, 8 * PAGE)
 
 
 def test_segment_when_the_system_has_no_memory_left_then_an_error_and_no_cost(
