@@ -43,6 +43,9 @@ OPTIONS = {
 """Where most options are declared."""
 
 FOOTPRINTS = {
+    "frameworks": Footprint(
+        r"_features\.frameworks", ("_features/frameworks",), {*LISTS}
+    ),
     "mps": Footprint(
         r"(?<!/)\bmps|_mps|\bMps",
         ("_features/mps",),

@@ -41,7 +41,6 @@ PARTS = (
     "subprocess",
     "asyncio",
     "actorlib._core.runtime_context",
-    "actorlib._features.frameworks.worker",
     "actorlib._wire.batches",
     "actorlib._worker.requests.actor_calls",
     "actorlib._worker.requests.actor_creation",

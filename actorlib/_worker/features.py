@@ -33,6 +33,12 @@ FEATURES = {
 """The module of each. Its function ``prepare`` gets the entry, before any of the user's
 code is imported, and raises EnforcementRefused if the actor must not begin."""
 
+PARTS = (
+    "actorlib._features.frameworks.worker",
+    "actorlib._features.logs.worker_records",
+)
+"""What many workers import when something asks for it; the template does ahead."""
+
 LEFTOVERS = ("actorlib._features.cgroups.leftovers",)
 """What removes what an owner leaves that was killed. Each has a function
 ``remove_leftovers``, which gets the owner's process id; the template calls it."""
@@ -90,9 +96,10 @@ def attach_to_forks() -> None:
 
 
 def import_parts() -> None:
-    """Imports what many workers need when something happens to them."""
-    with suppress(ModuleNotFoundError):
-        import actorlib._features.logs.worker_records  # noqa: F401, PLC0415  # pyright: ignore[reportUnusedImport]  # likewise
+    """Imports the ``PARTS`` that this installation has."""
+    for name in PARTS:
+        with suppress(ModuleNotFoundError):
+            import_module(name)
 
 
 def attach_to_process(frames: Iterable[Frame]) -> None:
