@@ -78,7 +78,6 @@ def test_segment_when_much_is_touched_then_each_part_by_whoever_can(
     segment: Segment, monkeypatch: pytest.MonkeyPatch, *, has_threads: bool
 ) -> None:
     monkeypatch.setattr("actorlib._shm.mapping._LARGE", 2 * PAGE)
-    monkeypatch.setattr("actorlib._shm.mapping._cpu_count", lambda: 3)
     if not has_threads:
         start = Mock(side_effect=RuntimeError("can't start new thread"))
         monkeypatch.setattr(threading.Thread, "start", start)
