@@ -10,9 +10,9 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._base.ids import LINKED
 from actorlib._core.engine import Engine, collecting_ids
 from actorlib._wire.errors import unsendable_reason
-from actorlib._wire.messages import LINKED
 from actorlib._wire.serialization import decode, dump
 from actorlib.exceptions import SerializationError
 

@@ -138,8 +138,6 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from actorlib._base import ids
-
 # Life of a worker.
 START: Final = 0
 READY: Final = 1
@@ -238,8 +236,6 @@ AT_ONCE: Final = 1
 """An END of a running actor."""
 TO_RESTART: Final = 2
 """An END of its process; the actor is restarted if it may be."""
-
-LINKED: Final = ids.LINKED
 
 RAISED: Final = 0
 """A FAILURE of the user's code."""

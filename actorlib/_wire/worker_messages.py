@@ -26,6 +26,7 @@ from actorlib._base.ids import (
     BLOCK_KIND,
     ID_SIZE,
     KIND_AT,
+    LINKED,
     OBJECT_KIND,
     kind_of,
 )
@@ -61,7 +62,6 @@ from actorlib._wire.messages import (
     LINK_CLOSED,
     LINK_FENCE,
     LINK_OPEN,
-    LINKED,
     LIST,
     LOG,
     NOTE_CALLS,

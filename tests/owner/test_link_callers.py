@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from actorlib._base.ids import LINKED
 from actorlib._owner.calls.link_callers import LinkCallers
 from actorlib._owner.objects.objects import UnsentResults
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, LINKED, RESULT
+from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, RESULT
 from actorlib._wire.peer_socket import method_number
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from actorlib._base.ids import LINKED
 from actorlib._owner.calls.deadlines import Clock
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerCalls
-from actorlib._wire.messages import LINKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from helpers.scripted import ScriptedWorker, be_silent, scripted
 
 import actorlib
 from actorlib._api.actor_handle import pin_of
-from actorlib._base.ids import ACTOR_KIND, BLOCK_KIND, OBJECT_KIND, new_id
+from actorlib._base.ids import ACTOR_KIND, BLOCK_KIND, LINKED, OBJECT_KIND, new_id
 from actorlib._core.engine import find_engine
 from actorlib._options.actor_options import ActorOptions
 from actorlib._options.interface import interface_of_source
@@ -38,7 +38,6 @@ from actorlib._wire.messages import (
     LINK_BEGIN,
     LINK_CANCEL,
     LINK_FENCE,
-    LINKED,
     OBJECT_ANNOUNCE,
     OBJECT_PUT,
     RAISED,

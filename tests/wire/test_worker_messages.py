@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._base.ids import ACTOR_KIND, BLOCK_KIND, GROUP_KIND, OBJECT_KIND, new_id
+from actorlib._base.ids import (
+    ACTOR_KIND,
+    BLOCK_KIND,
+    GROUP_KIND,
+    LINKED,
+    OBJECT_KIND,
+    new_id,
+)
 from actorlib._shm.layout import BLOCK_ID_STRUCT
 from actorlib._wire import messages
 from actorlib._wire.messages import (
@@ -22,7 +29,6 @@ from actorlib._wire.messages import (
     GROUP,
     ITEM,
     LINK_CALLS,
-    LINKED,
     LOG,
     OBJECT_ANNOUNCE,
     OBJECT_PUT,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actorlib._base.ids import ActorId
+from actorlib._base.ids import LINKED, ActorId
 from actorlib._shm.memory import SharedMemory
 from actorlib._wire.codec import pack
 from actorlib._wire.fd_passing import SegmentSharing
@@ -34,7 +34,6 @@ from actorlib._wire.messages import (
     LINK_OPEN,
     LINK_OPENED,
     LINK_PAUSE,
-    LINKED,
     RESULT,
 )
 from actorlib._wire.peer_socket import socket_pair

@@ -10,14 +10,14 @@ import itertools
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from actorlib._base.ids import ActorId
+from actorlib._base.ids import LINKED, ActorId
 from actorlib._features.middleware.middlewares import Middlewares
 from actorlib._features.middleware.observed_calls import ObservedCalls
 from actorlib._futures.runtime_portal import on_loop
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._options.call_events import Run
 from actorlib._queries.queries import Asked
-from actorlib._wire.messages import LINKED, OBSERVE, RAN
+from actorlib._wire.messages import OBSERVE, RAN
 from actorlib._wire.serialization import dump
 
 if TYPE_CHECKING:

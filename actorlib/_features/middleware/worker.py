@@ -10,11 +10,12 @@ import itertools
 import operator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast, final
 
+from actorlib._base.ids import LINKED
 from actorlib._base.log import warn
 from actorlib._features.middleware.middlewares import Middlewares
 from actorlib._features.middleware.observed_calls import ObservedCalls
 from actorlib._options.call_events import ObservedCall, Outcome
-from actorlib._wire.messages import LINKED, RAN
+from actorlib._wire.messages import RAN
 from actorlib._wire.serialization import decode
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, final
 
+from actorlib._base.ids import LINKED
 from actorlib._owner.objects.refcount import OWNER
 from actorlib._wire.errors import dump_exception
-from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, LINKED, Frame
+from actorlib._wire.messages import LINK_CLOSE, LINK_LOST, Frame
 from actorlib._wire.peer_socket import method_number
 from actorlib._wire.serialization import one_line
 

@@ -18,6 +18,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._base.ids import LINKED
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._loops.loop_thread import block
@@ -45,7 +46,6 @@ from actorlib._wire.messages import (
     CALL_SCALARS,
     CALL_WITH,
     CANCEL,
-    LINKED,
     NOTE_CALLS,
     RESULT,
     STREAM_ACK,

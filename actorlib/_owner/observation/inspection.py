@@ -9,7 +9,7 @@ from collections import Counter, deque
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from actorlib._base.ids import ActorId
+from actorlib._base.ids import LINKED, ActorId
 from actorlib._core.current_call import deadline_of
 from actorlib._options.kinds import UNITS
 from actorlib._options.resources import counted
@@ -21,7 +21,7 @@ from actorlib._owner.requests.worker_calls import WorkerCall, WorkerStream
 from actorlib._rows.snapshot import ActorInfo, AllCalls, CallInfo
 from actorlib._scheduler.explain import describe_share
 from actorlib._wire.call_headers import variables_in
-from actorlib._wire.messages import LINK_CALLS, LINKED
+from actorlib._wire.messages import LINK_CALLS
 from actorlib._wire.peer_socket import method_number
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actorlib._base.ids import LINKED
 from actorlib._owner.actors.actor_record import ActorState
 from actorlib._owner.calls.call_policy import retries_of
 from actorlib._owner.requests.worker_calls import WorkerCall, WorkerCalls
@@ -22,7 +23,6 @@ from actorlib._wire.messages import (
     LINK_FENCE,
     LINK_OPEN,
     LINK_OPENED,
-    LINKED,
     Frame,
 )
 from actorlib._wire.peer_socket import socket_pair

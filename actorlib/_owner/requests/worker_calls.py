@@ -10,6 +10,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
+from actorlib._base.ids import LINKED
 from actorlib._futures.flow_control import UNREAD
 from actorlib._owner.calls.deadlines import Clock, Timed, Timekeeper
 from actorlib._owner.calls.response_target import IS_CANCELLED
@@ -25,7 +26,6 @@ from actorlib._wire.messages import (
     DIED,
     FAILURE,
     ITEM,
-    LINKED,
     RESULT,
     TO_RESTART,
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from actorlib._base.ids import LINKED
 from actorlib._base.log import warn
 from actorlib._owner.calls.response_target import IS_CANCELLED
 from actorlib._owner.objects.refcount import OWNER
@@ -40,7 +41,6 @@ from actorlib._wire.messages import (
     GROUP,
     LEAVE,
     LINK_CALLS,
-    LINKED,
     LIST,
     NOTE_CALLS,
     OBJECT_ANNOUNCE,

@@ -25,6 +25,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec
 
+from actorlib._base.ids import LINKED
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._futures.object_ref import end_wait, hide_from_other_loops
 from actorlib._loops.loop_thread import UserLoopPortal, blocking_allowed, new_loop
@@ -39,7 +40,6 @@ from actorlib._wire.messages import (
     FAILURE,
     ITEM,
     LEAVE,
-    LINKED,
     RESULT,
     STOP,
     STREAM_ACK,

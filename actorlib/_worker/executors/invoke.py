@@ -20,6 +20,7 @@ from contextvars import Context, copy_context
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from actorlib._base.ids import LINKED
 from actorlib._core.current_call import is_late, running
 from actorlib._core.engine import collecting_ids
 from actorlib._options.interface import bind_method
@@ -33,7 +34,6 @@ from actorlib._wire.messages import (
     CANCELLED,
     FAILURE,
     ITEM,
-    LINKED,
     RAISED,
     RESULT,
     RESULT_SCALAR,

@@ -13,13 +13,13 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._base.ids import LINKED
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit, set_engine
 from actorlib._shm.running_calls import ALONE, HIGHEST
 from actorlib._wire.messages import (
     CALL,
     CALL_WITH,
-    LINKED,
     STOP,
     STREAM_ACK,
     Frame,

@@ -15,7 +15,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from actorlib._wire.messages import CALL, CALL_WITH, LINKED, STOP, STREAM_ACK, Frame
+from actorlib._base.ids import LINKED
+from actorlib._wire.messages import CALL, CALL_WITH, STOP, STREAM_ACK, Frame
 from actorlib._worker.executors.concurrency_groups import Gate, Gates
 from actorlib._worker.executors.executor_threads import GroupThreads
 from actorlib._worker.executors.invoke import CallExecutor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from actorlib._base.ids import LINKED
 from actorlib._shm.running_calls import MARK
 from actorlib._wire.messages import (
     CALL,
@@ -19,7 +20,6 @@ from actorlib._wire.messages import (
     LINK_OPEN,
     LINK_OPENED,
     LINK_PAUSE,
-    LINKED,
     Frame,
 )
 from actorlib._wire.peer_socket import PeerSocket, method_number

@@ -21,6 +21,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from actorlib._base.ids import LINKED
 from actorlib._wire.messages import (
     CALL_ACTOR,
     CALL_ACTOR_WITH,
@@ -38,7 +39,6 @@ from actorlib._wire.messages import (
     LINK_OPEN,
     LINK_OPENED,
     LINK_PAUSE,
-    LINKED,
     RESULT,
     Frame,
 )

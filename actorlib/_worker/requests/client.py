@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from actorlib._base.ids import BLOCK_KIND, new_id, prefix_of_kind
+from actorlib._base.ids import BLOCK_KIND, LINKED, new_id, prefix_of_kind
 from actorlib._base.labels import own_name
 from actorlib._core.current_call import running
 from actorlib._core.engine import (
@@ -45,7 +45,6 @@ from actorlib._wire.messages import (
     LINK_CALLS,
     LINK_LOST,
     LINK_OPENED,
-    LINKED,
     LIST,
     NOTE_CALLS,
     OBSERVE,
