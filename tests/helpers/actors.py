@@ -19,6 +19,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
     nullcontext,
+    suppress,
 )
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, cast, final
@@ -467,6 +468,10 @@ class Place(NamedTuple):
             sock.sendall(word.encode())
 
 
+_LEAVING = 1.0
+"""Seconds that a released method may take until it closes its socket."""
+
+
 @final
 class Stop:
     """Stops a plain method where the test wants it: nothing in its process runs on.
@@ -479,15 +484,24 @@ class Stop:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)  # noqa: FBT003  # the socket API
         self._stopped: list[socket.socket] = []
+        self._released: list[socket.socket] = []
         self.place = Place(*self._listener.getsockname())
 
     def __enter__(self) -> Stop:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Lets everybody go on."""
-        for sock in self._stopped:
-            sock.close()
+        """Releases all that are stopped, and waits until their sockets are closed.
+
+        A thread of this process would otherwise still have its socket when the next
+        guard counts descriptors.
+        """
+        while self._stopped:
+            self.release()
+        for sock in self._released:
+            sock.settimeout(_LEAVING)
+            with sock, suppress(OSError):  # it was killed, or it is stopped by a signal
+                sock.recv(1)
         self._listener.close()
 
     async def reached(self) -> None:
@@ -498,7 +512,10 @@ class Stop:
 
     def release(self) -> None:
         """Lets the one that has been stopped for longest go on."""
-        self._stopped.pop(0).close()
+        sock = self._stopped.pop(0)
+        with suppress(OSError):  # it was killed
+            sock.shutdown(socket.SHUT_WR)
+        self._released.append(sock)
 
     def has_word(self) -> bool:
         """Whether a word has come that the test has not asked for yet."""
