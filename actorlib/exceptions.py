@@ -34,6 +34,7 @@ __all__ = [
     "InitError",
     "ObjectLostError",
     "ObjectStoreFullError",
+    "OutOfMemoryError",
     "PendingCallsLimitExceeded",
     "PlacementGroupAlreadyExistsError",
     "PlacementGroupNotFoundError",
@@ -364,6 +365,43 @@ class DeviceMemoryExceeded(ActorDiedError):  # noqa: N818  # says what happened
         return _exceeded, (str(self), self.exit, self.actor_id, *figures)
 
 
+OUT_OF_MEMORY = "out of memory"
+"""The cause of an ``Exit`` for lack of memory."""
+
+
+class OutOfMemoryError(ActorDiedError, WorkerCrashedError):
+    """The process was ended because memory was short.
+
+    Either actorlib ended it, as more than ``init(memory_threshold=)`` of the memory was
+    in use, or the kernel killed it. It counts as a crash: functions run again by
+    ``max_retries``, actors restart by ``max_restarts``. Calls of an actor that restarts
+    raise ActorUnavailableError, whose ``exit.cause`` is ``"out of memory"``.
+
+    Attributes:
+        workers: The names and the bytes of the largest workers at that time, the
+            largest first; empty if the kernel killed the process.
+        threshold: The part of the memory from which on a worker is ended; 0 if the
+            kernel killed the process.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit: Exit,  # noqa: A002  # the word users look for
+        actor_id: str = "",
+        workers: tuple[tuple[str, int], ...] = (),
+        threshold: float = 0.0,
+    ) -> None:
+        super().__init__(message, exit=exit, actor_id=actor_id)
+        self.workers = workers
+        self.threshold = threshold
+
+    def __reduce__(self) -> tuple[object, ...]:
+        figures = self.workers, self.threshold
+        return _out_of_memory, (str(self), self.exit, self.actor_id, *figures)
+
+
 class ActorUnavailableError(ActorError):
     """The actor has died and is being restarted; the call will not be made again.
 
@@ -384,6 +422,18 @@ class ActorUnavailableError(ActorError):
 
 def _unavailable(message: str, how: Exit, actor_id: str) -> ActorUnavailableError:
     return ActorUnavailableError(message, exit=how, actor_id=actor_id)
+
+
+def _out_of_memory(
+    message: str,
+    how: Exit,
+    actor_id: str,
+    workers: tuple[tuple[str, int], ...],
+    threshold: float,
+) -> OutOfMemoryError:
+    return OutOfMemoryError(
+        message, exit=how, actor_id=actor_id, workers=workers, threshold=threshold
+    )
 
 
 def _crashed(

@@ -71,6 +71,15 @@ FOOTPRINTS = {
             "exceptions.py",  # DeviceMemoryExceeded
         },
     ),
+    "memory monitor": Footprint(
+        r"(?i)memory_?threshold|memory_?monitor",
+        ("_features/memory_monitor",),
+        {
+            "_features/runtime.py",
+            "_options/runtime_options.py",
+            "exceptions.py",  # OutOfMemoryError
+        },
+    ),
     "middleware": Footprint(
         r"(?i:middleware|observed_calls)|Observation\b",
         ("_features/middleware", "observe"),
@@ -355,6 +364,13 @@ ASKS = {
             "lambda _: actorlib._runtime.Runtime("
             "actorlib._runtime.RuntimeOptions(middleware=[Nothing()]))",
             "init(middleware=...)",
+        ),
+    ],
+    "_features/memory_monitor": [
+        (
+            "lambda _: actorlib._runtime.Runtime("
+            "actorlib._runtime.RuntimeOptions(memory_threshold=0.9))",
+            "init(memory_threshold=...)",
         ),
     ],
     "_features/recording": [

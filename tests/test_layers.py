@@ -113,6 +113,7 @@ PURE = [
     "_enforcement.gpu_processes",
     "_features.cgroups.names",
     "_features.frameworks.tier",
+    "_features.memory_monitor.policy",
     "_features.mps.decisions",
     "_features.watchdog.judgement",
     "_features.watchdog.resident",

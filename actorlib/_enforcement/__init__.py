@@ -13,6 +13,8 @@ feature (``_features``). What they share is here, and does not decide who gets w
   live and when they have ended.
 * ``gpu_processes``: the table that it fills: which process has how much of which
   device, since when, and whose it is.
+* ``memory_usage``: reads how much memory of the machine or the cgroup is in use.
+* ``process_memory``: reads the memory of the host that workers use.
 * ``nvml_session``: asks NVML what is on devices, in a thread of its own.
 * ``drains``: holds shares back until the driver has taken apart what was on them.
 * ``draining``: decides whether memory is back that a process had which has ended.

@@ -8,6 +8,7 @@ with what only they import. A module ``worker`` loads no owner code.
 * ``runtime``: the features of a runtime.
 * ``frameworks``: frameworks take no more memory of a device than the share.
 * ``watchdog``: what workers have of devices and of the host's memory is watched.
+* ``memory_monitor``: ends a worker before the machine runs out of memory.
 * ``mps``: shares hold by CUDA's Multi-Process Service.
 * ``cgroups``: the kernel and the driver hold actors to what they asked for.
 * ``middleware``: tells users' objects of calls, on both sides.

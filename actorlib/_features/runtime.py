@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
     from actorlib._enforcement.tiers import Site, Tier
     from actorlib._features.logs.runtime import Logs
+    from actorlib._features.memory_monitor.runtime import MemoryMonitor
     from actorlib._features.middleware.runtime import Observation
     from actorlib._features.recording.runtime import CallRecording
     from actorlib._options.runtime_options import RuntimeOptions
@@ -32,6 +33,9 @@ TIERS = {
     "cgroup": ("actorlib._features.cgroups.tier", "Cgroups"),
 }
 """The tiers by the words of ``enforcement=``, the weakest first: module and class."""
+
+
+_MEMORY_THRESHOLD = "init(memory_threshold=...)"
 
 
 def make_tiers(site: Site) -> list[Tier]:
@@ -64,6 +68,8 @@ def attach(engine: RuntimeEngine, options: RuntimeOptions) -> None:
     """
     with suppress(UnsupportedOptionError):  # it works without logs
         logs_of(engine, "logs").take_records(options)
+    with suppress(UnsupportedOptionError):  # it works without a memory monitor
+        memory_monitor_of(engine, _MEMORY_THRESHOLD).start(options.memory_threshold)
     for middleware in options.middleware:
         middlewares = middlewares_of(engine, "init(middleware=...)")
         middlewares.add(middleware, in_workers=True)
@@ -79,6 +85,9 @@ def check(options: RuntimeOptions, engine: str) -> None:
     Raises:
         UnsupportedOptionError: It does not, or this installation.
     """
+    if options.memory_threshold is not None:
+        with needed_for(_MEMORY_THRESHOLD):
+            import_module("actorlib._features.memory_monitor.runtime")
     if options.middleware:
         verb = "init(middleware=...)"
         with needed_for(verb):
@@ -114,6 +123,13 @@ def logs_of(engine: RuntimeEngine, verb: str) -> Logs:
     with needed_for(verb):
         from actorlib._features.logs.runtime import Logs
     return engine.attached(Logs, verb)
+
+
+def memory_monitor_of(engine: RuntimeEngine, verb: str) -> MemoryMonitor:
+    """Returns the memory monitor of a runtime; see ``middlewares_of``."""
+    with needed_for(verb):
+        from actorlib._features.memory_monitor.runtime import MemoryMonitor
+    return engine.attached(MemoryMonitor, verb)
 
 
 def worker_stacks(pid: int, title: str) -> Stacks:

@@ -37,6 +37,7 @@ class RuntimeKeywords(TypedDict, total=False):
     num_gpus: int | None
     device_memory: Mapping[str, float | str] | None
     memory: float | str | None
+    memory_threshold: float | None
     resources: Mapping[str, int] | None
     devices: Literal["all", "free"]
     enforcement: EnforcementWord
@@ -75,6 +76,13 @@ def _check_bytes(name: str, value: object) -> None:
     bytes_of(name, value)
 
 
+def _check_fraction(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} takes a number such as 0.95, not {value!r}")
+    if not 0 < value <= 1:
+        raise ValueError(f"{name} takes a number above 0 and up to 1, not {value!r}")
+
+
 def _checked_middlewares(name: str, value: object) -> tuple[Middleware, ...]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise TypeError(
@@ -100,10 +108,10 @@ class RuntimeOptions(Options):
             ``"ray"`` runs them on a cluster. Inline, ``preload``, ``start_method``,
             ``mask_form`` and ``log_to_driver`` do nothing. On Ray, ``devices``,
             ``preload``, ``start_method``, ``mask_form``, ``object_store_full``,
-            ``share_above``, ``actor_history``, ``device_memory`` and
-            ``device_memory_overuse`` do nothing, and a cluster that runs already says
-            itself what it has. Default: None, which is what the variable
-            ``ACTORLIB_ENGINE`` says, else local.
+            ``share_above``, ``actor_history``, ``device_memory``,
+            ``device_memory_overuse`` and ``memory_threshold`` do nothing, and a cluster
+            that runs already says itself what it has. Default: None, which is what the
+            variable ``ACTORLIB_ENGINE`` says, else local.
         address: Where the cluster is, for the engine ``"ray"``: ``"10.0.0.5:6379"``, or
             ``"auto"`` for the cluster of this machine. From a machine that is not in
             the cluster, write the address of its client server:
@@ -122,6 +130,13 @@ class RuntimeOptions(Options):
             never given for ``gpu_memory``.
         memory: How much memory there is to give out: bytes, 0 or more, or a size such
             as ``"64GiB"``. Default: None, for what this process may use.
+        memory_threshold: The part of the memory in use, above 0 and up to 1, from which
+            on a worker is ended with OutOfMemoryError, before the kernel ends one. Both
+            the machine and the cgroup of this process count, without page cache that
+            can be reclaimed. A worker is ended only if the workers of this program hold
+            at least half of the memory in use: of those at least as large as the
+            median, first one whose work will run again, a function before an actor, the
+            newest first. 1 turns this off. Linux only. Default: None, which is 0.95.
         resources: Devices of other kinds, such as ``{"TPU": 4}``, and resources of your
             own, by name, as whole numbers. Default: None, for the devices found.
         devices: Which physical devices the runtime takes: ``"free"`` takes those that
@@ -218,6 +233,7 @@ class RuntimeOptions(Options):
         _checked_device_memory, default=None
     )
     memory: float | str | None = None
+    memory_threshold: float | None = option(_check_fraction, default=None)
     resources: Mapping[str, int] | None = None
     devices: Literal["all", "free"] = choice(default="all")
     enforcement: EnforcementWord = choice(default="auto")

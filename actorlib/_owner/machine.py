@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, final
 from actorlib._base.log import warn
 from actorlib._enforcement.caps import thread_caps
 from actorlib._enforcement.enforcement import Enforcement
+from actorlib._enforcement.memory_usage import memory_usage
 from actorlib._enforcement.tiers import INLINE
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._options.kinds import GPU, KINDS, UNITS
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
     from actorlib.accelerators import Device
 
 HIDE_SWITCH = "ACTORLIB_HIDE_DEVICES"
+_CROWDED = 0.95
+"""The part of the memory in use from which on idle workers are ended."""
 _LOOK_INTERVAL = 1.0
 """Seconds between two looks at what the kernel killed that nobody needs by itself."""
 
@@ -77,6 +80,7 @@ class LocalNode:
         enforcement: Makes shares of the devices hold.
 
     Attributes:
+        host: As given.
         inventory: The devices that may be granted, and why not more.
         capacity: As given.
         enforcement: As given.
@@ -96,7 +100,7 @@ class LocalNode:
         self.capacity = capacity
         self.enforcement = enforcement
         self.id = hashlib.blake2b(platform.node().encode(), digest_size=16).hexdigest()
-        self._host = host
+        self.host = host
         self._launcher = launcher
         self._claims = claims
         self._oom_kills = _oom_kills(host)
@@ -179,7 +183,7 @@ class LocalNode:
         its_own = self._launcher.environment
         if its_own is None:
             return {}, {}
-        environ = self._host.environ
+        environ = self.host.environ
         own = variables_of(options.runtime_env, environ)
         # A copy of the environment takes as long as the rest of a placement's options.
         known = {**environ, **own} if own else environ
@@ -206,7 +210,7 @@ class LocalNode:
 
     def environ(self) -> dict[str, str]:
         """Copies the environment of this process: to ask that itself is slow."""
-        return dict(self._host.environ)
+        return dict(self.host.environ)
 
     def share(
         self, lease: Lease, options: ActorOptions, environ: Mapping[str, str]
@@ -255,7 +259,7 @@ class LocalNode:
         """Has the driver save and restore the processes of workers."""
         from actorlib._enforcement.checkpoints import Checkpoints  # noqa: PLC0415  # few ask for it
 
-        return Checkpoints(self._host.environ)
+        return Checkpoints(self.host.environ)
 
     def suspension_fault(self, lease: Lease, options: ActorOptions) -> str:
         """Says why a worker's work cannot be taken off what it holds.
@@ -280,18 +284,18 @@ class LocalNode:
                 return why
         from actorlib._enforcement.checkpoints import lease_fault  # noqa: PLC0415  # few ask for it
 
-        return lease_fault(lease, self._host.system)
+        return lease_fault(lease, self.host.system)
 
     def accelerator_ids(
         self, lease: Lease, options: ActorOptions
     ) -> dict[str, list[int | str]]:
         """Gives the ids of a lease's devices by kind, as the user is told them."""
-        own = variables_of(options.runtime_env, self._host.environ)
+        own = variables_of(options.runtime_env, self.host.environ)
         return accelerator_ids(lease, self.inventory, own)
 
     def is_memory_short(self) -> bool:
         """Whether the kernel has killed for lack of memory since the last look."""
-        before, self._oom_kills = self._oom_kills, _oom_kills(self._host)
+        before, self._oom_kills = self._oom_kills, _oom_kills(self.host)
         self._next_look = time.monotonic() + _LOOK_INTERVAL
         return self._oom_kills > before
 
@@ -311,20 +315,15 @@ class LocalNode:
 
     def has_little_memory(self) -> bool:
         """Whether less than a twentieth of the memory is available."""
-        meminfo = self._host.read_text("/proc/meminfo") or ""
-        there = dict(
-            re.findall(r"^(MemTotal|MemAvailable):\s+(\d+)", meminfo, re.MULTILINE)
-        )
-        if len(there) < 2:
-            return False
-        return int(there["MemAvailable"]) * 20 < int(there["MemTotal"])
+        usage = memory_usage(self.host)
+        return usage is not None and usage.fraction > _CROWDED
 
     def shareable(self, options: RuntimeOptions) -> int:
         """Says how many bytes of shared memory large values may take."""
         if self.is_shared:
             return 0  # the workers are threads: there is nobody to share with
         if options.object_store_memory is None:
-            return self._host.memory() * 3 // 10
+            return self.host.memory() * 3 // 10
         return bytes_of("object_store_memory", options.object_store_memory)
 
     def show_output(self) -> None:
@@ -396,6 +395,7 @@ class WorkerStarter:
         node: As given, like references.
         grace: Seconds a busy actor is given to end.
         output: Keeps what workers print; None while nobody wants it.
+        on_launch: Called before each launch of a worker; None for nothing.
         attached: The frames that attach features to workers that start, by their kinds.
     """
 
@@ -417,6 +417,7 @@ class WorkerStarter:
         self._object_store = object_store
         self._find = find
         self.output: OutputKeeper | None = None
+        self.on_launch: Callable[[], None] | None = None
         self.attached: dict[int, Frame] = {}
 
     @cached_property
@@ -445,6 +446,8 @@ class WorkerStarter:
 
     def _launched(self, record: ActorRecord, lease: Lease) -> WorkerProcess:
         node, enforcement = self.node, self.node.enforcement
+        if self.on_launch is not None:
+            self.on_launch()
         if not _is_limited(lease, record.options, enforcement):
             return node.launch(record.label, lease)
         grant = enforcement.admit(record.label, lease, record.options)

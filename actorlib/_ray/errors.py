@@ -169,7 +169,10 @@ def _crashed(error: Any, text: str, where: str, actor_id: str) -> BaseException:
 
 
 def _out_of_memory(error: Any, text: str, where: str, actor_id: str) -> BaseException:
-    return _crashed(error, f"OutOfMemory: {text}", where, actor_id)
+    del error
+    text = f"OutOfMemory: {text}"
+    message = f"{where}: {text}"
+    return ours.OutOfMemoryError(message, exit=exit_of(text), actor_id=actor_id)
 
 
 def _not_started(error: Any, text: str, where: str, actor_id: str) -> BaseException:

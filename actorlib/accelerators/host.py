@@ -177,7 +177,9 @@ class Host:
 
     def memory(self) -> int:
         """Returns the bytes of memory this process may use, in a container too."""
-        return min((self.physical_memory(), *self._memory_limits()))
+        return min(
+            (self.physical_memory(), *(limit for _, limit in self.memory_limits()))
+        )
 
     def _cpu_quotas(self) -> Iterator[int]:
         for folder in self._limiting_groups("cpu"):
@@ -190,12 +192,13 @@ class Host:
                 case _:
                     pass
 
-    def _memory_limits(self) -> Iterator[int]:
+    def memory_limits(self) -> Iterator[tuple[str, int]]:
+        """Yields the folder of each cgroup that limits the memory, and its bytes."""
         for folder in self._limiting_groups("memory"):
             for name in ("memory.max", "memory.limit_in_bytes"):
                 limit = self.read_number(f"{folder}/{name}")
                 if limit is not None:
-                    yield limit
+                    yield folder, limit
 
     def _limiting_groups(self, controller: str) -> Iterator[str]:
         """Yields the folders whose limits bind this process, its own cgroup's first.

@@ -12,14 +12,12 @@ class NeverRaised(ActorlibError):  # noqa: N818  # it is none
     """What Ray may raise and nothing here does, so that scripts may catch it."""
 
 
-# A process that the kernel killed for memory is told by ActorDiedError.exit, what a
-# runtime_env asks for in vain by ValueError or NotADirectoryError where it is written.
+# An impossible runtime_env raises ValueError or NotADirectoryError where it is written.
 AsyncioActorExit = NeverRaised
 NodeDiedError = NeverRaised
 ObjectFreedError = NeverRaised
 ObjectReconstructionFailedError = NeverRaised
 OutOfDiskError = NeverRaised
-OutOfMemoryError = NeverRaised
 OwnerDiedError = NeverRaised
 RaySystemError = NeverRaised
 RuntimeEnvSetupError = NeverRaised

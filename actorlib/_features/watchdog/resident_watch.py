@@ -14,21 +14,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from actorlib._base.log import warn
-from actorlib._base.process_stat import parse_stat
-from actorlib._features.watchdog.resident import (
-    Watched,
-    confirm,
-    judge,
-    proportional_of,
-    tallied,
-)
+from actorlib._enforcement.process_memory import proportional_size, resident_sizes
+from actorlib._features.watchdog.resident import Watched, confirm, judge
 from actorlib._options.resources import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from actorlib._base.process_stat import HasPid
-    from actorlib._features.watchdog.resident import Resident
+    from actorlib._enforcement.process_memory import Resident
     from actorlib.accelerators.host import Host
 
 PERIOD = 5.0
@@ -116,7 +110,7 @@ class ResidentWatch:
     def _look(self) -> None:
         self._timer = None
         pids = {worker.pid for worker in self._entries} - {0}
-        self._ask(partial(_tally, self._host, pids), self._judge)
+        self._ask(partial(resident_sizes, self._host, pids), self._judge)
 
     def _ask(self, work: Callable[[], T], take: Callable[[T], None]) -> None:
         """Has a thread read, which may take a while; takes what it has read."""
@@ -167,22 +161,9 @@ class ResidentWatch:
         self._look_later()
 
 
-def _tally(host: Host, workers: Collection[int]) -> dict[int, Resident]:
-    stats = map(host.read_text, host.glob("/proc/[0-9]*/stat"))
-    processes = filter(None, (parse_stat(stat) for stat in stats if stat))
-    return tallied(processes, workers, host.page_size)
-
-
 def _proportional(host: Host, workers: Iterable[Collection[int]]) -> list[int | None]:
     """Reads the proportional size of each worker, all of its processes together."""
-    return [_proportional_of(host, pids) for pids in workers]
-
-
-def _proportional_of(host: Host, pids: Collection[int]) -> int | None:
-    texts = [host.read_text(f"/proc/{pid}/smaps_rollup") for pid in pids]
-    sizes = [proportional_of(text) for text in texts if text]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known else None  # those that are gone have nothing
+    return [proportional_size(host, pids) for pids in workers]
 
 
 def _tell(entry: _Entry, pid: int, its: Resident, real: int | None) -> None:

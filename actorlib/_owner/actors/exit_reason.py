@@ -9,11 +9,13 @@ from actorlib._options.resources import format_bytes
 from actorlib._owner.actors.restart_policy import Fault
 from actorlib._owner.observation.log_tail import FATAL
 from actorlib.exceptions import (
+    OUT_OF_MEMORY,
     ActorDiedError,
     ActorPlacementGroupRemoved,
     ActorUnavailableError,
     ActorUnschedulableError,
     Exit,
+    OutOfMemoryError,
 )
 
 if TYPE_CHECKING:
@@ -122,12 +124,20 @@ def died(
         return ActorUnschedulableError(str(cause), actor_id=actor)
     how = record.exit or Exit(cause="asked", reason=asked or "it is ending")
     message = f"{record.title} is dead{restarted}: {how}"
+    kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
+    error = ended_for(record, message, how) or kind(message, exit=how, actor_id=actor)
+    error.__cause__ = error.__cause__ or cause
+    return error
+
+
+def ended_for(record: ActorRecord, message: str, how: Exit) -> ActorDiedError | None:
+    """Makes the error of an end that has an error of its own; else None."""
+    actor = record.id.hex() if record.is_actor else ""
     if record.verdict is not None and how.cause == record.verdict.cause:
         return record.verdict.error(message, how, actor)
-    kind = ActorPlacementGroupRemoved if record.was_evicted else ActorDiedError
-    error = kind(message, exit=how, actor_id=actor)
-    error.__cause__ = cause
-    return error
+    if how.cause == OUT_OF_MEMORY:
+        return OutOfMemoryError(message, exit=how, actor_id=actor)
+    return None
 
 
 def unavailable(record: ActorRecord, how: Exit, attempt: str) -> ActorUnavailableError:
@@ -192,13 +202,13 @@ def _cause(evidence: ExitEvidence) -> tuple[str, str]:  # noqa: PLR0911  # one p
     when = when if evidence.was_ready else " before it was ready"
     if process.signal == _SIGKILL and evidence.exceeded:
         return (
-            "out of memory",
+            OUT_OF_MEMORY,
             f"it used more than its memory={format_bytes(evidence.exceeded)!r}, and "
             f"the kernel killed its process{when}",
         )
     if process.signal == _SIGKILL and evidence.is_memory_short:
         return (
-            "out of memory",
+            OUT_OF_MEMORY,
             f"the kernel killed its process{when} because memory was short; it had "
             f"{process.peak // (1 << 20)} MiB at its peak",
         )

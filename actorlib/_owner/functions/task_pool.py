@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from actorlib._futures.object_ref import ObjectRef
+from actorlib._owner.actors.exit_reason import ended_for
 from actorlib._owner.calls.call_table import CallTable
 from actorlib._owner.calls.response_target import (
     UnansweredCalls,
@@ -362,9 +363,7 @@ class _PooledWorker(TaskWorker):
         self._pool.item(self, frame)
 
 
-def _lost_error(
-    task: FunctionCall, worker: TaskWorker, how: Exit
-) -> WorkerCrashedError:
+def _lost_error(task: FunctionCall, worker: TaskWorker, how: Exit) -> Exception:
     """Says why a call has no result that ran when its worker ended."""
     label, most = task.entry.label, task.entry.retries.times
     if worker.supervisor.record.was_evicted:
@@ -375,7 +374,8 @@ def _lost_error(
         times = most - task.retries.times + 1
         tried = f" {times} times (max_retries={most})" if times > 1 else ""
         message = f"the process that ran {label} ended{tried}: {how}"
-    return WorkerCrashedError(message, exit=how)
+    error = ended_for(worker.supervisor.record, message, how)
+    return error or WorkerCrashedError(message, exit=how)
 
 
 def _described(_: int, task: FunctionCall) -> tuple[str, CallState]:

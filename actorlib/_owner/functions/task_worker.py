@@ -103,6 +103,11 @@ class TaskWorker(WorkerLoad, WorkerRoute):
         label = self.label("a worker of functions")
         return f"{label} (pid {self.supervisor.pid})" if self.supervisor.pid else label
 
+    @property
+    def is_retriable(self) -> bool:
+        """Whether every call that it has runs again if it ends."""
+        return all(task.retries.times for task in self.tasks)
+
     def write(self, task: FunctionCall, channel: AsyncChannel) -> None:
         """Sends a call; the first of a function behind the function itself."""
         code, borrowed, payload = task.entry.code, task.borrowed, task.payload

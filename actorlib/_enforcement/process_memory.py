@@ -1,0 +1,147 @@
+"""Memory of the host that workers use, counted by worker.
+
+The resident size is cheap to read but too large: pages that processes share, as forks
+of one template do, are counted for each process. The proportional size divides such
+pages among the processes that share them. Reading it is expensive, because the kernel
+walks over every page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from actorlib._base.process_stat import parse_stat
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from actorlib._base.process_stat import ProcessStat
+    from actorlib.accelerators.host import Host
+
+
+class Resident(NamedTuple):
+    """What a worker and all that it has started have of the host's memory.
+
+    Attributes:
+        nbytes: Bytes that are resident.
+        pids: The processes.
+    """
+
+    nbytes: int
+    pids: tuple[int, ...]
+
+
+def resident_sizes(host: Host, workers: Collection[int]) -> dict[int, Resident]:
+    """Returns the resident size of each worker that exists, by its process id.
+
+    Reads one file for each process of the machine.
+
+    Args:
+        host: The machine.
+        workers: The process ids of the workers.
+    """
+    stats = map(host.read_text, host.glob("/proc/[0-9]*/stat"))
+    processes = filter(None, (parse_stat(stat) for stat in stats if stat))
+    return tallied(processes, workers, host.page_size)
+
+
+def proportional_size(host: Host, pids: Collection[int]) -> int | None:
+    """Returns the proportional size of processes together; None where it is unknown."""
+    texts = [host.read_text(f"/proc/{pid}/smaps_rollup") for pid in pids]
+    sizes = [proportional_of(text) for text in texts if text]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None  # those that are gone have nothing
+
+
+def private_sizes(host: Host, workers: Collection[int]) -> dict[int, int]:
+    """Returns the bytes of each worker that its end would free, by its process id.
+
+    Pages of files and of shared memory do not count. Pages that forks share with their
+    template count for each of them: about 12 MiB. This is cheap, unlike the
+    proportional size.
+
+    https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
+    """
+    return {
+        worker: sum(_private_size(host, pid) for pid in resident.pids)
+        for worker, resident in resident_sizes(host, workers).items()
+    }
+
+
+def _private_size(host: Host, pid: int) -> int:
+    counts = (host.read_text(f"/proc/{pid}/statm") or "").split()
+    if len(counts) < 3:
+        return 0  # it has ended
+    _, resident, shared, *_ = map(int, counts)
+    return max(0, resident - shared) * host.page_size
+
+
+def tallied(
+    processes: Iterable[ProcessStat], workers: Collection[int], page: int
+) -> dict[int, Resident]:
+    """Adds up what each worker has, with all that it has started.
+
+    A worker leads a session of its own. What has left that is known by its parents, and
+    belongs to the nearest worker above it.
+
+    Args:
+        processes: Those of the machine.
+        workers: The process ids of the workers.
+        page: Bytes of a page of memory.
+
+    Returns:
+        What each has that is there.
+    """
+    known = {process.pid: process for process in processes}
+    owners: dict[int, int] = {}
+    found: dict[int, list[ProcessStat]] = {}
+    for process in known.values():
+        owner = _owner(process, known, workers, owners)
+        if owner:
+            found.setdefault(owner, []).append(process)
+    return {
+        worker: Resident(
+            page * sum(each.pages for each in its), tuple(each.pid for each in its)
+        )
+        for worker, its in found.items()
+        if worker in known
+    }
+
+
+def _owner(
+    process: ProcessStat,
+    known: Mapping[int, ProcessStat],
+    workers: Collection[int],
+    owners: dict[int, int],
+) -> int:
+    """Finds the worker that a process is of, by its process id; 0 if it is of none."""
+    passed: list[int] = []
+    each: ProcessStat | None = process
+    owner = 0
+    while each is not None and each.pid not in passed:
+        if each.pid in workers:
+            owner = each.pid
+        elif each.session in workers:
+            owner = each.session
+        else:
+            owner = owners.get(each.pid, -1)
+        if owner >= 0:
+            break
+        owner = 0
+        passed.append(each.pid)
+        each = known.get(each.parent)
+    owners.update(dict.fromkeys(passed, owner))
+    return owner
+
+
+def proportional_of(rollup: str) -> int | None:
+    """Reads ``/proc/<pid>/smaps_rollup``: the proportional size in bytes, or None.
+
+    https://docs.kernel.org/filesystems/proc.html
+    """
+    for line in rollup.splitlines():
+        name, _, rest = line.partition(":")
+        number = rest.partition("kB")[0].strip()
+        if name == "Pss" and number.isdecimal():
+            return int(number) * 1024
+    return None
