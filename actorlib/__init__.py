@@ -38,6 +38,7 @@ if _typing.TYPE_CHECKING:
     from actorlib._core.propagation import propagate
     from actorlib._core.runtime_context import RuntimeContext
     from actorlib._core.serializers import deregister_serializer, register_serializer
+    from actorlib._executor import Executor
     from actorlib._features.recording.runtime_trace import Trace
     from actorlib._futures.object_ref import ObjectRef
     from actorlib._futures.stream_reader import ObjectRefGenerator
@@ -113,6 +114,7 @@ _LATE = {
     "DemandInfo": "_rows.snapshot",
     "DeviceInfo": "_rows.snapshot",
     "DeviceShare": "_options.shares",
+    "Executor": "_executor",
     "Failure": "_api.inspection",
     "Filter": "_rows.snapshot",
     "FunctionKeywords": "_options.function_options",
@@ -205,6 +207,7 @@ __all__ = [
     "DemandInfo",
     "DeviceInfo",
     "DeviceShare",
+    "Executor",
     "Failure",
     "Filter",
     "FunctionKeywords",

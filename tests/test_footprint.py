@@ -99,7 +99,7 @@ FOOTPRINTS = {
             "_runtime.py",  # trace()
             "__init__.py",  # actorlib.Trace
             "_cli/trace.py",  # actorlib trace
-            "blocking/_script_runtime.py",  # timeline()
+            "_script_runtime.py",  # timeline()
         },
     ),
     "logs": Footprint(

@@ -58,9 +58,14 @@ SUBPACKAGES: dict[str, str] = {
         f"{COMMON} _api _client _features.runtime _inline _owner _queries _ray _web"
     ),
     "mypy": "",
+    "_script_runtime": f"{COMMON} _features _features.runtime _runtime",
+    "_executor": f"{COMMON} _api _script_runtime",
     # The public API.
-    "": f"{COMMON} _api _features.runtime _runtime",
-    "blocking": (f"{COMMON} _api _features _features.runtime _runtime accelerators"),
+    "": f"{COMMON} _api _executor _features.runtime _runtime",
+    "blocking": (
+        f"{COMMON} _api _features _features.runtime _runtime _script_runtime "
+        "accelerators"
+    ),
     "_cli": (
         f"{COMMON} _api _enforcement _features _features.runtime _queries _runtime "
         "_web accelerators"

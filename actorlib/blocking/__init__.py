@@ -7,7 +7,6 @@ refs, classes) is what ``actorlib`` itself gives.
 
 In the order in which to read it:
 
-* ``_script_runtime``: the thread with an event loop that a script's runtime is on.
 * ``_options``, ``_init``: checks options, starts and ends the runtime.
 * ``_verbs``: ``get``, ``put``, ``wait`` and the other functions that block.
 * ``util``, ``actor``, ``exceptions``, ``runtime_env``: where scripts look for the rest.

@@ -11,7 +11,7 @@ from actorlib._base.public import public
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._runtime import ENGINE_VARIABLE
 from actorlib.blocking._options import checked_init
-from actorlib.blocking._script_runtime import SCRIPT
+from actorlib._script_runtime import SCRIPT
 from actorlib.exceptions import RuntimeNotStartedError
 
 if TYPE_CHECKING:

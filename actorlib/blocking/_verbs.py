@@ -14,7 +14,7 @@ from actorlib._api import decorators
 from actorlib._api import waiting as _waiting
 from actorlib._api.decorators import use_engine
 from actorlib._base.public import public
-from actorlib.blocking._script_runtime import SCRIPT
+from actorlib._script_runtime import SCRIPT
 from actorlib.exceptions import UnsupportedOptionError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from helpers.actors import Counter, Echo
 import actorlib.blocking as ray
 from actorlib._api.actor_handle import pin_of
 from actorlib._core.engine import current_engine
-from actorlib.blocking._script_runtime import KEPT, TIMELINE_VARIABLE, kept_events
+from actorlib._script_runtime import KEPT, TIMELINE_VARIABLE, kept_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

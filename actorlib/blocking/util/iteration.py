@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import actorlib
-from actorlib.blocking._script_runtime import SCRIPT
+from actorlib._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

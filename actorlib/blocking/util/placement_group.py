@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import actorlib
 from actorlib._api import placement_group as awaited
 from actorlib._options.group_spec import PACK, spec_of
-from actorlib.blocking._script_runtime import SCRIPT
+from actorlib._script_runtime import SCRIPT
 from actorlib.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:

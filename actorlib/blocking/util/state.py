@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import actorlib
 from actorlib._rows.rows import extend_row
 from actorlib._rows.snapshot import ActorInfo, checked_filters, matching
-from actorlib.blocking._script_runtime import SCRIPT
+from actorlib._script_runtime import SCRIPT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,406 @@
+"""``actorlib.Executor``: ``concurrent.futures`` over remote functions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from concurrent import futures
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+from helpers.actors import running
+
+import actorlib
+from actorlib.exceptions import TaskUnschedulableError, WorkerCrashedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from actorlib import Runtime
+
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+
+OPTIONS: Any = {"num_cpus": 2, "num_gpus": 1, "preload": [__name__]}
+
+
+@pytest.fixture(scope="module")
+def runtime_options() -> Any:
+    return OPTIONS
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def executor(runtime: Runtime) -> AsyncIterator[actorlib.Executor]:
+    del runtime
+    async with actorlib.Executor() as executor:
+        yield executor
+
+
+def double(x: int, *, and_add: int = 0) -> int:
+    return 2 * x + and_add
+
+
+def fail(text: str) -> None:
+    raise LookupError(text)
+
+
+def wait_for(path: str) -> str:
+    Path(f"{path}-{os.getpid()}").touch()
+    while not Path(path).exists():
+        time.sleep(0.001)
+    return path
+
+
+def end_process() -> None:
+    os._exit(3)
+
+
+def gpus() -> list[Any]:
+    return actorlib.get_gpu_ids()
+
+
+def is_imported(name: str) -> bool:
+    return name in sys.modules
+
+
+def count_up_to(most: int) -> Iterator[int]:
+    yield from range(most)
+
+
+async def started(path: Path, count: int) -> None:
+    """Waits until so many processes wait for a file."""
+    while len(list(path.parent.glob(f"{path.name}-*"))) < count:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+
+
+async def test_submit_when_it_has_arguments_then_the_future_has_the_result(
+    executor: actorlib.Executor,
+) -> None:
+    future = executor.submit(double, 20, and_add=2)
+
+    assert isinstance(future, futures.Future)
+    assert await asyncio.wrap_future(future) == 42
+
+
+async def test_submit_when_the_function_is_a_closure_then_it_runs(
+    executor: actorlib.Executor,
+) -> None:
+    factor = 3
+
+    def multiply(x: int) -> int:
+        return factor * x
+
+    future = executor.submit(multiply, 14)
+
+    assert await asyncio.wrap_future(future) == 42
+
+
+async def test_submit_when_the_function_raises_then_the_future_does(
+    executor: actorlib.Executor,
+) -> None:
+    with pytest.raises(LookupError, match="no key"):
+        await asyncio.wrap_future(executor.submit(fail, "no key"))
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        pytest.param(double, (threading.Lock(),), id="argument"),
+        pytest.param(threading.Lock, (), id="result"),
+        pytest.param(count_up_to, (3,), id="generator"),
+        pytest.param(double, (1, 2, 3), id="too many arguments"),
+    ],
+)
+async def test_submit_when_it_cannot_be_sent_then_the_future_raises_type_error(
+    executor: actorlib.Executor, function: Any, args: tuple[Any, ...]
+) -> None:
+    future = executor.submit(function, *args)
+
+    with pytest.raises(TypeError):
+        await asyncio.wrap_future(future)
+    assert await asyncio.wrap_future(executor.submit(double, 1)) == 2
+
+
+async def test_submit_when_the_process_dies_then_this_call_alone_fails(
+    executor: actorlib.Executor,
+) -> None:
+    first, second = executor.submit(end_process), executor.submit(double, 1)
+
+    with pytest.raises(WorkerCrashedError):
+        await asyncio.wrap_future(first)
+    assert await asyncio.wrap_future(second) == 2
+
+
+async def test_submit_when_several_threads_do_then_each_gets_its_result(
+    executor: actorlib.Executor,
+) -> None:
+    def submit(number: int) -> list[int]:
+        every = [executor.submit(double, number * 100 + i) for i in range(20)]
+        return [future.result(20) for future in every]
+
+    results = await asyncio.gather(*(asyncio.to_thread(submit, n) for n in range(4)))
+
+    assert results == [[2 * (n * 100 + i) for i in range(20)] for n in range(4)]
+
+
+async def test_loop_when_it_is_given_the_executor_then_it_runs_there(
+    executor: actorlib.Executor,
+) -> None:
+    pid = await asyncio.get_running_loop().run_in_executor(executor, os.getpid)
+
+    assert pid != os.getpid()
+
+
+async def test_calls_when_more_are_submitted_then_as_many_run_as_max_workers(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    del runtime
+    path = tmp_path / "go"
+    async with actorlib.Executor(max_workers=1) as executor:
+        one = executor.submit(wait_for, str(path))
+        other = executor.submit(double, 1)
+        await started(path, 1)
+
+        assert one.running()
+        assert not other.running()
+        assert other.cancel()
+        path.touch()
+        assert await asyncio.wrap_future(one) == str(path)
+    assert other.cancelled()
+
+
+async def test_call_when_it_runs_then_it_cannot_be_cancelled(
+    executor: actorlib.Executor, tmp_path: Path
+) -> None:
+    path = tmp_path / "go"
+    future = executor.submit(wait_for, str(path))
+    await started(path, 1)
+
+    assert not future.cancel()
+    path.touch()
+    assert await asyncio.wrap_future(future) == str(path)
+
+
+async def test_executor_when_it_asks_for_a_gpu_then_its_calls_have_it(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    async with actorlib.Executor(num_gpus=0.5) as executor:
+        assert await asyncio.wrap_future(executor.submit(gpus)) == [0]
+
+
+async def test_executor_when_it_asks_for_too_much_then_its_calls_fail(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    async with actorlib.Executor(num_gpus=4) as executor:
+        with pytest.raises(TaskUnschedulableError):
+            await asyncio.wrap_future(executor.submit(double, 1))
+
+
+async def test_preload_when_it_is_given_then_workers_have_the_modules(
+    runtime: Runtime,
+) -> None:
+    del runtime
+    async with actorlib.Executor(preload=["colorsys"]) as executor:
+        assert await asyncio.wrap_future(executor.submit(is_imported, "colorsys"))
+
+
+@pytest.mark.parametrize("chunksize", [1, 3, 100])
+@pytest.mark.parametrize("buffersize", [None, 1, 4])
+async def test_map_when_it_is_read_then_results_come_in_order(
+    executor: actorlib.Executor, chunksize: int, buffersize: int | None
+) -> None:
+    def read() -> list[int]:
+        results = executor.map(
+            pow, range(10), [2] * 20, chunksize=chunksize, buffersize=buffersize
+        )
+        return list(results)
+
+    assert await asyncio.to_thread(read) == [n * n for n in range(10)]
+
+
+async def test_map_when_there_is_a_buffer_then_it_reads_no_further(
+    executor: actorlib.Executor,
+) -> None:
+    read = 0
+
+    def numbers() -> Iterator[int]:
+        nonlocal read
+        for read in range(1, 101):  # noqa: UP028  # read counts
+            yield read
+
+    results = executor.map(double, numbers(), buffersize=5)
+    assert read == 5
+    assert await asyncio.to_thread(next, results) == 2
+    assert read == 6
+    results.close()  # type: ignore[attr-defined]
+
+
+async def test_map_when_a_result_is_late_then_it_raises(
+    executor: actorlib.Executor, tmp_path: Path
+) -> None:
+    path = tmp_path / "go"
+    results = executor.map(wait_for, [str(path)], timeout=0.01)
+
+    with pytest.raises(TimeoutError):
+        await asyncio.to_thread(next, results)
+    path.touch()
+
+
+async def test_map_when_a_call_raises_then_it_is_raised_at_its_place(
+    executor: actorlib.Executor,
+) -> None:
+    results = executor.map(divmod, [7, 7, 7], [2, 0, 1])
+
+    assert await asyncio.to_thread(next, results) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.to_thread(next, results)
+
+
+@pytest.mark.parametrize("name", ["chunksize", "buffersize"])
+async def test_map_when_a_size_is_below_one_then_it_refuses(
+    executor: actorlib.Executor, name: str
+) -> None:
+    with pytest.raises(ValueError, match=name):
+        executor.map(double, [1], **{name: 0})  # type: ignore[arg-type]
+
+
+async def test_shutdown_when_futures_are_to_be_cancelled_then_waiting_ones_are(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    del runtime
+    path = tmp_path / "go"
+    executor = actorlib.Executor(max_workers=1)
+    running_one = executor.submit(wait_for, str(path))
+    waiting = [executor.submit(double, number) for number in range(3)]
+    await started(path, 1)
+
+    executor.shutdown(wait=False, cancel_futures=True)
+
+    assert all(future.cancelled() for future in waiting)
+    path.touch()
+    assert await asyncio.wrap_future(running_one) == str(path)
+
+
+async def test_shutdown_when_the_loop_is_here_then_it_does_not_wait_for_itself(
+    runtime: Runtime, tmp_path: Path
+) -> None:
+    del runtime
+    path = tmp_path / "go"
+    executor = actorlib.Executor()
+    future = executor.submit(wait_for, str(path))
+
+    with pytest.raises(RuntimeError, match="async with"):
+        executor.shutdown()
+    path.touch()
+    await asyncio.to_thread(executor.shutdown)
+    assert future.done()
+
+
+async def test_submit_when_it_was_shut_down_then_it_refuses(runtime: Runtime) -> None:
+    del runtime
+    executor = actorlib.Executor()
+    executor.shutdown()
+
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(double, 1)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.map(double, [1])
+
+
+async def test_runtime_when_it_ends_then_futures_fail_and_submit_refuses(
+    tmp_path: Path,
+) -> None:
+    async with running(**OPTIONS):
+        executor = actorlib.Executor(max_workers=1)
+        future = executor.submit(wait_for, str(tmp_path / "never"))
+        waiting = executor.submit(double, 1)
+        await started(tmp_path / "never", 1)
+
+    assert future.exception(10) is not None
+    assert waiting.exception(10) is not None
+    with pytest.raises(RuntimeError, match="runtime of this executor"):
+        executor.submit(double, 1)
+
+
+def make_executor() -> None:
+    actorlib.Executor()
+
+
+async def test_executor_when_made_in_a_worker_then_it_refuses(
+    executor: actorlib.Executor,
+) -> None:
+    with pytest.raises(RuntimeError, match="belongs to the program"):
+        await asyncio.wrap_future(executor.submit(make_executor))
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"max_workers": 0}, ValueError),
+        ({"max_workers": 1.5}, TypeError),
+        ({"preload": "torch"}, TypeError),
+        ({"num_gpu": 1}, (TypeError, ValueError)),
+    ],
+)
+async def test_options_when_they_are_wrong_then_they_are_refused(
+    runtime: Runtime, options: Any, error: Any
+) -> None:
+    del runtime
+    with pytest.raises(error):
+        actorlib.Executor(**options)
+
+
+async def test_executor_when_no_runtime_runs_then_a_coroutine_is_told() -> None:
+    with pytest.raises(RuntimeError, match=r"actorlib\.init\(\)"):
+        actorlib.Executor()
+
+
+async def run(program: str) -> subprocess.CompletedProcess[str]:
+    return await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+async def test_executor_when_a_script_has_no_runtime_then_it_starts_one() -> None:
+    ran = await run(
+        """
+        import actorlib
+
+        with actorlib.Executor(num_cpus=1, max_workers=2) as executor:
+            print(executor.submit(pow, 2, 10).result())
+            print(list(executor.map(lambda x: x + 1, range(5), chunksize=2)))
+        """
+    )
+
+    assert ran.stderr == ""
+    assert ran.stdout == "1024\n[1, 2, 3, 4, 5]\n"
+
+
+async def test_program_when_it_ends_then_it_waits_for_its_calls() -> None:
+    ran = await run(
+        """
+        import actorlib
+
+        executor = actorlib.Executor(max_workers=1)
+        for number in range(3):
+            executor.submit(pow, number, 2).add_done_callback(
+                lambda future: print(future.result(), flush=True)
+            )
+        """
+    )
+
+    assert ran.stderr == ""
+    assert sorted(ran.stdout.split()) == ["0", "1", "4"]
