@@ -41,7 +41,7 @@ T = TypeVar("T")
 _CLOSED = "cannot schedule new futures after shutdown"
 
 
-class _Work:
+class Work:
     """A function with its arguments, and the future that gets its result."""
 
     __slots__ = ("args", "function", "future", "kwargs")
@@ -88,12 +88,17 @@ class Executor(futures.Executor):
             that may not start one.
 
     Example:
-        >>> with actorlib.Executor(num_cpus=1, max_workers=8) as executor:
-        ...     future = executor.submit(pow, 2, 10)
-        ...     print(future.result())
-        ...     print(list(executor.map(abs, [-1, -2])))
+        >>> import asyncio
+        >>> async with actorlib.Executor(num_cpus=1, max_workers=8) as executor:
+        ...     loop = asyncio.get_running_loop()
+        ...     await loop.run_in_executor(executor, pow, 2, 10)
         1024
-        [1, 2]
+
+        Without an event loop::
+
+            with actorlib.Executor(num_cpus=1) as executor:
+                print(executor.submit(pow, 2, 10).result())
+                print(list(executor.map(abs, [-1, -2])))
     """
 
     def __init__(
@@ -117,13 +122,12 @@ class Executor(futures.Executor):
             )
         self._engine = engine
         self._loop = engine.loop
-        slots = _count_slots(engine, self._options)
-        most = max_workers or slots
-        self._limit = self._window = most
+        self.slots = _count_slots(engine, self._options)
+        self.limit = self._window = max_workers or self.slots
         # Calls that the machine has no room for may be sent, and wait there.
-        self._ahead = _AHEAD if most >= slots else 0
+        self._ahead = _AHEAD if self.limit >= self.slots else 0
         self._lock = threading.Lock()
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[Work] = deque()
         self._running: set[futures.Future[Any]] = set()
         self._is_closed = False
         self._is_feeding = False
@@ -153,7 +157,7 @@ class Executor(futures.Executor):
         Raises:
             RuntimeError: The executor, or the runtime, was shut down.
         """
-        work = _Work(fn, args, kwargs)
+        work = Work(fn, args, kwargs)
         with self._lock:
             if self._is_closed:
                 raise RuntimeError(_CLOSED)
@@ -275,7 +279,7 @@ class Executor(futures.Executor):
             if work.future.set_running_or_notify_cancel():
                 self._start(work)
 
-    def _start(self, work: _Work) -> None:
+    def _start(self, work: Work) -> None:
         try:
             ref = self._call(work)
         except BaseException as error:  # noqa: BLE001  # whatever it is, the caller gets it
@@ -284,7 +288,7 @@ class Executor(futures.Executor):
         self._running.add(work.future)
         ref.watch(partial(self._finish, work.future, ref, monotonic()))
 
-    def _call(self, work: _Work) -> ObjectRef[Any]:
+    def _call(self, work: Work) -> ObjectRef[Any]:
         function = work.function
         if isinstance(function, FunctionType) and not self._preload:
             remote = self._functions.get(function)
@@ -300,7 +304,7 @@ class Executor(futures.Executor):
     ) -> None:
         self._running.discard(future)
         is_quick = monotonic() - began < _QUICK
-        self._window = self._limit + self._ahead if is_quick else self._limit
+        self._window = self.limit + self._ahead if is_quick else self.limit
         if ref.cancelled():
             future.set_exception(TaskCancelledError("the call was cancelled"))
         elif (error := ref.exception()) is not None:

@@ -101,6 +101,7 @@ def test_submodules_when_without_underscore_then_the_public_ones() -> None:
         "accelerators",
         "blocking",
         "exceptions",
+        "joblib",  # which needs joblib
         "mypy",  # its plugin, which mypy alone loads
         "observe",
     }

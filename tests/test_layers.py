@@ -60,6 +60,7 @@ SUBPACKAGES: dict[str, str] = {
     "mypy": "",
     "_script_runtime": f"{COMMON} _features _features.runtime _runtime",
     "_executor": f"{COMMON} _api _script_runtime",
+    "joblib": f"{COMMON} _api _executor",
     # The public API.
     "": f"{COMMON} _api _executor _features.runtime _runtime",
     "blocking": (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 from actorlib._base.public import public
 from actorlib._core.engine import current_engine, find_engine
 from actorlib._runtime import ENGINE_VARIABLE
-from actorlib.blocking._options import checked_init
 from actorlib._script_runtime import SCRIPT
+from actorlib.blocking._options import checked_init
 from actorlib.exceptions import RuntimeNotStartedError
 
 if TYPE_CHECKING:
