@@ -510,8 +510,8 @@ class LocalEngine(RuntimeEngine):
         return [replace(call, variables={}) for call in self.calls()]
 
     @override
-    def attached(self, feature: type[FeatureT], verb: str) -> FeatureT:
-        del verb
+    def attached(self, feature: type[FeatureT], api_name: str) -> FeatureT:
+        del api_name
         with self._attaching:
             if feature not in self._features:
                 self._features[feature] = feature(self)

@@ -299,7 +299,7 @@ def test_propagate_when_another_module_has_that_name_then_refused() -> None:
     other: dict[str, Any] = {"__name__": "other", "ContextVar": ContextVar}
     code = "import actorlib; actorlib.propagate(ContextVar('request_id'))"
 
-    with pytest.raises(ValueError, match=r"marked already, by .*test_propagation"):
+    with pytest.raises(ValueError, match=r"test_propagation has already marked"):
         exec(code, other)  # a module of another name
 
 
