@@ -302,7 +302,7 @@ class ObjectRef(_Future[R]):
         """Makes the future of a wait on another loop, and its done callback."""
         home = portal_of(self.get_loop())
         if home is None:
-            # For example asyncio.run() in a plain method: a thread of the executor waits.
+            # For example asyncio.run() in a plain method: a thread of its pool waits.
             blocking = partial(self.result_owner.wait, self, None)
             return loop.run_in_executor(None, blocking), None
         if home.is_here():

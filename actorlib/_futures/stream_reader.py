@@ -146,7 +146,7 @@ class StreamReader:
         return self._is_over and not self._items
 
     def take(self) -> ObjectRef[Any] | None:
-        """Takes the next item; None if there is none now."""
+        """Removes and returns the next item; None if there is none now."""
         with self._lock:
             if not self._items:
                 return None
