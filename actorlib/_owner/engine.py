@@ -46,7 +46,7 @@ from actorlib._owner.requests.placement_groups import GroupVerbs
 from actorlib._owner.requests.worker_requests import WorkerRequests
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._rows.snapshot import Snapshot
-from actorlib._wire.call import Call
+from actorlib._wire.arguments import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.function_code import ClassDefinitions
