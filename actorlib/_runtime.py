@@ -1204,7 +1204,7 @@ def exit_actor() -> NoReturn:
     """
     engine = find_engine()
     if engine is None:
-        raise TypeError("exit_actor() ends the actor whose code calls it: this is none")
+        raise TypeError("exit_actor() ends the actor that calls it: no actor called it")
     engine.leave()
 
 

@@ -1,20 +1,19 @@
-"""Small tools that know nothing of actors: values, processes, sockets.
+"""Small tools without a notion of actors: values, processes, sockets.
 
 In reading order:
 
-* ``public``: names the module that users import a public class or function from.
-* ``value``: dataclasses whose methods are generated when they are first used.
-* ``validation``: what an option may be: each check raises TypeError or ValueError and
-  names it.
-* ``log``: warnings of the owner's that belong to no call.
+* ``public``: sets the public module of a class or function.
+* ``value``: dataclasses without compiled methods.
+* ``validation``: checks options; each check raises TypeError or ValueError with the
+  option's name.
+* ``log``: logs messages of the owner that do not belong to a call.
 * ``stdio``: the standard streams of this process, which a daemon may have closed.
-* ``own_files``: how the paths of our own files begin, whose frames tell a user nothing.
+* ``stack_frames``: the stack frames of a coroutine, and which frames are ours.
 * ``ids``: the ids of actors and of objects, and which process made them.
-* ``labels``: how messages name an actor: ``Model 'm1' (pid 812)``.
-* ``process_stat``: reads what the kernel says of a process.
+* ``labels``: the names of actors in messages: ``Model 'm1' (pid 812)``.
+* ``process_stat``: reads the kernel's facts about a process.
 * ``named_sockets``: listening sockets with names that other processes can list.
 * ``outcomes``: how a call ended.
-* ``notifier``: wakes all who wait for an event, with a result or an error.
-* ``awaited_frames``: where a coroutine stands, for who looks at tasks.
-* ``deadlines``: orders deadlines: which are over, and which is the next.
+* ``notifier``: wakes all tasks that wait for an event, with a result or an error.
+* ``deadlines``: orders deadlines: which have passed, and which is the next.
 """

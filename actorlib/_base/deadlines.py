@@ -1,8 +1,8 @@
-"""Orders deadlines: which are over, and which is the next.
+"""Orders deadlines: which have passed, and which is the next.
 
-It is a heap in which what was discarded stays until it comes up; when more than half of
-it is such, it is built anew. So a call costs a push and the removal of one entry,
-however many are answered long before their time.
+It is a heap. A discarded entry stays in the heap until it comes up. When more than half
+of the entries are discarded ones, the heap is built again. So a call costs a push and
+the removal of one entry, even if most calls are answered long before their deadline.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _FEW = 64
 
 
 class Deadlines(Generic[K]):
-    """Orders deadlines: which are over, and which is the next.
+    """Orders deadlines: which have passed, and which is the next.
 
     Attributes:
-        live: When each is over.
+        live: The deadline of each call.
     """
 
     def __init__(self) -> None:
@@ -29,31 +29,31 @@ class Deadlines(Generic[K]):
         self._count = 0
 
     def __len__(self) -> int:
-        """Counts the entries that are kept, those of answered calls included."""
+        """Counts the entries of the heap, including those of answered calls."""
         return len(self._heap)
 
     def add(self, call: K, when: float) -> None:
-        """Takes the deadline of a call; another one that it had is forgotten."""
+        """Sets the deadline of a call; a new one replaces the old one."""
         self.live[call] = when
         self._push(call, when)
 
     def discard(self, call: K) -> None:
-        """Forgets a call, if it has a deadline."""
+        """Removes the deadline of a call, if it has one."""
         if self.live.pop(call, None) is not None:
             self._tidy()
 
     def due(self, now: float) -> list[K]:
-        """Takes out the calls whose time is over, the earliest first."""
-        over: list[K] = []
+        """Removes and returns the calls whose deadline has passed, in order."""
+        due: list[K] = []
         while self._heap and self._heap[0][0] <= now:
             when, _, call = heapq.heappop(self._heap)
             if self.live.get(call) == when:
                 del self.live[call]
-                over.append(call)
-        return over
+                due.append(call)
+        return due
 
     def next(self) -> float | None:
-        """Says when the next call's time is over; None if none has a deadline."""
+        """Returns the earliest deadline, or None if no call has one."""
         while self._heap:
             when, _, call = self._heap[0]
             if self.live.get(call) == when:
@@ -62,7 +62,7 @@ class Deadlines(Generic[K]):
         return None
 
     def _push(self, call: K, when: float) -> None:
-        self._count += 1  # of two at one time, the earlier call is over first
+        self._count += 1  # of two equal deadlines, the earlier call is due first
         heapq.heappush(self._heap, (when, self._count, call))
 
     def _tidy(self) -> None:

@@ -1,17 +1,17 @@
-"""The ids of actors, groups, objects and blocks: what each is of, and who made it.
+"""The ids of actors, groups, objects and blocks: their kind, and who made them.
 
-An id begins with the same sixteen bytes, whatever it names:
+An id of any kind begins with the same sixteen bytes:
 
-=======  =====================================================================
-4 bytes  the runtime, told from others of the machine
-4 bytes  the process that made it: 0 for the owner, else its session's number
-1 byte   the kind of thing it is of, such as ``ACTOR_KIND``
-7 bytes  how many of that kind the process had made, with this one
-=======  =====================================================================
+=======  ======================================================================
+4 bytes  the runtime, to distinguish it from others on the machine
+4 bytes  the process that made the id: 0 for the owner, else its session number
+1 byte   the kind, such as ``ACTOR_KIND``
+7 bytes  how many ids of that kind the process had made, including this one
+=======  ======================================================================
 
-The first eight are the prefix of a process. In the id of a block these sixteen name the
-block's segment, and its offset in the segment follows. An id tells its kind by itself,
-so whoever receives one can count it without knowing where it comes from.
+The first eight are the prefix of a process. In the id of a block these sixteen bytes
+name the block's segment, and its offset in the segment follows. The id includes the
+kind, so the receiver of an id can count it without knowing where it comes from.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from typing import Final, NewType, TypeAlias
 ActorId = NewType("ActorId", bytes)
 """The id of an actor."""
 NO_ACTOR = ActorId(b"")
-"""The actor of a call that is a function's."""
+"""The actor of a call of a function."""
 
 ObjectId = NewType("ObjectId", bytes)
-"""The id of what a ref stands for."""
+"""The id of the object behind a ref."""
 
 CountedId: TypeAlias = bytes
 """The id of something that is reference-counted: an actor, an object, a block."""
@@ -38,12 +38,12 @@ BLOCK_KIND: Final = 4
 PREFIX_SIZE: Final = 8
 ID_SIZE: Final = 16
 KIND_AT: Final = PREFIX_SIZE
-"""Where in an id its kind stands."""
+"""The offset of the kind in an id."""
 
 LINKED: Final = 1 << 40
-"""The least number of a call that came over a link: the session of its caller times
-this, and the caller's own number of it. So no two calls in one worker have the same.
-Observed calls have numbers of their own, made in the same way."""
+"""The lowest number of a call that came over a link. Its number is the session of the
+caller times this constant, plus the caller's own number. So no two calls in one worker
+have the same number. Observed calls have separate numbers, made in the same way."""
 
 _prefix = struct.Struct(">4sI")
 _COUNT_SIZE = ID_SIZE - PREFIX_SIZE - 1
@@ -53,34 +53,33 @@ def new_id(prefix: bytes, kind: int, count: int) -> bytes:
     """Makes an id.
 
     Args:
-        prefix: That of the process that makes it.
-        kind: What it is of, such as ``ACTOR_KIND``.
-        count: How many of that kind the process has made, with this one.
+        prefix: The prefix of the process that makes it.
+        kind: The kind, such as ``ACTOR_KIND``.
+        count: How many ids of that kind the process has made, including this one.
     """
     return prefix_of_kind(prefix, kind) + count.to_bytes(_COUNT_SIZE, "big")
 
 
-def kind_of(made: bytes) -> int:
-    """The kind of thing that an id is of."""
-    return made[KIND_AT]
+def kind_of(some_id: bytes) -> int:
+    return some_id[KIND_AT]
 
 
-def maker_of(made: bytes) -> int:
-    """The process that made an id: 0 for the owner, else a session's number."""
-    maker: int = _prefix.unpack_from(made)[1]
+def maker_of(some_id: bytes) -> int:
+    """Returns the process that made an id: 0 for the owner, else a session number."""
+    maker: int = _prefix.unpack_from(some_id)[1]
     return maker
 
 
 def prefix_of(runtime: bytes, maker: int) -> bytes:
-    """The first eight bytes of the ids of what a process makes.
+    """Returns the first eight bytes of the ids that a process makes.
 
     Args:
-        runtime: Four bytes that tell this runtime from others of the machine.
+        runtime: Four bytes that distinguish this runtime from others on the machine.
         maker: 0 for the owner, else the number of the worker's session.
     """
     return _prefix.pack(runtime, maker)
 
 
 def prefix_of_kind(prefix: bytes, kind: int) -> bytes:
-    """The first nine bytes of the ids of one kind of thing that a process makes."""
+    """Returns the first nine bytes of the ids of one kind that a process makes."""
     return prefix + bytes((kind,))

@@ -1,4 +1,4 @@
-"""What the owner logs, which belongs to no call, and the levels of logging."""
+"""Logs messages of the owner that do not belong to a call, and checks log levels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _log = logging.getLogger("actorlib")
 def warn(message: str, *args: object) -> None:
     """Logs a warning in an empty context.
 
-    The task that logs it was started by some earlier call, and has that call's context.
-    A notebook asks the context which cell a message belongs to; with an empty one it
+    The task that logs it was started by an earlier call, and has that call's context. A
+    notebook reads the context to find the cell of a message. With an empty context it
     shows the message in the cell that runs now.
 
     Args:
@@ -21,37 +21,37 @@ def warn(message: str, *args: object) -> None:
         *args: The arguments.
 
     Raises:
-        Exception: What a handler of the user's raised.
+        Exception: A handler of the user has raised it.
     """
-    Context().run(_tell, logging.WARNING, message, args)
+    Context().run(_log_message, logging.WARNING, message, args)
 
 
 def tell(level: int, message: str, *args: object) -> None:
-    """Logs something that is no warning, likewise in an empty context.
+    """Logs a message that is not a warning, in an empty context too.
 
     Args:
-        level: ``logging.INFO`` or ``logging.DEBUG``. Whoever has to make a text for
-            this asks first whether the logger has that level on.
+        level: ``logging.INFO`` or ``logging.DEBUG``. A caller that has to format a text
+            first checks whether the logger has that level enabled.
         message: With ``%s`` for each argument.
         *args: The arguments.
     """
-    with suppress(Exception):  # a handler of the user's may raise
-        Context().run(_tell, level, message, args)
+    with suppress(Exception):  # a handler of the user may raise
+        Context().run(_log_message, level, message, args)
 
 
-def _tell(level: int, message: str, args: tuple[object, ...]) -> None:
+def _log_message(level: int, message: str, args: tuple[object, ...]) -> None:
     _log.log(level, message, *args, stacklevel=3)
 
 
 def checked_level(value: object, name: str = "log_level") -> int:
-    """Gives the number of a level of ``logging`` that was written.
+    """Returns the number of a level of ``logging``.
 
     Args:
-        value: What was written: its name, or a number.
-        name: What it is called where it was written.
+        value: Its name, or a number.
+        name: The name of the option, for messages.
 
     Raises:
-        TypeError: It is neither a number nor a word.
+        TypeError: The value is neither a number nor a string.
         ValueError: There is no such level.
     """
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Wakes all who wait for an event, with a result or with an error."""
+"""Wakes all tasks that wait for an event, with a result or with an error."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ if TYPE_CHECKING:
 
 @final
 class Notifier:
-    """An event that many may wait for, and that may happen again later.
+    """An event that several tasks may wait for, and that may happen again later.
 
-    Each waiter gets a future and an exception of its own: an exception keeps the frames
-    that it passed through alive, so one for all would keep the handles of each.
+    Each waiter gets a separate future and exception. An exception keeps the frames that
+    it passed through alive, so a shared one would keep the handles of each waiter
+    alive.
     """
 
     __slots__ = ("_loop", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # None while nobody waits, as for most: a list fewer for the collector.
+        # None without waiters, the usual case: one list less for the collector.
         self._waiters: list[asyncio.Future[None]] | None = None
 
     def wait(self) -> asyncio.Future[None]:
-        """Returns a future that is done when ``notify`` is called next."""
+        """Returns a future that is done at the next call of ``notify``."""
         waiter: asyncio.Future[None] = self._loop.create_future()
         if self._waiters is None:
             self._waiters = [waiter]
@@ -34,11 +35,10 @@ class Notifier:
         return waiter
 
     def notify(self, error: Callable[[], BaseException] | None = None) -> None:
-        """Wakes everybody who waits.
+        """Wakes all waiters.
 
         Args:
-            error: Makes the exception that each of them gets, if what they wait for
-                will never happen.
+            error: Makes the exception of each waiter, if the event will never happen.
         """
         waiters, self._waiters = self._waiters, None
         for waiter in waiters or ():

@@ -1,7 +1,7 @@
-"""How a call ended, told from what its ref got or its code raised.
+"""Classifies how a call ended, from its ref or from the exception of its code.
 
-The two sides of a call differ in one thing: for its caller an actor that has died has
-lost the call, and code that raises such an error, of another actor, has failed.
+The two sides of a call differ in one case. For the caller, an actor that has died has
+lost the call. Code that raises such an error of another actor has failed.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _LOST = (ActorDiedError, ActorUnavailableError, WorkerCrashedError)
 def status_of_run(
     error: BaseException | None, *, is_cancelled: bool = False
 ) -> tuple[Status, str]:
-    """How code ended that did not return, and the name of its error's class.
+    """Returns how code ended that did not return, and the name of its error's class.
 
     Args:
-        error: What it raised; None if its call was cancelled.
-        is_cancelled: Whether that is as the call was cancelled. Default: False.
+        error: The exception that it raised; None if its call was cancelled.
+        is_cancelled: Whether its call was cancelled. Default: False.
     """
     name = type(error).__name__
-    if is_cancelled or name == "CancelledError":  # asyncio's, which few workers load
+    if is_cancelled or name == "CancelledError":  # of asyncio, which few workers load
         return "cancelled", TaskCancelledError.__name__
     return "cancelled" if isinstance(error, _CANCELLED) else "error", name
 
 
 def status_of_ref(ref: asyncio.Future[Any]) -> tuple[Status, str]:
-    """How a call ended, and the name of its error's class; of a ref that is done."""
-    # exception() would count as somebody's look at it, who would be told else.
-    error = cast("Any", ref)._exception  # noqa: SLF001  # asyncio's name for it
+    """Returns how the call of a finished ref ended, and its error's class name."""
+    # exception() would mark the error as retrieved, and asyncio would not report it.
+    error = cast("Any", ref)._exception  # noqa: SLF001  # the attribute of asyncio
     if error is None and not ref.cancelled():
         return "ok", ""
     if isinstance(error, _LOST):

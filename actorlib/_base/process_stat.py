@@ -1,4 +1,4 @@
-"""Reads what the kernel says of a process, and names what has a process.
+"""Reads the kernel's facts about a process.
 
 https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 """
@@ -10,11 +10,11 @@ from typing import NamedTuple, Protocol
 _LONGEST = 4096
 """More bytes than the file has: about fifty numbers and a short name."""
 _EXITING = 0x4
-"""The flag of a process that has begun to end (``PF_EXITING`` of Linux's sched.h)."""
+"""The flag of a process that has begun to end (``PF_EXITING`` in Linux's sched.h)."""
 
 
 class HasPid(Protocol):
-    """A worker, whose process id may be known later than itself."""
+    """A worker. Its process id may become known after its creation."""
 
     @property
     def pid(self) -> int:
@@ -23,22 +23,22 @@ class HasPid(Protocol):
 
 
 class ProcessStat(NamedTuple):
-    """What the kernel says of a process.
+    """The kernel's facts about a process.
 
     Attributes:
         pid: Its process id.
-        name: What its program is called.
+        name: The name of its program.
         state: A letter: ``R`` runs, ``S`` sleeps, ``D`` waits for a device or a disk,
             ``T`` and ``t`` are stopped, ``Z`` and ``X`` have ended.
         parent: Its parent's process id.
         group: Its process group.
         session: Its session.
-        flags: The kernel's flags of it.
+        flags: The kernel's flags.
         ticks: CPU time of all its threads, in ticks of the kernel's clock.
-        began: When it began, in such ticks.
+        began: Its start time, in such ticks.
         pages: Pages of memory that are resident.
-        words: The addresses between which its command line lies; zeros where the
-            kernel does not say.
+        words: The start and end address of its command line; zeros if the kernel does
+            not report them.
     """
 
     pid: int
@@ -55,7 +55,7 @@ class ProcessStat(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended and is still there to be reaped."""
+        """Whether it has ended and waits to be reaped."""
         return self.state in ("Z", "X")
 
     @property
@@ -65,17 +65,13 @@ class ProcessStat(NamedTuple):
 
     @property
     def is_ending(self) -> bool:
-        """Whether it has ended, or has begun to and closes its files."""
+        """Whether it has ended, or has begun to end and closes its files."""
         return self.has_ended or bool(self.flags & _EXITING)
 
 
 def parse_stat(text: str) -> ProcessStat | None:
-    """Parses ``/proc/<pid>/stat``; None if it makes no sense.
-
-    Args:
-        text: What the file says.
-    """
-    # The name is in brackets, and may hold brackets and blanks itself.
+    """Parses the text of ``/proc/<pid>/stat``; None if it is malformed."""
+    # The name is in brackets, and may contain brackets and blanks.
     head, _, tail = text.rpartition(")")
     pid, _, name = head.partition(" (")
     state, *rest = tail.split() or ("",)
@@ -99,13 +95,13 @@ def parse_stat(text: str) -> ProcessStat | None:
 
 
 def read_stat(pid: int | str) -> ProcessStat | None:
-    """Reads the kernel's facts of a process; None if it is gone, or unknown.
+    """Reads the kernel's facts about a process; None if there is no such process.
 
     Args:
         pid: Its process id, or ``self``.
     """
     try:
-        # Without buffers and a decoder, which take half of the time.
+        # Buffers and a decoder would take as long as the rest.
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123  # no pathlib in the template
             return parse_stat(file.read(_LONGEST).decode("utf-8", "replace"))
     except OSError:

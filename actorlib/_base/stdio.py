@@ -10,8 +10,8 @@ _STANDARD_ERROR = 2
 def fill_standard_streams() -> None:
     """Opens ``/dev/null`` on those of the descriptors 0 to 2 that are closed.
 
-    Else sockets would get these numbers, and libuv (under uvloop) aborts the process
-    rather than close one of them.
+    Otherwise sockets would get these numbers, and libuv (under uvloop) aborts the
+    process rather than close one of them.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
         pass

@@ -1,9 +1,9 @@
-"""Checks options: each check raises TypeError or ValueError and names the option.
+"""Checks options: each check raises TypeError or ValueError with the option's name.
 
-A field of a dataclass of options holds its type, its default and its check:
-``grace: float = option(check_seconds, default=1.0)``. One of a few words has them in
-its type alone: ``devices: Literal["all", "free"] = choice(default="all")``. The
-dataclass derives from ``Options``, which takes the keywords that a user wrote.
+A field of a dataclass of options contains its type, its default and its check:
+``grace: float = option(check_seconds, default=1.0)``. A field that allows a few words
+needs its type alone: ``devices: Literal["all", "free"] = choice(default="all")``. The
+dataclass derives from ``Options``, which reads the keywords of the user.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def closest_names(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     Args:
         name: The unknown name.
         known: The known names.
-        count: How many to return at the most.
+        count: The maximum number of names to return.
     """
     # A tenth of the import of this package, for messages that few ever see.
     from difflib import get_close_matches  # noqa: PLC0415
@@ -50,25 +50,21 @@ T = TypeVar("T")
 def option(
     check: Callable[..., object], *args: object, default: T, rays_name: str = ""
 ) -> T:
-    """Makes a field of a dataclass of options that is checked when it is given.
+    """Makes a field of a dataclass of options that is checked if the user sets it.
 
     Args:
-        check: Is called with the name of the option, the value and ``args``. It raises
-            an error, or returns the value to keep; None keeps the value that was given.
+        check: Called with the name of the option, the value and ``args``. It raises an
+            error, or returns the value to store; None stores the user's value.
         *args: Further arguments of the check.
         default: The default, which is not checked.
-        rays_name: The name of the option in Ray, if it is another. Default: empty.
+        rays_name: The name of the option in Ray, if it differs. Default: empty.
     """
     metadata = {"check": (check, args), "rays_name": rays_name}
     return field(default=default, metadata=metadata)
 
 
 def choice(*, default: T) -> T:
-    """Makes a field of a dataclass of options that takes the words of its type.
-
-    Args:
-        default: The default.
-    """
+    """Makes a field of a dataclass of options that allows the words of its type."""
     metadata = {"check": (check_one_of, None)}
     return field(default=default, metadata=metadata)
 
@@ -77,7 +73,7 @@ class Options:
     """The options of one subject: the base of the dataclasses that have them as fields.
 
     Attributes:
-        subject: Whose options these are, in messages.
+        subject: The subject, for messages.
         unknown_error: The class of the error for an unknown option.
     """
 
@@ -87,7 +83,7 @@ class Options:
 
     @classmethod
     def of(cls, given: Mapping[str, object]) -> Self:
-        """Makes options from the keywords that a user wrote.
+        """Makes options from the keywords of the user.
 
         Args:
             given: The values, by our names or by Ray's.
@@ -102,13 +98,13 @@ class Options:
                 close = closest_names(word, names_of(cls))
                 hint = f" Did you mean {close[0]}=?" if close else ""
                 raise cls.unknown_error(
-                    f"{word}={value!r} is no option of {cls.subject}.{hint} "
+                    f"{word}={value!r} is not an option of {cls.subject}.{hint} "
                     f"The options are {', '.join(names_of(cls))}"
                 )
         return cls(**{names[word]: value for word, value in given.items()})
 
     def updated(self, given: Mapping[str, object]) -> Self:
-        """These options with some of them replaced.
+        """Returns a copy of these options with some of them replaced.
 
         Args:
             given: The new values, by name.
@@ -121,23 +117,23 @@ class Options:
 
 
 def given_options(options: object) -> dict[str, Any]:
-    """The keywords that options were made from."""
+    """Returns the keywords that options were made from."""
     return {name: getattr(options, name) for name in names_of(type(options))}
 
 
 def names_of(kind: type) -> tuple[str, ...]:
-    """The names of the options of a kind."""
+    """Returns the names of the options of a class."""
     return _layout(kind).names
 
 
 def options_by_word(kind: type) -> Mapping[str, str]:
-    """The names of the options of a kind, by each name that users may write."""
+    """Returns the names of the options of a class, by each name that users write."""
     return _layout(kind).by_word
 
 
 def words_of(kind: type, name: str) -> tuple[str, ...]:
-    """The words that an option takes, by its type."""
-    annotation = next(made.type for made in fields(kind) if made.name == name)
+    """Returns the words that an option allows, from its type."""
+    annotation = next(f.type for f in fields(kind) if f.name == name)
     return tuple(_literals(annotation))
 
 
@@ -150,7 +146,7 @@ def _literals(annotation: object) -> Iterator[str]:
 
 
 def check_option(kind: type, name: str, value: object) -> None:
-    """Checks a value that another function takes as an option of a kind.
+    """Checks a value that another function accepts as an option of a class.
 
     Args:
         kind: The class of options.
@@ -161,13 +157,13 @@ def check_option(kind: type, name: str, value: object) -> None:
         TypeError: It has the wrong type.
         ValueError: It is out of range.
     """
-    for known, _, check, args in _layout(kind).checks:
-        if known == name:
+    for checked, _, check, args in _layout(kind).checks:
+        if checked == name:
             check(name, value, *args)
 
 
 def check_fields(options: Options) -> None:
-    """Checks each option that is given, and keeps what its check returns.
+    """Checks each option that is set, and stores what its check returns.
 
     Raises:
         TypeError: A value has the wrong type.
@@ -177,19 +173,19 @@ def check_fields(options: Options) -> None:
     for name, default, check, args in _layout(kind).checks:
         value = getattr(options, name)
         if value is not default:
-            kept = check(name, value, *args)
-            if kept is not None:
-                object.__setattr__(options, name, kept)
+            new_value = check(name, value, *args)
+            if new_value is not None:
+                object.__setattr__(options, name, new_value)
 
 
 class _Layout(NamedTuple):
-    """What the fields of a kind of options say, read once.
+    """The fields of a class of options, read once.
 
     Attributes:
         names: The names of the options.
         by_word: The same names, by each name that users may write.
-        checks: The name, the default, the check and its further arguments of each
-            option that has a check.
+        checks: For each option with a check: its name, its default, the check and the
+            check's further arguments.
     """
 
     names: tuple[str, ...]
@@ -201,20 +197,20 @@ class _Layout(NamedTuple):
 def _layout(kind: Any) -> _Layout:
     by_word: dict[str, str] = {}
     checks: list[tuple[str, object, Any, tuple[object, ...]]] = []
-    taken = [made for made in fields(kind) if made.init]
-    for made in taken:
-        by_word[made.name] = made.name
-        by_word[made.metadata.get("rays_name") or made.name] = made.name
-        if "check" in made.metadata:
-            check, args = made.metadata["check"]
+    options = [f for f in fields(kind) if f.init]
+    for field_ in options:
+        name = field_.name
+        by_word[name] = name
+        by_word[field_.metadata.get("rays_name") or name] = name
+        if "check" in field_.metadata:
+            check, args = field_.metadata["check"]
             if args is None:
-                args = (words_of(kind, made.name),)
-            checks.append((made.name, made.default, check, args))
-    return _Layout(tuple(made.name for made in taken), by_word, tuple(checks))
+                args = (words_of(kind, name),)
+            checks.append((name, field_.default, check, args))
+    return _Layout(tuple(f.name for f in options), by_word, tuple(checks))
 
 
 def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Makes sure that a value is one of a few words."""
     if not isinstance(value, str):
         raise TypeError(
             f"{name} takes one of {', '.join(map(repr, allowed))}, not {value!r} "
@@ -227,7 +223,7 @@ def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def check_text(name: str, value: object, example: str) -> None:
-    """Makes sure that a value is a string that is not empty."""
+    """Checks that a value is a string that is not empty."""
     if not isinstance(value, str):
         raise TypeError(
             f"{name} takes a name, for example {example}, not {value!r} "
@@ -238,7 +234,7 @@ def check_text(name: str, value: object, example: str) -> None:
 
 
 def check_seconds(name: str, value: object) -> None:
-    """Makes sure that a value is a finite number of seconds, 0 or more."""
+    """Checks that a value is a finite number of seconds, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(
             f"{name} takes a number of seconds, not {value!r} ({type(value).__name__})"
@@ -254,14 +250,14 @@ def check_seconds(name: str, value: object) -> None:
 def checked_duration(name: str, value: object) -> float:
     """Returns a finite number of seconds above 0, as a float."""
     check_seconds(name, value)
-    given = float(cast("Real", value))
-    if not given:
+    seconds = float(cast("Real", value))
+    if not seconds:
         raise ValueError(f"{name} takes a finite number of seconds > 0, not {value!r}")
-    return given
+    return seconds
 
 
 def check_count(name: str, value: object, least: int) -> None:
-    """Makes sure that a value is a whole number, ``least`` or more."""
+    """Checks that a value is a whole number, ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(
             f"{name} takes a whole number, not {value!r} ({type(value).__name__})"
@@ -271,7 +267,7 @@ def check_count(name: str, value: object, least: int) -> None:
 
 
 def check_limit(name: str, value: object) -> None:
-    """Makes sure that a value is a whole number, 1 or more, or -1 for no limit."""
+    """Checks that a value is a whole number, 1 or more, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(
             f"{name} takes a whole number, or -1 for no limit, not {value!r} "
@@ -284,7 +280,6 @@ def check_limit(name: str, value: object) -> None:
 
 
 def check_bool(name: str, value: object) -> None:
-    """Makes sure that a value is True or False."""
     if not isinstance(value, bool):
         raise TypeError(
             f"{name} takes True or False, not {value!r} ({type(value).__name__})"
@@ -292,7 +287,7 @@ def check_bool(name: str, value: object) -> None:
 
 
 def check_gang_name(name: str, value: object) -> None:
-    """Makes sure that a value says whether, or by which name, something is a rank."""
+    """Checks that a value is a bool or the name of a gang."""
     if isinstance(value, bool) or (isinstance(value, str) and value):
         return
     raise TypeError(
@@ -309,15 +304,15 @@ def checked_counts(name: str, value: object, example: str) -> dict[str, int]:
             f"{name} takes a dict, for example {example}, not {value!r} "
             f"({type(value).__name__})"
         )
-    given = cast("Mapping[str, int]", value)
-    for key, number in given.items():
+    counts = cast("Mapping[str, int]", value)
+    for key, number in counts.items():
         check_text(name, key, example)
         check_count(f"{name}[{key!r}]", number, 1)
-    return dict(given)
+    return dict(counts)
 
 
 def check_times(name: str, value: object) -> None:
-    """Makes sure that a value is a whole number, 0 or more, or -1 for no limit."""
+    """Checks that a value is a whole number, 0 or more, or -1 for no limit."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(
             f"{name} takes a whole number, or -1 for no limit, not {value!r} "
@@ -330,7 +325,7 @@ def check_times(name: str, value: object) -> None:
 
 
 def checked_exceptions(name: str, value: object) -> bool | tuple[type[Exception], ...]:
-    """Returns True, False, or a tuple of classes of exceptions."""
+    """Returns True, False, or a tuple of exception classes."""
     if isinstance(value, bool):
         return value
     if isinstance(value, list | tuple):
@@ -344,7 +339,6 @@ def checked_exceptions(name: str, value: object) -> bool | tuple[type[Exception]
 
 
 def checked_modules(name: str, value: object) -> tuple[str, ...]:
-    """Returns the names of modules to import."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise TypeError(
             f"{name} takes a list of module names, for example ['torch'], not {value!r}"
@@ -358,14 +352,14 @@ def checked_modules(name: str, value: object) -> tuple[str, ...]:
             )
         if not all(part.isidentifier() for part in module.split(".")):
             raise ValueError(
-                f"{name} has {module!r} in it, which is no name of a module: write it "
+                f"{name} has {module!r} in it, which is not a module name: write it "
                 "as import does, for example 'torch.nn'"
             )
     return tuple(cast("Sequence[str]", modules))
 
 
 def check_rows(limit: int | None) -> None:
-    """Refuses what is no number of rows.
+    """Checks a limit of rows: a whole number, 1 or more, or None.
 
     Raises:
         TypeError: It has the wrong type.

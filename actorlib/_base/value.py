@@ -1,15 +1,15 @@
 """Makes dataclasses without a compiler.
 
 The decorator of the standard library compiles up to six methods for each class while
-its module is imported: some 0.6 ms of it, and a fifth of all that a program with one
-actor did. Here the methods are closures over the fields, which the library has found,
-and values are made in less time than by a compiled constructor: that looks up
-``object.__setattr__`` for each field, and a slot is at hand. Type checkers see the
-decorator of the library itself.
+its module is imported. That takes 0.6 ms per class, and was a fifth of the CPU time of
+a program with one actor. Here the methods are closures over the fields that the library
+has found. They also make values faster than a compiled constructor, which looks up
+``object.__setattr__`` for each field; here the setter of the slot is at hand. Type
+checkers see the decorator of the library.
 
-What is made is a dataclass in every respect: ``fields``, ``replace``, ``asdict``,
-``match``, pickles, classes that derive from it. It is not ordered, and a field that its
-constructor does not take has no default: what needs those uses the decorator of the
+The result is a dataclass in every respect: ``fields``, ``replace``, ``asdict``,
+``match``, pickles, derived classes. It has no order, and a field that its constructor
+does not accept cannot have a default. Classes that need those use the decorator of the
 library.
 """
 
@@ -34,55 +34,53 @@ def _dataclass(
     eq: bool = True,
     weakref_slot: bool = False,
 ) -> Callable[[type[T]], type[T]]:
-    """Decorates a class, as ``dataclasses.dataclass`` does with these arguments."""
-
     def decorate(cls: type[T]) -> type[T]:
         written = set(vars(cls))
-        made = dataclasses.dataclass(
+        cls = dataclasses.dataclass(
             init=False,
             repr=False,
             eq=False,
-            frozen=_has_frozen_base(cls),  # what it compiles is replaced below
+            frozen=_has_frozen_base(cls),  # the compiled methods are replaced below
             kw_only=kw_only,
             slots=slots,
             weakref_slot=weakref_slot,
         )(cls)
-        methods = {"__init__": _constructor(made), "__repr__": _shower(made)}
-        methods["__signature__"] = _LateSignature(made)
+        methods = {"__init__": _constructor(cls), "__repr__": _make_repr(cls)}
+        methods["__signature__"] = _LateSignature(cls)
         if eq:
-            methods |= _comparisons(made, is_hashable=frozen)
+            methods |= _comparison_methods(cls, is_hashable=frozen)
         if frozen:
-            methods |= _refusals(made)
+            methods |= _frozen_methods(cls)
             if slots:
-                methods |= {"__getstate__": _state, "__setstate__": _set_state}
+                methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
         for name, method in methods.items():
             if name not in written:
-                setattr(made, name, method)
-        parameters = cast("Any", made).__dataclass_params__  # as classes below ask
+                setattr(cls, name, method)
+        parameters = cast("Any", cls).__dataclass_params__  # subclasses read them
         parameters.init = parameters.repr = True
         parameters.eq, parameters.frozen = eq, frozen
-        return made
+        return cls
 
     return decorate
 
 
 def _has_frozen_base(cls: type) -> bool:
     parameters = (getattr(base, "__dataclass_params__", None) for base in cls.__bases__)
-    return any(found is not None and found.frozen for found in parameters)
+    return any(each is not None and each.frozen for each in parameters)
 
 
-def _constructor(made: type) -> object:
+def _constructor(cls: type) -> object:
     """Makes the constructor of a class, which sets each field by its slot."""
     by_place: list[str] = []
     required: list[tuple[str, Callable[[object, object], None]]] = []
     optional: list[tuple[str, Callable[[object, object], None], object]] = []
     computed: list[tuple[str, Callable[[object, object], None], Any]] = []
-    for field in dataclasses.fields(made):
-        name, put = field.name, _setter(made, field.name)
+    for field in dataclasses.fields(cls):
+        name, put = field.name, _setter(cls, field.name)
         has_default = field.default is not dataclasses.MISSING
         if not field.init:
             if has_default or field.default_factory is not dataclasses.MISSING:
-                raise TypeError(f"{made.__qualname__}.{name} has a default in vain")
+                raise TypeError(f"{cls.__qualname__}.{name} has a default in vain")
             continue
         if not field.kw_only:
             by_place.append(name)
@@ -92,8 +90,8 @@ def _constructor(made: type) -> object:
             computed.append((name, put, field.default_factory))
         else:
             required.append((name, put))
-    places = [_setter(made, name) for name in by_place]
-    has_more = hasattr(made, "__post_init__")
+    places = [_setter(cls, name) for name in by_place]
+    has_more = hasattr(cls, "__post_init__")
 
     def __init__(self: Any, /, *args: object, **given: object) -> None:  # noqa: N807
         if args:
@@ -103,32 +101,32 @@ def _constructor(made: type) -> object:
                 if has_more:
                     self.__post_init__()
                 return
-            _name_arguments(made, by_place, args, given)
+            _name_arguments(cls, by_place, args, given)
         take = given.pop
         try:
             for name, put in required:
                 put(self, take(name))
         except KeyError:
-            raise _missing(made, [name for name, _ in required], self, given) from None
+            raise _missing(cls, [name for name, _ in required], self, given) from None
         for name, put, default in optional:
             put(self, take(name, default))
         for name, put, make in computed:
             put(self, take(name) if name in given else make())
         if given:
             raise TypeError(
-                f"{made.__qualname__}.__init__() got an unexpected keyword argument "
+                f"{cls.__qualname__}.__init__() got an unexpected keyword argument "
                 f"{next(iter(given))!r}"
             )
         if has_more:
             self.__post_init__()
 
-    __init__.__module__ = made.__module__
-    __init__.__qualname__ = f"{made.__qualname__}.__init__"
+    __init__.__module__ = cls.__module__
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     return __init__
 
 
-def _setter(made: type, name: str) -> Callable[[object, object], None]:
-    slot: Any = getattr(made, name, None)
+def _setter(cls: type, name: str) -> Callable[[object, object], None]:
+    slot: Any = getattr(cls, name, None)
     if hasattr(slot, "__set__"):
         return cast("Callable[[object, object], None]", slot.__set__)
 
@@ -138,22 +136,22 @@ def _setter(made: type, name: str) -> Callable[[object, object], None]:
     return put
 
 
-def builder_of(made: type[T]) -> Callable[[Iterable[object]], T]:
-    """Makes what builds values of a dataclass, in a third of the constructor's time.
+def builder_of(cls: type[T]) -> Callable[[Iterable[object]], T]:
+    """Makes a function that builds values of a dataclass in a third of the usual time.
 
     Args:
-        made: The class, which has no ``__post_init__``.
+        cls: The class, which has no ``__post_init__``.
 
     Returns:
         A function of the values of all its fields, in their order.
     """
     new: Any = object.__new__
     setters = [
-        _setter(made, field.name) for field in dataclasses.fields(cast("Any", made))
+        _setter(cls, field.name) for field in dataclasses.fields(cast("Any", cls))
     ]
 
     def build(values: Iterable[object]) -> T:
-        value: T = new(made)
+        value: T = new(cls)
         for put, each in zip(setters, values, strict=True):
             put(value, each)
         return value
@@ -162,41 +160,43 @@ def builder_of(made: type[T]) -> Callable[[Iterable[object]], T]:
 
 
 def _name_arguments(
-    made: type, names: list[str], args: tuple[object, ...], given: dict[str, object]
+    cls: type, names: list[str], args: tuple[object, ...], given: dict[str, object]
 ) -> None:
     if len(args) > len(names):
         raise TypeError(
-            f"{made.__qualname__}.__init__() takes {len(names)} positional arguments, "
+            f"{cls.__qualname__}.__init__() takes {len(names)} positional arguments, "
             f"and {len(args)} were given"
         )
     for name, value in zip(names, args, strict=False):
         if name in given:
             raise TypeError(
-                f"{made.__qualname__}.__init__() got multiple values for argument "
+                f"{cls.__qualname__}.__init__() got multiple values for argument "
                 f"{name!r}"
             )
         given[name] = value
 
 
 def _missing(
-    made: type, names: list[str], value: object, given: Mapping[str, object]
+    cls: type, names: list[str], value: object, given: Mapping[str, object]
 ) -> TypeError:
     missing = [n for n in names if n not in given and not hasattr(value, n)]
     return TypeError(
-        f"{made.__qualname__}.__init__() misses {', '.join(map(repr, missing))}"
+        f"{cls.__qualname__}.__init__() misses {', '.join(map(repr, missing))}"
     )
 
 
 class _LateSignature:
-    """Makes the signature of a class's constructor when somebody asks for it."""
+    """Makes the signature of a class's constructor when it is first read."""
 
-    def __init__(self, made: type) -> None:
-        self._made = made
+    def __init__(self, cls: type) -> None:
+        self._made = cls
 
     def __get__(self, instance: object, owner: type) -> Signature:
         if owner is not self._made:
-            raise AttributeError("__signature__")  # it may have another constructor
-        import inspect  # noqa: PLC0415  # few ask
+            raise AttributeError(
+                "__signature__"
+            )  # a subclass may have another constructor
+        import inspect  # noqa: PLC0415  # rarely read
 
         def parameter(field: dataclasses.Field[Any]) -> inspect.Parameter:
             place = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -210,13 +210,13 @@ class _LateSignature:
                 field.name, kind, default=default, annotation=field.type
             )
 
-        taken = [field for field in dataclasses.fields(self._made) if field.init]
-        taken.sort(key=lambda field: bool(field.kw_only))
-        return inspect.Signature(list(map(parameter, taken)), return_annotation=None)
+        fields = [field for field in dataclasses.fields(self._made) if field.init]
+        fields.sort(key=lambda field: bool(field.kw_only))
+        return inspect.Signature(list(map(parameter, fields)), return_annotation=None)
 
 
 class _Factory:
-    """Stands in a signature for a default that is made anew each time."""
+    """The default in a signature of a field that has a factory."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -225,18 +225,18 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _shower(made: type) -> object:
-    names = [field.name for field in dataclasses.fields(made) if field.repr]
+def _make_repr(cls: type) -> object:
+    names = [field.name for field in dataclasses.fields(cls) if field.repr]
 
     def __repr__(self: object) -> str:  # noqa: N807
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{type(self).__qualname__}({shown})"
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({values})"
 
     return __repr__
 
 
-def _comparisons(made: type, *, is_hashable: bool) -> dict[str, object]:
-    names = [field.name for field in dataclasses.fields(made) if field.compare]
+def _comparison_methods(cls: type, *, is_hashable: bool) -> dict[str, object]:
+    names = [field.name for field in dataclasses.fields(cls) if field.compare]
     values = attrgetter(*names)
 
     def __eq__(self: object, other: object) -> bool:  # noqa: N807
@@ -250,25 +250,25 @@ def _comparisons(made: type, *, is_hashable: bool) -> dict[str, object]:
     return {"__eq__": __eq__, "__hash__": __hash__ if is_hashable else None}
 
 
-def _refusals(made: Any) -> dict[str, object]:
-    """Makes the methods by which a frozen class refuses to be changed."""
+def _frozen_methods(cls: Any) -> dict[str, object]:
+    """Makes the methods of a frozen class that refuse changes."""
 
     def refuse(instance: object, name: str, change: str) -> None:
-        if type(instance) is made or name in made.__dataclass_fields__:
+        if type(instance) is cls or name in cls.__dataclass_fields__:
             raise dataclasses.FrozenInstanceError(f"cannot {change} field {name!r}")
 
     def __setattr__(self: object, name: str, value: object) -> None:  # noqa: N807
         refuse(self, name, "assign to")
-        super(made, self).__setattr__(name, value)
+        super(cls, self).__setattr__(name, value)
 
     def __delattr__(self: object, name: str) -> None:  # noqa: N807
         refuse(self, name, "delete")
-        super(made, self).__delattr__(name)
+        super(cls, self).__delattr__(name)
 
     return {"__setattr__": __setattr__, "__delattr__": __delattr__}
 
 
-def _state(self: Any) -> list[object]:
+def _get_state(self: Any) -> list[object]:
     return [getattr(self, field.name) for field in dataclasses.fields(self)]
 
 

@@ -238,9 +238,9 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         return cast("list[CallInfo]", self.ask_and_wait(LIST, "calls"))
 
     @override
-    def attached(self, feature: type[FeatureT], verb: str) -> NoReturn:
-        verb = verb.removeprefix("runtime.")
-        why = _refusal(self._runtime, self._pid, verb, feature.command)
+    def attached(self, feature: type[FeatureT], api_name: str) -> NoReturn:
+        called = api_name.removeprefix("runtime.")
+        why = _refusal(self._runtime, self._pid, called, feature.command)
         raise UnsupportedOptionError(why)
 
     # The end.

@@ -2,9 +2,9 @@
 
 In reading order:
 
-* ``serializers``: how users say by what a class is pickled.
-* ``engine``: the verbs of engines, and which engine is the current one.
+* ``serializers``: functions that users register to pickle instances of a class.
+* ``engine``: the operations of engines, and the current engine.
 * ``current_call``: the call whose code is running.
 * ``runtime_context``: the machine, the actor and the call that code is running in.
-* ``propagation``: context variables that are sent along with each call.
+* ``propagation``: context variables that are sent with each call.
 """

@@ -1,7 +1,7 @@
-"""The call whose code is running, for whoever asks about it and for what it calls.
+"""The call whose code is running, for the context of its code and for nested calls.
 
-It is a context variable: every call has its own, and so has everything that it starts
-on its event loop. A thread that the user's code starts has none.
+It is a context variable: every call has a separate value, which the tasks that it
+starts on its event loop share. A thread that the user's code starts has none.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias
 
 Running: TypeAlias = tuple[int, str, Mapping[str, Any] | None]
-"""Its number in this worker, its method, and what the caller said of this call alone.
+"""The call's number in this worker, its method, and its headers.
 
 A plain tuple, as it is made for each call.
 """
 
 Deadline: TypeAlias = tuple[float, float, str]
-"""When a call's time is over, how many seconds it was given, and to whom.
+"""The time at which a call expires, its timeout in seconds, and the call that set it.
 
-The first by ``time.monotonic()``, which all processes of a machine share; the last is
-the call above that they were given to, or empty if they are the call's own.
+The first is a time of ``time.monotonic()``, which all processes of a machine share. The
+last is the name of the outer call with that timeout, or empty for the call itself.
 """
 
 running: ContextVar[Running | None] = ContextVar("actorlib_running", default=None)
@@ -29,11 +29,11 @@ running: ContextVar[Running | None] = ContextVar("actorlib_running", default=Non
 
 
 def deadline_of(headers: Mapping[str, Any] | None) -> Deadline | None:
-    """When the time of a call is over, from what was said of it; None for never."""
+    """Returns the deadline in the headers of a call, or None."""
     return None if headers is None else headers.get("deadline")
 
 
 def is_late(headers: Mapping[str, Any] | None) -> bool:
-    """Whether the time of a call is over."""
+    """Whether the deadline of a call has passed."""
     deadline = deadline_of(headers)
     return deadline is not None and deadline[0] <= time.monotonic()

@@ -1,20 +1,21 @@
-"""The verbs of engines, and which engine is the current one.
+"""The operations of engines, and the current engine.
 
-Handles, decorators and functions (``_api``) call an ``Engine``: in the user's program
-that is ``LocalEngine`` or Ray's, in a worker its ``OwnerClient``. A handle holds an
-engine and an id and nothing else of the runtime, so it means the same actor wherever it
-is unpickled. ``RuntimeEngine`` is what a Runtime asks besides of the engine in the
-user's program, ``PlacementGroups`` are the placement groups of an engine.
+Handles, decorators and functions (``_api``) call an ``Engine``. In the user's program
+that is ``LocalEngine`` or Ray's, in a worker its ``OwnerClient``. A handle contains an
+engine and an id and nothing else of the runtime, so it means the same actor in every
+process that unpickles it. ``RuntimeEngine`` adds the operations that a Runtime needs of
+the engine in the user's program. ``PlacementGroups`` are the placement groups of an
+engine.
 
-Each verb is declared here once, with its text. Engines inherit these classes and
-contain the verbs that they implement. A verb whose body is ``...`` is implemented by
-every engine, which type checkers verify. Any other one refuses by default, with the
-error that the engine's table ``refusals`` has for it. The classes are Protocols, so
-that those of ``_wire`` and ``_worker`` can extend them.
+Each operation is declared here once, with its text. Engines inherit these classes and
+contain the operations that they implement. An operation whose body is ``...`` is
+implemented by every engine, which type checkers verify. Any other operation refuses by
+default, with the error that the engine's table ``refusals`` has for it. The classes are
+Protocols, so that those of ``_wire`` and ``_worker`` can extend them.
 
-The current engine is module state, the only one of the package. An inline actor, which
-shares its owner's process, has a current engine of its own in the contexts of its
-threads and tasks.
+The current engine is module state, the only one of the package. An inline actor shares
+its owner's process. It has a separate current engine in the contexts of its threads and
+tasks.
 """
 
 from __future__ import annotations
@@ -65,23 +66,23 @@ if TYPE_CHECKING:
     )
 
 if TYPE_CHECKING:
-    # Checkers know it without the package. From Python 3.12 on ``typing`` has it.
+    # Type checkers know it without the package. From Python 3.12 on ``typing`` has it.
     from typing_extensions import override as override  # noqa: PLC0414  # exported
 else:
 
-    def override(verb: Any) -> Any:
-        """Marks a verb of an engine, whose text is that of the declaration."""
-        return verb
+    def override(operation: Any) -> Any:
+        """Marks an operation of an engine that has the text of its declaration."""
+        return operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorSpec:
-    """What an engine needs to create an actor.
+    """The description from which an engine creates an actor.
 
     Attributes:
-        source: The ActorClass; what was pickled of it is remembered by its identity.
-        sent: What is pickled for the worker: the ActorClass if a module has it by its
-            name, else the user's class.
+        source: The ActorClass. Its pickle is cached by its identity.
+        sent: The object that is pickled for the worker: the ActorClass if a module
+            exports it under its name, else the user's class.
         interface: The interface of the class.
         args: Positional arguments of the constructor.
         kwargs: Keyword arguments of the constructor.
@@ -96,12 +97,12 @@ class ActorSpec:
     options: ActorOptions
 
 
-class ActorExit(SystemExit):  # no error: a way out, as its base is
+class ActorExit(SystemExit):  # not an error but an exit, like its base
     """Leaves a method of an actor, and ends the actor."""
 
 
 class HandlePin:
-    """Counts as one reference to an actor while it exists.
+    """One reference to an actor, counted for as long as this object exists.
 
     Args:
         engine: The engine that runs the actor.
@@ -131,14 +132,14 @@ class HandlePin:
         return Label(self.interface.class_name, self.name)
 
     def __del__(self) -> None:
-        # While the interpreter shuts down, the engine may be cleared already, and names
-        # of modules may stand for None.
+        # While the interpreter shuts down, the engine may be cleared already, and
+        # names of modules may be None.
         with suppress(AttributeError, TypeError):
             self.engine.release(self.actor_id)
 
 
 class Refusal(NamedTuple):
-    """The error of a verb that an engine does not implement.
+    """The error of an operation that an engine does not implement.
 
     Attributes:
         why: The text of the error.
@@ -149,8 +150,8 @@ class Refusal(NamedTuple):
     kind: type[Exception] = UnsupportedOptionError
 
 
-def _refusal(engine: Engine, verb: str) -> Exception:
-    why, kind = engine.refusals[verb]
+def _refusal(engine: Engine, operation: str) -> Exception:
+    why, kind = engine.refusals[operation]
     return kind(why)
 
 
@@ -161,25 +162,25 @@ class Engine(Protocol):
     workers, ``OwnerClient`` inherit it.
 
     Attributes:
-        context: Where the code of this process is running.
-        pending: The calls that were made and have no answer.
+        context: The context of the code of this process.
+        pending: The unanswered calls of this process.
         groups: The placement groups.
-        refusals: The errors of the verbs that this engine does not implement, by the
-            names of the verbs.
+        refusals: The errors of the operations that this engine does not implement, by
+            the names of the operations.
     """
 
     context: RuntimeContext
     pending: PendingCalls
     groups: PlacementGroups
     refusals: Mapping[str, Refusal] = {
-        "interface": Refusal("this process is no actor's", RuntimeError),
+        "interface": Refusal("this process does not run an actor", RuntimeError),
         "leave": Refusal(
-            "exit_actor() ends the actor whose code calls it: this is none", TypeError
+            "exit_actor() ends the actor that calls it: no actor called it", TypeError
         ),
     }
 
     def create(self, spec: ActorSpec) -> ActorId:
-        """Creates an actor; its placement and its start go on in the background.
+        """Creates an actor; its placement and its start continue in the background.
 
         Raises:
             SerializationError: The class or an argument cannot be sent.
@@ -192,11 +193,11 @@ class Engine(Protocol):
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Makes a call; calls of an actor start in the order in which they were made.
+        """Makes a call; the calls of an actor start in the order of ``call``.
 
         Raises:
-            SerializationError: An argument, or the function, cannot be sent. Nothing
-                was called.
+            SerializationError: An argument, or the function, cannot be sent. No call
+                was made.
         """
         ...
 
@@ -210,11 +211,11 @@ class Engine(Protocol):
         ...
 
     def put(self, value: object) -> ObjectRef[Any]:
-        """Stores a value as it is now, for whoever is given the ref.
+        """Stores a value as it is now, for the holders of the ref.
 
         Raises:
             SerializationError: It cannot be sent.
-            ObjectStoreFullError: It has no room, and may not go another way.
+            ObjectStoreFullError: There is no room, and it may not be sent another way.
         """
         ...
 
@@ -223,24 +224,24 @@ class Engine(Protocol):
         ...
 
     def ready(self, actor: ActorId) -> asyncio.Future[None]:
-        """Returns a future that is done when the actor is ready, or cannot be."""
+        """Returns a future that is done when the actor is ready, or can never be."""
         ...
 
     def obtain(self, spec: ActorSpec) -> HandlePin:
-        """Finds the actor that has the name in the spec, or creates it.
+        """Returns the actor that has the name in the spec, or creates it.
 
         Raises:
-            SerializationError: There is none, and the class or an argument cannot be
-                sent.
+            SerializationError: There is no such actor, and the class or an argument
+                cannot be sent.
         """
         ...
 
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        """Finds an actor by its name, also while it is being created.
+        """Returns an actor by its name, even while it is being created.
 
         Args:
             name: Its name.
-            namespace: Where to look; None for the runtime's own.
+            namespace: The namespace; None for the runtime's namespace.
 
         Raises:
             ActorNotFoundError: No living actor has that name there.
@@ -251,12 +252,10 @@ class Engine(Protocol):
         """Lists the namespace and the name of every living actor that has a name."""
         ...
 
-    def actors(self) -> list[ActorInfo]:
-        """Lists what is known of each actor."""
-        ...
+    def actors(self) -> list[ActorInfo]: ...
 
     def share(self, actor: ActorId) -> ActorShare:
-        """Says what an actor holds of devices, and what makes that hold.
+        """Returns an actor's share of devices, and how that share is enforced.
 
         Raises:
             RuntimeError: It is not known in this process.
@@ -264,10 +263,10 @@ class Engine(Protocol):
         raise _refusal(self, "share")
 
     def loads(self, actors: Sequence[ActorId]) -> list[int | None]:
-        """Counts the calls of each that have not ended; None where it takes none now.
+        """Counts the unfinished calls of each actor; None for one that refuses calls.
 
         Raises:
-            RuntimeError: That is not known in this process.
+            RuntimeError: They are not known in this process.
         """
         raise _refusal(self, "loads")
 
@@ -275,37 +274,37 @@ class Engine(Protocol):
         """Returns a future that is done when the actor is dead for good.
 
         Raises:
-            RuntimeError: That is not known in this process.
+            RuntimeError: Its end is not known in this process.
         """
         raise _refusal(self, "dead")
 
     def available(self) -> dict[str, float]:
-        """Tells how much of each resource is free, by its name; memory in bytes."""
+        """Returns how much of each resource is free, by its name; memory in bytes."""
         ...
 
     def total(self) -> dict[str, float]:
-        """Everything that may be granted, by resource name; memory in bytes."""
+        """Returns the amounts that may be granted, by resource; memory in bytes."""
         ...
 
     def interface(self) -> Interface:
-        """Returns the interface of the actor whose code this is.
+        """Returns the interface of the actor whose code calls this.
 
         Raises:
-            RuntimeError: This is no actor's code.
+            RuntimeError: The caller is not the code of an actor.
         """
         raise _refusal(self, "interface")
 
     def leave(self) -> NoReturn:
-        """Leaves the actor whose code this is.
+        """Leaves the actor whose code calls this.
 
         Raises:
             ActorExit: Always, in an actor.
-            TypeError: This is no actor's code.
+            TypeError: The caller is not the code of an actor.
         """
         raise _refusal(self, "leave")
 
     def end(self, actor: ActorId) -> asyncio.Future[None]:
-        """Ends the actor after the calls that it has; done when its process is gone."""
+        """Ends the actor after its pending calls; done when its process is gone."""
         ...
 
     def kill(self, actor: ActorId, *, restart: bool = False) -> asyncio.Future[None]:
@@ -318,69 +317,69 @@ class Engine(Protocol):
         ...
 
     def suspend(self, actor: ActorId, patience: float | None) -> asyncio.Future[None]:
-        """Takes an actor off its GPU and gives its share back; done when that is so.
+        """Moves an actor off its GPU and releases its share; done after both.
 
         Args:
             actor: Its id.
-            patience: Seconds that its calls under way may take; None for any.
+            patience: Seconds that its running calls may take; None for no limit.
 
         Raises:
-            SuspendError: It cannot be.
-            UnsupportedOptionError: This engine cannot.
+            SuspendError: The actor cannot be suspended.
+            UnsupportedOptionError: This engine cannot suspend actors.
         """
         raise _refusal(self, "suspend")
 
     def resume(self, actor: ActorId) -> asyncio.Future[None]:
-        """Puts an actor back that was suspended; done when it takes calls.
+        """Moves a suspended actor back to a GPU; done when it accepts calls.
 
         Raises:
             SuspendError: It is being suspended.
-            UnsupportedOptionError: This engine cannot.
+            UnsupportedOptionError: This engine cannot suspend actors.
         """
         raise _refusal(self, "resume")
 
     def retain(self, actor: CountedId) -> None:
-        """Counts a reference of this process's, which keeps the actor alive."""
+        """Counts a reference of this process, which keeps the actor alive."""
         ...
 
     def release(self, actor: CountedId) -> None:
-        """Counts a reference of this process's as gone; from any thread."""
+        """Counts a reference of this process less; callable from any thread."""
         ...
 
     def note_pickled(self, actor: CountedId) -> None:
         """Collects the id of a handle, or of another reference, that is being pickled.
 
         Raises:
-            TypeError: It is pickled for something else than a call or its result.
+            TypeError: It is not pickled for a call or its result.
             ValueError: It belongs to another runtime than the call.
         """
-        travelling = _pickling.get()
-        if travelling is None:
+        collection = _pickling.get()
+        if collection is None:
             raise TypeError(
                 "a handle can be pickled only in an argument or a result of a call: "
-                "its actor could be gone when it is loaded from elsewhere. Give the "
-                "actor a name, and find it there by get_actor()"
+                "its actor could be gone when the pickle is loaded. Give the actor a "
+                "name, and find it by get_actor()"
             )
-        target, ids = travelling
+        target, ids = collection
         if target is not self and not _are_of_one_runtime(target, self):
             raise ValueError(
                 f"the handle or the ref {actor.hex()} belongs to another runtime, "
-                "perhaps one that was shut down, and cannot be sent in this one: make "
-                "it anew here"
+                "perhaps one that was shut down, and cannot be sent in this one: "
+                "create it again here"
             )
         ids.append(actor)
 
     def later(self, callback: Callable[[], None]) -> None:
-        """Calls back soon, where calls can be made; also from a destructor."""
+        """Schedules a callback where calls can be made, even from a destructor."""
         ...
 
     def close_in_fork(self) -> None:
-        """Refuses all calls from now on: this process is a fork of the engine's."""
+        """Refuses all calls from now on: this is a fork of the engine's process."""
         ...
 
 
 class _InlineEngine:
-    """Holds the engine of an inline actor."""
+    """The current engine of an inline actor."""
 
     __slots__ = ("engine",)
 
@@ -391,7 +390,7 @@ class _InlineEngine:
 _engine: Engine | None = None
 _own: ContextVar[_InlineEngine | None] = ContextVar("actorlib_own", default=None)
 _pickling: ContextVar[tuple[Engine, list[CountedId]] | None] = ContextVar(
-    "actorlib_travelling", default=None
+    "actorlib_pickling", default=None
 )
 
 
@@ -410,30 +409,28 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def current_engine() -> Engine:
-    """The engine of this process, or of the actor in it whose code this is.
+    """Returns the engine of this process, or of the inline actor whose code runs.
 
     Raises:
-        RuntimeError: None is running.
+        RuntimeError: No runtime is running.
     """
     engine = find_engine()
     if engine is None:
         raise RuntimeError(
             "no runtime is running in this process: write "
             "'async with actorlib.init():' around the code that uses actors, or "
-            "'await actorlib.init()' in a notebook. What has no event loop writes "
+            "'await actorlib.init()' in a notebook. Code without an event loop writes "
             "'import actorlib.blocking as ray' instead"
         )
     return engine
 
 
 def find_engine() -> Engine | None:
-    """Returns the current engine, or None."""
     own = _own.get()
     return _engine if own is None else own.engine
 
 
 def set_engine(engine: Engine | None) -> None:
-    """Sets the current engine of this process, or of this inline actor."""
     own = _own.get()
     if own is not None:
         own.engine = engine
@@ -443,21 +440,22 @@ def set_engine(engine: Engine | None) -> None:
 
 
 def use_own_engine() -> None:
-    """Gives this context a current engine of its own, which is None at first.
+    """Gives this context a separate current engine, which is None at first.
 
     Threads and tasks that are started with a copy of the context share it.
     """
     _own.set(_InlineEngine())
 
 
-class collecting_ids:  # noqa: N801  # used as a verb, as ``contextlib`` does
+class collecting_ids:  # noqa: N801  # named like a function, as in ``contextlib``
     """Collects the ids of handles, refs and blocks that are pickled inside the block.
 
-    Each of them is counted as a reference of whoever the value is sent to. A class, as
-    every call that lends something comes here and a generator takes twice as long.
+    Each of them is counted as a reference of the process that the value is sent to. A
+    class, because every call that sends a reference uses it, and a generator takes
+    twice as long.
 
     Args:
-        engine: That of the process that pickles.
+        engine: The engine of the process that pickles.
     """
 
     __slots__ = ("_engine", "_token")
@@ -467,9 +465,9 @@ class collecting_ids:  # noqa: N801  # used as a verb, as ``contextlib`` does
         self._engine = engine
 
     def __enter__(self) -> list[CountedId]:
-        found: list[CountedId] = []
-        self._token = _pickling.set((self._engine, found))
-        return found
+        ids: list[CountedId] = []
+        self._token = _pickling.set((self._engine, ids))
+        return ids
 
     def __exit__(self, *_: object) -> None:
         _pickling.reset(self._token)
@@ -479,33 +477,33 @@ def pickling_engine() -> Engine:
     """Returns the engine that a value is being pickled for.
 
     Raises:
-        TypeError: It is pickled for something else than a call or its result.
+        TypeError: It is not pickled for a call or its result.
     """
-    travelling = _pickling.get()
-    if travelling is None:
+    collection = _pickling.get()
+    if collection is None:
         raise TypeError(
-            "a ref can be pickled only in an argument or a result of a call: what it "
-            "stands for could be gone when it is loaded from elsewhere. Await it, and "
+            "a ref can be pickled only in an argument or a result of a call: its "
+            "object could be gone when the pickle is loaded. Await the ref, and "
             "pickle its value"
         )
-    return travelling[0]
+    return collection[0]
 
 
 def _are_of_one_runtime(one: Engine, other: Engine) -> bool:
-    """Whether two engines of this process are of one runtime, as inline ones are.
+    """Whether two engines of this process belong to one runtime, as inline ones do.
 
-    An inline actor loads the class of its owner's process itself, so the globals of its
-    methods may hold handles of its owner's engine.
+    An inline actor imports the class from its owner's process, so the globals of its
+    methods may contain handles of its owner's engine.
     """
     return one.context.job_id == other.context.job_id
 
 
 class Feature(Protocol):
-    """What a runtime can do besides: a class of ``_features``, made for its engine.
+    """An optional part of a runtime: a class of ``_features``, created for its engine.
 
     Attributes:
-        command: The command of a shell that shows the same; empty for none.
-        on_ray: Why Ray's engine has none.
+        command: The shell command that shows the same; empty for none.
+        on_ray: Why Ray's engine does not have it.
     """
 
     command: ClassVar[str]
@@ -518,7 +516,7 @@ FeatureT = TypeVar("FeatureT", bound=Feature)
 
 
 class RuntimeEngine(Engine, Protocol):
-    """The engine of the user's program, with what its Runtime asks besides.
+    """The engine of the user's program, with the operations that its Runtime needs.
 
     ``LocalEngine``, ``AttachedEngine`` and Ray's ``OwnerEngine`` inherit it.
 
@@ -529,11 +527,11 @@ class RuntimeEngine(Engine, Protocol):
     loop: asyncio.AbstractEventLoop
 
     def snapshot(self) -> Snapshot:
-        """The state of the runtime now."""
+        """Returns the state of the runtime now."""
         ...
 
     def calls(self) -> list[CallInfo]:
-        """The calls that have no answer yet."""
+        """Lists the unanswered calls that the owner knows."""
         ...
 
     async def all_calls(
@@ -542,26 +540,29 @@ class RuntimeEngine(Engine, Protocol):
         most: int | None = None,
         actor: ActorId | None = None,
     ) -> tuple[AllCalls, int]:
-        """The same, and those of which only workers know; on its loop.
+        """Lists the unanswered calls, including those that only workers know.
 
-        The loop has its turns meanwhile, so calls may be made and answered.
+        It runs on the engine's loop. Other tasks run meanwhile, so calls may be made
+        and answered.
 
         Args:
-            patience: Seconds that workers may take to answer; 0 asks none.
-            most: How many calls are listed at the most; None for all.
-            actor: Whose; None for those of all, and of functions.
+            patience: Seconds that workers may take to answer; 0 asks no worker.
+            most: The maximum number of calls to list; None for all.
+            actor: Lists the calls of this actor; None for those of all, and of
+                functions.
 
         Returns:
             The calls, and how many more there are.
         """
         raise _refusal(self, "all_calls")
 
-    def attached(self, feature: type[FeatureT], verb: str) -> FeatureT:
-        """Returns this runtime's instance of a feature, made when first asked for.
+    def attached(self, feature: type[FeatureT], api_name: str) -> FeatureT:
+        """Returns this runtime's instance of a feature; the first call creates it.
 
         Args:
             feature: The class of the feature.
-            verb: What the user has called, for the message of a refusal.
+            api_name: The function that the user has called, for the message of a
+                refusal.
 
         Raises:
             UnsupportedOptionError: This engine has no features.
@@ -571,33 +572,33 @@ class RuntimeEngine(Engine, Protocol):
     def objects(
         self, sort: ObjectOrder = "size", limit: int | None = None
     ) -> list[ObjectInfo]:
-        """Lists what the object store keeps.
+        """Lists the contents of the object store.
 
         Args:
-            sort: Which come first.
-            limit: The most to be told of; None for all.
+            sort: The order.
+            limit: The maximum number of objects; None for all.
 
         Raises:
-            UnsupportedOptionError: The engine does not know.
+            UnsupportedOptionError: The engine does not know them.
         """
         raise _refusal(self, "objects")
 
     async def drain(self, patience: float) -> list[CallInfo]:
-        """Refuses what is new and waits for what is under way.
+        """Refuses new calls and waits for the running ones.
 
         Args:
-            patience: Seconds after which it waits no more.
+            patience: The maximum wait in seconds.
 
         Returns:
-            The calls that have no answer then.
+            The calls that are unanswered then.
 
         Raises:
-            UnsupportedOptionError: The engine cannot.
+            UnsupportedOptionError: The engine cannot drain.
         """
         raise _refusal(self, "drain")
 
     def explain(self, actor: ActorId) -> str:
-        """Says why an actor is not placed yet, or where it is.
+        """Explains why an actor is not placed yet, or where it is.
 
         Raises:
             UnsupportedOptionError: This engine does not know.
@@ -605,7 +606,7 @@ class RuntimeEngine(Engine, Protocol):
         raise _refusal(self, "explain")
 
     def survey(self, label: str, options: ActorOptions | FunctionOptions) -> str:
-        """Says where an actor or a call would be placed now, or why it could not be.
+        """Explains where an actor or a call would be placed now, or why it cannot be.
 
         Raises:
             UnsupportedOptionError: This engine does not know.
@@ -613,7 +614,7 @@ class RuntimeEngine(Engine, Protocol):
         raise _refusal(self, "survey")
 
     def explain_group(self, group: GroupId) -> str:
-        """Says why a placement group waits, or where its bundles are.
+        """Explains why a placement group waits, or where its bundles are.
 
         Raises:
             UnsupportedOptionError: This engine does not know.
@@ -622,14 +623,14 @@ class RuntimeEngine(Engine, Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was shut down, whoever has done so."""
+        """Whether it was shut down, by any caller."""
         ...
 
     def abandon(self) -> Callable[[], None]:
         """Ends everything after that loop was closed.
 
         Returns:
-            Blocks until nothing is left.
+            A function that blocks until all processes have ended.
         """
         ...
 
@@ -639,14 +640,13 @@ class RuntimeEngine(Engine, Protocol):
 
 
 class PlacementGroups(Protocol):
-    """Reserves and removes placement groups; no method waits for one.
+    """Reserves and removes placement groups; no method waits for a group.
 
-    The local engine, Ray's and the worker's client have one each, and ``groups`` of
-    ``Engine`` is it.
+    The local engine, Ray's and the worker's client have one each, as ``groups``.
     """
 
     def reserve(self, spec: GroupSpec) -> GroupSpec:
-        """Starts to reserve a group; it may have to wait in line.
+        """Starts to reserve a group, which may have to wait in the queue.
 
         Returns:
             The spec, with an id.
@@ -657,35 +657,33 @@ class PlacementGroups(Protocol):
         ...
 
     def ready(self, group: GroupId, value: object) -> ObjectRef[Any]:
-        """Returns a ref that gives a value when all bundles are reserved.
+        """Returns a ref that resolves to a value when all bundles are reserved.
 
         Args:
             group: Its id.
-            value: What the ref gives, for example the group as the user knows it.
+            value: The value of the ref, for example the user's object for the group.
         """
         ...
 
     def remove(self, group: GroupId) -> asyncio.Future[None]:
-        """Removes a group; done when the actors inside and their shares are gone."""
+        """Removes a group; done when its actors and their shares are gone."""
         ...
 
     def find(self, name: str) -> GroupSpec:
-        """Finds a group by its name.
+        """Returns a group by its name.
 
         Raises:
             PlacementGroupNotFoundError: No group has it.
         """
         ...
 
-    def infos(self) -> list[GroupInfo]:
-        """Lists what is known of each group."""
-        ...
+    def infos(self) -> list[GroupInfo]: ...
 
 
 class PendingCalls:
     """Counts the unanswered calls of this process, for ``max_pending_calls``.
 
-    It holds their refs weakly: a call whose ref nobody holds may be cancelled.
+    It holds their refs weakly: a call whose ref was dropped may be cancelled.
     """
 
     def __init__(self) -> None:
@@ -694,12 +692,12 @@ class PendingCalls:
         self._lock = threading.Lock()
 
     def begin(self, actor: bytes, limit: int) -> bool:
-        """Counts a call that is about to be made; False if it exceeds the limit."""
+        """Counts a call before it is made; False if it exceeds the limit."""
         with self._lock:
             refs = self._refs.setdefault(actor, weakref.WeakSet())
             room = limit - self._begun[actor]
             if len(refs) >= room:
-                # Some may be done, and their callbacks have not run yet.
+                # Some may be done whose callbacks have not run yet.
                 refs.difference_update([ref for ref in refs if ref.done()])
             if len(refs) >= room:
                 return False

@@ -1,4 +1,4 @@
-"""Context variables that are sent along with each call: ``propagate`` marks them.
+"""Context variables that are sent with each call: ``propagate`` marks them.
 
 A marked variable has the same name in every process and is pickled by that name, so
 that a class of ``__main__`` which uses one as a global can be sent. Variables that are
@@ -28,7 +28,7 @@ class PropagatedVariable(NamedTuple):
 
     Attributes:
         variable: The variable.
-        module: The module that has marked it; None if it came with a call, and no code
+        module: The module that has marked it. None if it came with a call and no code
             of this process has marked it yet.
     """
 
@@ -41,23 +41,22 @@ PROPAGATED: dict[str, PropagatedVariable] = {}
 """Every marked variable, by name."""
 
 OBSERVED: ContextVar[Any] = ContextVar("actorlib_observed")
-"""What crosses with the call that is being made, if it is observed; see ``Observed``.
+"""The data that is sent with the current call if it is observed; see ``Observed``.
 
-It is among the marked variables while somebody observes calls: so one look tells a call
-with which nothing travels. It has a header of its own, and is set nowhere else.
+It is one of the marked variables while calls are observed, so one check identifies a
+call that sends no variables. It is sent in a separate header. Only observers set it.
 """
 _observers: WeakSet[object] = WeakSet()
-"""Weakly: workers in the program's own process end without a word."""
+"""Weak, because a worker in the program's process ends without ``end_observing``."""
 
 
 def begin_observing(observer: object) -> None:
-    """Has ``OBSERVED`` looked at for each call, until all observers have ended that."""
+    """Marks ``OBSERVED``, until all observers have called ``end_observing``."""
     _observers.add(observer)
     PROPAGATED[OBSERVED.name] = PropagatedVariable(OBSERVED, __name__)
 
 
 def end_observing(observer: object) -> None:
-    """Ends that, for one of them."""
     _observers.discard(observer)
     if not _observers:
         PROPAGATED.pop(OBSERVED.name, None)
@@ -65,34 +64,34 @@ def end_observing(observer: object) -> None:
 
 @public("actorlib")
 def propagate(variable: ContextVar[T]) -> ContextVar[T]:
-    """Marks a context variable: from now on its value travels with calls.
+    """Marks a context variable: from now on its value is sent with calls.
 
-    Its value where ``.remote()`` is written is set in the context that the method runs
-    in, and so on in what that calls. Write it where the variable is made::
+    The value at ``.remote()`` is set in the context of the method, and so in the calls
+    that the method makes. Mark the variable where it is created::
 
-        request_id = actorlib.propagate(ContextVar("order_id"))
+        order_id = actorlib.propagate(ContextVar("order_id"))
 
-    The value is sent by value, like an argument, with each call; handles and refs
-    cannot be in it. A variable that has no value, or its default alone, is not sent.
+    The value is copied, like an argument, with each call; it cannot contain handles and
+    refs. A variable without a value, or with its default only, is not sent.
 
     Args:
-        variable: The variable. Its name is what it is known by everywhere.
+        variable: The variable. Its name identifies it in all processes.
 
     Returns:
-        The same.
+        The same variable.
 
     Raises:
-        TypeError: It is no context variable.
-        ValueError: Another one of that name is marked.
+        TypeError: It is not a context variable.
+        ValueError: Another variable of that name is marked.
 
     Example:
         >>> from contextvars import ContextVar
         >>> order_id = actorlib.propagate(ContextVar("order_id"))
         >>> @actorlib.remote
-        ... def who():
+        ... def read_order():
         ...     return order_id.get()
         >>> token = order_id.set("r1")
-        >>> await who.remote()
+        >>> await read_order.remote()
         'r1'
     """
     if not isinstance(cast("object", variable), ContextVar):
@@ -100,21 +99,22 @@ def propagate(variable: ContextVar[T]) -> ContextVar[T]:
             f"propagate() takes a contextvars.ContextVar, not {variable!r} "
             f"({type(variable).__name__})"
         )
-    caller = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # as namedtuple() finds where it is
+    caller = sys._getframe(1).f_globals  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # as in namedtuple()
     module = str(caller.get("__name__", "__main__"))
-    known = PROPAGATED.get(variable.name)
-    is_other = known is not None and known.variable is not variable
-    if known is not None and is_other and known.module not in (None, module):
+    marked = PROPAGATED.get(variable.name)
+    is_other = marked is not None and marked.variable is not variable
+    if marked is not None and is_other and marked.module not in (None, module):
         raise ValueError(
-            f"a context variable {variable.name!r} is marked already, by "
-            f"{known.module}: variables travel by their names, so give this one another"
+            f"{marked.module} has already marked a context variable named "
+            f"{variable.name!r}: variables are sent by their names, so give this one "
+            "another name"
         )
     _mark(variable, module)
     return variable
 
 
 def current_values() -> dict[str, object]:
-    """The values of the marked variables in this context, of those that are set."""
+    """Returns the values of the marked variables that are set in this context."""
     context = copy_context()
     return {
         name: context[marked.variable]
@@ -127,12 +127,12 @@ def set_values(arrived: dict[str, object]) -> None:
     """Sets variables in this context.
 
     Args:
-        arrived: What came with a call, by name.
+        arrived: The values that came with a call, by name.
     """
     for name, value in arrived.items():
         marked = PROPAGATED.get(name)
         if marked is None:
-            # No code here has marked it; what is called from here may have.
+            # No code here has marked it; the code of nested calls may have.
             marked = _mark(ContextVar(name), None)
         marked.variable.set(value)
 
@@ -140,10 +140,10 @@ def set_values(arrived: dict[str, object]) -> None:
 def _mark(variable: ContextVar[Any], module: str | None) -> PropagatedVariable:
     if ContextVar not in copyreg.dispatch_table:
         copyreg.pickle(ContextVar, _reduce)  # pyright: ignore[reportArgumentType]  # a generic class is one
-    known = PROPAGATED.get(variable.name)
-    if known is not None and known.module is None:
-        # It came with the call in which its module is loaded.
-        value = known.variable.get(_ABSENT)
+    earlier = PROPAGATED.get(variable.name)
+    if earlier is not None and earlier.module is None:
+        # It came with the call in which its module is imported.
+        value = earlier.variable.get(_ABSENT)
         if value is not _ABSENT:
             variable.set(value)
     marked = PROPAGATED[variable.name] = PropagatedVariable(variable, module)
@@ -155,7 +155,7 @@ def _reduce(variable: ContextVar[Any]) -> tuple[Callable[..., Any], tuple[Any, .
     if marked is None or marked.variable is not variable:
         raise TypeError(
             f"cannot pickle the context variable {variable.name!r}, which is not "
-            "marked: write actorlib.propagate(variable) where it is made"
+            "marked: write actorlib.propagate(variable) where it is created"
         )
     try:
         default: tuple[Any, ...] = (Context().run(variable.get),)
@@ -165,14 +165,14 @@ def _reduce(variable: ContextVar[Any]) -> tuple[Callable[..., Any], tuple[Any, .
 
 
 def _named(name: str, module: str | None, default: tuple[Any, ...]) -> ContextVar[Any]:
-    """The marked variable of a name; it is made if this process has none yet."""
+    """Returns the marked variable of a name; creates it if it does not exist."""
     if module is not None and module != "__main__" and name not in PROPAGATED:
-        with suppress(ImportError):  # then the variable itself is made here
+        with suppress(ImportError):  # then the variable is created here
             importlib.import_module(module)
-    known = PROPAGATED.get(name)
-    if known is not None and known.module is not None:
-        return known.variable
-    made: ContextVar[Any] = (
+    marked = PROPAGATED.get(name)
+    if marked is not None and marked.module is not None:
+        return marked.variable
+    variable: ContextVar[Any] = (
         ContextVar(name, default=default[0]) if default else ContextVar(name)
     )
-    return _mark(made, module).variable
+    return _mark(variable, module).variable

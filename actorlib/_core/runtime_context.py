@@ -32,7 +32,7 @@ class CallLookup(Protocol):
         ...
 
     def function_name(self, method: str) -> str:
-        """The full name of a method or function: module, class and name."""
+        """Returns the full name of a method or function: module, class and name."""
         ...
 
 
@@ -42,26 +42,27 @@ _OF_ENGINES = frozenset({"captures", "group", "own", "process"})
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext:
-    """Where code is running: which actor, in which call, on which devices.
+    """The place where code is running: its actor, its call and its devices.
 
-    The methods about a call tell of the call that asks. Outside of calls (in the owner,
-    in a constructor, in a thread that your code has started) they answer None or False.
+    The methods about a call describe the call whose code calls them. Outside of calls
+    (in the owner, in a constructor, in a thread that your code has started) they return
+    None or False.
 
     Attributes:
-        namespace: The namespace of actors that name no other.
-        job_id: The runtime, in hex.
-        node_id: The machine, in hex.
-        worker_id: The process, in hex: another one for each incarnation of an actor.
+        namespace: The default namespace of actors.
+        job_id: The id of the runtime, in hex.
+        node_id: The id of the machine, in hex.
+        worker_id: The id of the process, in hex: a new one for each incarnation of an
+            actor.
         actor_id: The actor's id in hex, or None in the owner.
         actor_name: The actor's name, or None if it has none.
-        runtime_env: The ``runtime_env`` of the actor, with what it inherited.
+        runtime_env: The ``runtime_env`` of the actor, including inherited settings.
         class_name: The actor's class, or empty in the owner.
-        accelerator_ids: The ids of the devices that it has, by kind; every kind is
-            there.
-        resources: What it holds, by resource name, as it was written.
+        accelerator_ids: The ids of its devices, by kind; every kind has an entry.
+        resources: The resources that it holds, by name, as it requested them.
         was_current_actor_reconstructed: True if the actor was restarted after a death.
-        group: The placement group that the actor is in, or None.
-        captures: Whether the actors that it makes go into that group by default.
+        group: The placement group of the actor, or None.
+        captures: Whether the actors that it creates join that group by default.
 
     Example:
         >>> @actorlib.remote(num_gpus=1)
@@ -92,11 +93,11 @@ class RuntimeContext:
     captures: bool = False
 
     def __dir__(self) -> list[str]:
-        """Leaves out what engines need."""
+        """Omits the fields for engines."""
         return sorted(set(object.__dir__(self)) - _OF_ENGINES)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # In another process it tells where this code ran, and nothing of its calls.
+        # In another process it still describes this process, without its calls.
         values = {option.name: getattr(self, option.name) for option in fields(self)}
         return _loaded, ({**values, "process": None},)
 
@@ -126,36 +127,34 @@ class RuntimeContext:
 
     @property
     def current_actor(self) -> Any:
-        """A handle of the calling actor: to call it later, or to hand out.
+        """A handle of the calling actor: to call it later, or to pass on.
 
-        It does not keep the actor alive here; whoever it is handed to does.
+        It does not keep the actor alive here; a process that receives it does.
 
         Raises:
-            RuntimeError: This is no actor's code.
+            RuntimeError: The caller is not the code of an actor.
         """
         if self.own is None:
             raise RuntimeError(
-                "current_actor is the handle of the actor whose code runs, and this "
-                "code is not an actor's: use the handle that .remote() gave"
+                "current_actor is the handle of the actor whose code runs, but no "
+                "actor runs this code: use the handle that .remote() returned"
             )
         return self.own()
 
     def get_accelerator_ids(self) -> dict[str, list[str]]:
-        """Returns the ids of the devices that this actor has, by kind.
+        """Returns the ids of the devices of this actor, by kind.
 
-        They name devices of the machine as the owner sees it and do not change while
-        the actor lives; frameworks inside count the visible ones from 0.
+        They are the owner's numbers of the devices of the machine and do not change in
+        the actor's lifetime. Frameworks in the actor number the visible devices from 0.
         """
         return {kind: list(map(str, ids)) for kind, ids in self.accelerator_ids.items()}
 
     def get_assigned_resources(self) -> dict[str, float]:
-        """Tells what this actor holds, by resource name; memory in bytes."""
+        """Returns the resources of this actor, by name; memory in bytes."""
         return dict(self.resources)
 
-    # The running call.
-
     def get_task_id(self) -> str | None:
-        """Returns the id of the call, in hex; each time it is sent has its own."""
+        """Returns the id of the call, in hex; a new one each time it is sent."""
         call = running.get()
         return None if call is None else f"{self.worker_id}{call[0]:016x}"
 
@@ -177,21 +176,21 @@ class RuntimeContext:
 
     @property
     def deadline(self) -> float | None:
-        """Tells when its time is over, by ``time.monotonic()``; None for never."""
+        """The call's deadline, a time of ``time.monotonic()``, or None."""
         call = running.get()
         deadline = None if call is None else deadline_of(call[2])
         return None if deadline is None else deadline[0]
 
     def time_left(self) -> float | None:
-        """Tells the seconds until the call's time is over; None if it has no end."""
+        """Returns the seconds until the call's deadline; None if it has none."""
         deadline = self.deadline
         return None if deadline is None else max(0.0, deadline - time.monotonic())
 
     def is_canceled(self) -> bool:
-        """Tells whether nobody wants the call's result any more, or its time is over.
+        """Whether the call was cancelled, or its deadline has passed.
 
-        It is for plain methods, which are not interrupted, and cheap enough to ask in a
-        loop. An ``async def`` also gets CancelledError.
+        It is for plain methods, which are not interrupted, and is cheap enough for a
+        loop. An ``async def`` method gets CancelledError as well.
         """
         call = running.get()
         if call is None:
@@ -200,14 +199,12 @@ class RuntimeContext:
             return True
         return self.process is not None and self.process.was_canceled(call[0])
 
-    # The machine.
-
     def get_session_name(self) -> str:
-        """The name of the runtime, as long as it runs."""
+        """Returns the name of the runtime, which stays the same for its lifetime."""
         return f"session_{self.job_id}"
 
     def get_node_labels(self) -> dict[str, str]:
-        """The labels of the machine: none."""
+        """Returns the labels of the machine: none."""
         return {}
 
 

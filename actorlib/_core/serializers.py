@@ -1,7 +1,7 @@
-"""Serializers that users register for classes which pickle cannot handle.
+"""Serializers that users register for classes that pickle cannot handle.
 
-They are for what this process sends. The receiving process needs none: the function
-that makes the instance again is sent along.
+They apply to the values that this process sends. The receiving process needs none: the
+function that creates the instance again is sent with the value.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 REDUCERS: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
-"""By class: the function that reduces an instance for pickle."""
+"""The function that reduces an instance for pickle, by class."""
 
 
 @public("actorlib")
 def register_serializer(
     cls: type[T], *, serializer: Callable[[T], S], deserializer: Callable[[S], T]
 ) -> None:
-    """Says how instances of a class are sent to other processes, from now on.
+    """Sets how instances of a class are sent to other processes, from now on.
 
-    It holds for the class itself and not for those derived from it, and in the process
-    that says so: an actor that is to send such instances says it too, for example in
-    the module that the class is of.
+    It applies to the class itself, not to derived classes, and to this process only. An
+    actor that sends such instances has to register the serializer too, for example in
+    the module of the class.
 
     Args:
         cls: The class.
-        serializer: Takes an instance apart: gives something that can be sent.
-        deserializer: Makes an instance of that, in the process that it was sent to. A
-            function of a module is found there by its name; any other is sent.
+        serializer: Converts an instance into a value that can be sent.
+        deserializer: Creates an instance from that value, in the receiving process. A
+            function of a module is found there by its name; any other function is sent.
 
     Raises:
-        TypeError: ``cls`` is no class, or one of the others cannot be called.
+        TypeError: ``cls`` is not a class, or one of the others is not callable.
 
     Example:
         >>> class Connection:
@@ -67,13 +67,13 @@ def register_serializer(
 
 @public("actorlib")
 def deregister_serializer(cls: type) -> None:
-    """Undoes register_serializer for a class; harmless if there is nothing to undo.
+    """Removes the serializer of a class, if there is one.
 
     Args:
         cls: The class.
 
     Raises:
-        TypeError: ``cls`` is no class.
+        TypeError: ``cls`` is not a class.
 
     Example:
         >>> class Point:

@@ -2,9 +2,9 @@
 
 In reading order:
 
-* ``tally``: counts calls by how they ended, without a look at each of them.
+* ``tally``: counts calls by their outcome, without a separate callback for each.
 * ``object_ref``: ``ObjectRef``, the future of a call's result.
-* ``stream_reader``: the items of a generator's call, as this process reads them.
+* ``stream_reader``: receives the items of a generator's call in this process.
 * ``flow_control``: limits how many items a generator may be ahead of its reader.
-* ``runtime_portal``: runs an engine's methods on its loop, whichever thread calls them.
+* ``runtime_portal``: runs an engine's methods on its loop, for callers on any thread.
 """

@@ -1,9 +1,10 @@
 """Limits how many items a generator may be ahead of its reader.
 
-The producer counts what it has sent and what was acknowledged (``SendWindow``), the
-reader what it has taken and what it has acknowledged (``ReceiveWindow``). A reader
-acknowledges after about half of the bound: once it has taken everything, it has
-acknowledged enough for the producer to go on.
+The producer counts the items that it has sent and those that were acknowledged
+(``SendWindow``). The reader counts the items that it has taken and those that it has
+acknowledged (``ReceiveWindow``). A reader acknowledges after about half of the bound.
+So a reader that has taken everything has acknowledged enough for the producer to
+continue.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import NamedTuple
 
 UNLIMITED = -1
 UNREAD = -1
-"""Stands in an acknowledgement for: nobody reads any more."""
+"""The count in an acknowledgement from a reader that no longer reads."""
 
 
 class Bounds(NamedTuple):
-    """Limits of what is sent and not taken yet; whichever is met first holds.
+    """Limits of the unread items; the limit that is reached first applies.
 
     Attributes:
-        items: How many items may be unread; -1 for any number.
-        nbytes: How many bytes those may have before the next one is made; -1 likewise.
+        items: The maximum number of unread items; -1 for no limit.
+        nbytes: The bytes of unread items above which no other item is made; -1 for no
+            limit.
     """
 
     items: int
@@ -29,20 +31,20 @@ class Bounds(NamedTuple):
 
 
 DEFAULT = Bounds(items=256, nbytes=8 * 1024 * 1024)
-"""The bounds without ``backpressure``: they fill no memory, and block no pipe."""
+"""The bounds without ``backpressure``: they fill no memory and do not block pipes."""
 
 
 def bounds_of(backpressure: int) -> Bounds:
-    """The bounds of a call: so many items, however large.
+    """Returns the bounds of a call with a number of items of any size.
 
     Args:
-        backpressure: The number of items, -1 for any number, or 0 for the default.
+        backpressure: The number of items, -1 for no limit, or 0 for the default.
     """
     return Bounds(backpressure, UNLIMITED) if backpressure else DEFAULT
 
 
 class SendWindow:
-    """Counts what a producer has sent and its reader has not taken.
+    """Counts the items that a producer has sent and its reader has not taken.
 
     Args:
         bounds: How far it may be ahead.
@@ -50,7 +52,7 @@ class SendWindow:
     Attributes:
         sent: How many items were sent.
         taken: How many of them the reader has taken.
-        is_read: Whether somebody reads.
+        is_read: Whether there still is a reader.
     """
 
     __slots__ = ("_bounds", "_nbytes", "_sizes", "is_read", "sent", "taken")
@@ -69,12 +71,12 @@ class SendWindow:
 
     @property
     def unread(self) -> int:
-        """How many items were sent and not taken; 0 if nobody will take them."""
+        """The number of items that were sent and not taken; 0 without a reader."""
         return self.sent - self.taken if self.is_read else 0
 
     @property
     def has_room(self) -> bool:
-        """Whether another item may be sent; always, if none is unread."""
+        """Whether another item may be sent; always True if none is unread."""
         items, nbytes = self._bounds
         if not 0 <= items <= self.sent - self.taken:
             return not 0 <= nbytes <= self._nbytes
@@ -88,23 +90,23 @@ class SendWindow:
             self._nbytes += nbytes
 
     def took(self, count: int) -> None:
-        """Counts so many items in all as taken; UNREAD if the reader is gone."""
+        """Sets the number of items taken; UNREAD if the reader is gone."""
         if count == UNREAD:
             self.is_read = False
             return
-        # A call that was sent again makes its items anew: the reader may have some.
+        # A call that is sent again makes its items again: the reader may have some.
         self.taken = max(self.taken, count)
         while self._sizes and self.sent - len(self._sizes) < count:
             self._nbytes -= self._sizes.popleft()
 
 
 class ReceiveWindow:
-    """Counts what a reader has taken, and says when to acknowledge it.
+    """Counts the items that a reader has taken, and decides when to acknowledge them.
 
     Args:
         bounds: How far the producer may be ahead.
-        acks_each: Whether each item is acknowledged at once, as other streams wait
-            for what this one takes.
+        acks_each: Whether each item is acknowledged at once, because other streams
+            share the limit.
 
     Attributes:
         count: How many items were taken.

@@ -1,27 +1,28 @@
 """``ObjectRef``, the future of a call's result.
 
 An ``ObjectRef`` *is* an ``asyncio.Future``, so ``gather``, ``wait``, ``as_completed``
-and ``wait_for`` take it as it is. Two things differ, because many may wait for one
+and ``wait_for`` accept it. Two things differ, because several tasks may wait for one
 result and the work is in another process:
 
-* ``await ref`` waits through a waiter of its own. A wait that is cancelled or times
-  out spoils no other; a plain future would be cancelled with it.
-* When a cancelled wait leaves nobody who holds the ref, nobody can ever ask for the
-  result, so the call itself is cancelled. ``async with asyncio.timeout(1): await
+* ``await ref`` waits through a separate waiter. A wait that is cancelled or times out
+  does not affect other waits; a plain future would be cancelled with it.
+* If a cancelled wait was the last holder of the ref, no code can read the result, so
+  the call itself is cancelled. ``async with asyncio.timeout(1): await
   h.slow.remote()`` stops the remote work; with ``ref = h.slow.remote()`` outside, it
-  goes on.
+  continues.
 
-``gather``, and ``wait_for`` of Python 3.11, cancel the very future that they were given
-when they are cancelled or time out: that is asyncio's rule, and cancels the call.
-``asyncio.shield(ref)`` keeps it.
+``gather``, and ``wait_for`` of Python 3.11, cancel the future itself when they are
+cancelled or time out: that is asyncio's rule, and cancels the call.
+``asyncio.shield(ref)`` keeps the call.
 
-For the second, the engine's table holds the ref strongly until a wait is cancelled
-and weakly from then on, so the check costs nothing while nothing is cancelled.
+For the second point, the engine's table holds the ref strongly until a wait is
+cancelled and weakly from then on. So the check costs nothing unless a wait is
+cancelled.
 
-Where the runtime's loop has a thread of its own, refs are hidden from
-``asyncio.isfuture`` on any other loop: there they are plain awaitables, which
-``gather`` and ``wait_for`` take too. Where no loop runs at all, as in plain methods of
-actors, refs are made with ``immediate_loop``.
+If the runtime's loop has a thread to itself, refs are hidden from ``asyncio.isfuture``
+on any other loop: there they are plain awaitables, which ``gather`` and ``wait_for``
+accept too. Where no loop runs at all, as in plain methods of actors, refs are made with
+``immediate_loop``.
 """
 
 from __future__ import annotations
@@ -54,60 +55,56 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
-_future: Any = asyncio.Future  # looked up once, as every answer needs it
+_future: Any = asyncio.Future  # looked up once: every result needs it
 _result_of: Any = _future.result
 
 IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes})
-"""The classes of values that cannot be changed: exact, as a subclass may be mutable."""
+"""The exact classes of immutable values; a subclass may be mutable."""
 
 KeptValue: TypeAlias = "tuple[Any, Collection[bytes] | None, object, bool]"
-"""The value of a ref as it was produced, to be sent and to be decoded once more: the
-payload, or a function that makes the value once more; the ids that are counted in it;
-what holds those; whether the object that was decoded first was handed out."""
+"""The value of a ref as it was produced, to be sent and to be decoded again: the
+payload, or a function that makes the value again; the counted ids in it; the holder of
+those; whether the object that was decoded first was handed out."""
 _cell_checks: list[Callable[[], bool]] = []
-"""Say whether the user interrupts what is running now: in a notebook alone."""
-# Reentrant: a signal handler may interrupt its holder and ask for a result, too.
+"""Return whether the user interrupts the running code: in a notebook only."""
+# Reentrant: a signal handler may interrupt its holder and read a result, too.
 _handing_out = threading.RLock()
 
 
 class Waiter(Protocol):
-    """What a ref wakes as it is filled: a future, for example."""
+    """An object that a ref wakes when it is filled, for example a future."""
 
-    def done(self) -> bool:
-        """Whether it was woken."""
-        ...
+    def done(self) -> bool: ...
 
-    def set_result(self, result: None, /) -> None:
-        """Wakes it."""
-        ...
+    def set_result(self, result: None, /) -> None: ...
 
 
 class ResultOwner(Protocol):
-    """What a ref needs of whatever fills it.
+    """The interface of the object that fills a ref.
 
     The owner's ``CallRouter`` and ``TaskPool``, the worker's clients, Ray's tasks and
-    ``StreamReader`` implement it, and ``QueueClient`` for the answers of a queue. Three
+    ``StreamReader`` implement it, and ``QueueClient`` for the results of a queue. Three
     methods are optional, looked up by their name: ``label_of(call)`` returns the name
     of a call in messages; ``force_cancel(call, recursive=...)`` cancels a call and ends
     the process that runs it; ``interrupt(call, recursive=...)`` cancels a call as
-    ``cancel`` does, and a plain method also where it is.
+    ``cancel`` does, and interrupts a running plain method as well.
     """
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
-        """Cancels the call; its answer, if one still comes, is dropped.
+        """Cancels the call; a result that still comes is dropped.
 
         Args:
             call: Its number.
             recursive: If True, the calls that it has made are cancelled, too.
 
         Returns:
-            True if its code may run on for a while, as an ``async def`` that cleans up,
-            and the ref is cancelled when that is over; else the caller cancels it.
+            True if its code may continue for a while, as an ``async def`` that cleans
+            up, and the ref is cancelled after that; else the caller cancels the ref.
         """
         ...
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """From now on, cancels the call as soon as nobody holds the ref."""
+        """From now on, cancels the call as soon as the ref has no holder."""
         ...
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
@@ -115,15 +112,15 @@ class ResultOwner(Protocol):
         ...
 
     def name(self) -> bytes:
-        """Makes an id for what a ref stands for, unique among all processes."""
+        """Makes an id for the object of a ref, unique among all processes."""
         ...
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
         """Reduces a ref for pickle, in a value that is being sent.
 
         Raises:
-            TypeError: It is pickled for something else.
-            ValueError: It belongs to another runtime than the one that sends it.
+            TypeError: It is not pickled for a call or its result.
+            ValueError: It belongs to another runtime than the sending one.
         """
         ...
 
@@ -142,7 +139,7 @@ if TYPE_CHECKING:
 else:
 
     class _Future(asyncio.Future):
-        """Only here so that ``ObjectRef[int]`` can be written at run time."""
+        """Allows ``ObjectRef[int]`` at run time."""
 
         __slots__ = ()
 
@@ -179,25 +176,26 @@ _OF_ENGINES = frozenset(
 class ObjectRef(_Future[R]):
     """The result of a call, now or later.
 
-    Await it as often and from as many tasks of the loop as you like: every wait gets
-    the result, or raises what the method raised. A cancelled ``await`` spoils no other
-    wait. But ``gather``, and ``wait_for`` of Python 3.11, cancel the ref and its call
-    when they are cancelled, as they do with any future: ``asyncio.shield(ref)`` keeps
-    it.
+    Await it any number of times, from any number of tasks of the loop: every wait gets
+    the result, or raises the exception of the method. A cancelled ``await`` does not
+    affect other waits. But ``gather``, and ``wait_for`` of Python 3.11, cancel the ref
+    and its call when they are cancelled, as they do with any future:
+    ``asyncio.shield(ref)`` prevents that.
 
-    Every wait in one process gets the same object. What is done to that object is seen
-    there alone: whoever is sent the ref gets the result as it was produced. For that
-    the encoded result stays with the ref, unless it is None, a number, ``str`` or
-    ``bytes``. Actors whose handles are in it live until the ref is dropped.
+    Every wait in one process gets the same object. A change of that object is visible
+    in this process only: a process that receives the ref gets the result as it was
+    produced. For that purpose the encoded result stays with the ref, unless it is None,
+    a number, ``str`` or ``bytes``. Actors whose handles are in the result live until
+    the ref is dropped.
 
     Example:
         >>> @actorlib.remote
         ... def double(x):
         ...     return 2 * x
         >>> ref = double.remote(1)
-        >>> await ref, await ref  # as often as you like
+        >>> await ref, await ref  # any number of times
         (2, 2)
-        >>> await double.remote(double.remote(1))  # given to a call, it is its value
+        >>> await double.remote(double.remote(1))  # a call gets the value of the ref
         4
     """
 
@@ -206,26 +204,26 @@ class ObjectRef(_Future[R]):
     call: int
     """The engine's number for the call."""
     callee: object
-    """What was called, for messages, where its result owner keeps no table of calls."""
+    """The callee, for messages, if its result owner keeps no table of calls."""
     result_owner: ResultOwner
-    """Fills it."""
+    """The object that fills it."""
     _payload: KeptValue | None
-    """The value as it was produced; None if it cannot be changed. Set with it."""
+    """The value as it was produced; None if it is immutable. Set with the value."""
     _object_id: bytes
-    """Its id in every process; only once somebody has asked for it."""
-    # No slot: few are awaited one by one, and making a ref must not cost more.
+    """Its id in every process; set when it is first read."""
+    # Not a slot: few refs are awaited one by one, and a new ref must not cost more.
     first_waiter: Waiter | None = None
-    """What is woken as it is filled: the first wait on its own loop, or a tally."""
+    """Woken when it is filled: the first wait on its loop, or a tally."""
     generator: object = None
-    """The generator whose whole call it is; the ref keeps it alive."""
+    """The generator, for a ref of a generator's whole call; the ref keeps it alive."""
 
     def __await__(self) -> Generator[Any, None, R]:
         """Waits for the result.
 
         Raises:
-            TaskCancelledError: The call was cancelled, by whoever it was.
+            TaskCancelledError: The call was cancelled, by any code.
             asyncio.CancelledError: This wait was cancelled; the ref is not.
-            Exception: What the method raised, or ActorDiedError.
+            Exception: The exception of the method, or ActorDiedError.
         """
         if not self.done():
             loop = asyncio.get_running_loop()
@@ -234,7 +232,7 @@ class ObjectRef(_Future[R]):
             if loop is not self.get_loop():
                 waiter, callback = self._waiter_on(loop)
             elif self.first_waiter is None:
-                # Done as the ref is filled, and not by a callback one turn later.
+                # Done when the ref is filled, and not by a callback one turn later.
                 waiter = self.first_waiter = loop.create_future()
             else:
                 waiter = loop.create_future()
@@ -258,7 +256,7 @@ class ObjectRef(_Future[R]):
             is_immutable = self._payload is None
         except AttributeError:  # it has no value
             is_immutable = False
-        if is_immutable:  # as below, at hand for most
+        if is_immutable:  # as below, faster for most results
             value: R = _result_of(self)
             return value
         if self.cancelled():
@@ -266,7 +264,7 @@ class ObjectRef(_Future[R]):
         return self.result()
 
     def result(self) -> R:
-        """Returns the result, the same object each time; see asyncio.Future."""
+        """Returns the result, the same object each time; see ``asyncio.Future``."""
         value: R = _result_of(self)
         kept = self._payload
         if kept is not None and not kept[3]:
@@ -274,14 +272,13 @@ class ObjectRef(_Future[R]):
         return value
 
     def set_result(self, result: R, kept: KeptValue | None = None, /) -> None:
-        """Fills the ref; see asyncio.Future.
+        """Fills the ref; see ``asyncio.Future``.
 
         Args:
             result: The value.
-            kept: The same as it was produced; None if it cannot be changed. Default:
-                None.
+            kept: The value as it was produced; None if it is immutable. Default: None.
         """
-        self._payload = kept  # first: there are loops that call back at once
+        self._payload = kept  # first: some loops call back at once
         try:
             _future.set_result(self, result)
         except asyncio.InvalidStateError:
@@ -294,7 +291,7 @@ class ObjectRef(_Future[R]):
             end_wait(waiter)
 
     def set_exception(self, exception: type | BaseException, /) -> None:
-        """Fails the ref; see asyncio.Future."""
+        """Fails the ref; see ``asyncio.Future``."""
         _future.set_exception(self, exception)
         if self.first_waiter is not None:
             self._end_failed_wait()
@@ -305,7 +302,7 @@ class ObjectRef(_Future[R]):
         """Makes the future of a wait on another loop, and its done callback."""
         home = portal_of(self.get_loop())
         if home is None:
-            # For example asyncio.run() in a plain method: a thread of it waits.
+            # For example asyncio.run() in a plain method: a thread of its pool waits.
             blocking = partial(self.result_owner.wait, self, None)
             return loop.run_in_executor(None, blocking), None
         if home.is_here():
@@ -330,22 +327,23 @@ class ObjectRef(_Future[R]):
     ) -> bool:
         """Cancels the call, waiting or running; False if it is done already.
 
-        A running ``async def`` gets ``CancelledError`` at its await, and the ref is
-        cancelled when the method has cleaned up and ended, as a task is; a running
-        plain method is not interrupted unless that is asked for, its result is dropped.
+        A running ``async def`` gets ``CancelledError`` at its await. The ref is
+        cancelled when the method has cleaned up and ended, like a task. A running plain
+        method is interrupted only with ``interrupt=True``; without it, its result is
+        dropped.
 
         Args:
             msg: As for any future. Default: None.
             recursive: If True, the calls that it has made are cancelled, too. Default:
                 True.
             force: If True, the process of a running function is ended. A call of an
-                actor does not take it: ``kill`` ends the actor. Default: False.
-            interrupt: If True, a running plain method gets ``KeyboardInterrupt`` where
-                it is; see ``actorlib.cancel``. Default: False.
+                actor does not accept it: ``kill`` ends the actor. Default: False.
+            interrupt: If True, a running plain method gets ``KeyboardInterrupt`` at its
+                current line; see ``actorlib.cancel``. Default: False.
 
         Raises:
-            TypeError: ``recursive``, ``force`` or ``interrupt`` is no bool.
-            ValueError: ``force`` for what is no call of a function made here;
+            TypeError: ``recursive``, ``force`` or ``interrupt`` is not a bool.
+            ValueError: ``force`` for a ref that is not of a function call made here;
                 ``interrupt`` for a call that this program has not made itself, or with
                 ``force``.
         """
@@ -358,8 +356,8 @@ class ObjectRef(_Future[R]):
                 "process that runs a function, and needs no interruption before"
             )
         is_cell_interrupted = not force and _is_cell_interrupted()
-        # The loop decides what is possible: a call of another thread has its result
-        # owner when it has crossed to the loop, and not before.
+        # The loop decides what is possible: a call of another thread has a result
+        # owner only after it has crossed to the loop.
         cancel = partial(self._cancel, msg, recursive, force)
         return run_on_loop_of(self, partial(cancel, interrupt, is_cell_interrupted))
 
@@ -367,20 +365,19 @@ class ObjectRef(_Future[R]):
         interrupt = getattr(self.result_owner, "interrupt", None)
         if interrupt is None:
             raise ValueError(
-                "interrupt=True is for a call of an actor or a function in the program "
-                "that has started the runtime and has made the call, and not on Ray. "
-                "Elsewhere cancel(ref) stops what waits, and is_canceled() tells a "
-                "running method"
+                "interrupt=True works in the program that has started the runtime and "
+                "has made the call, and not on Ray. Elsewhere cancel(ref) stops a "
+                "waiting call, and a running method reads is_canceled()"
             )
         return cast("Callable[..., bool | None]", interrupt)
 
     def _cancel(
         self,
         msg: Any | None,
-        recursive: bool,  # noqa: FBT001  # by partial() alone
-        force: bool,  # noqa: FBT001  # likewise
-        interrupt: bool,  # noqa: FBT001  # likewise
-        is_cell_interrupted: bool,  # noqa: FBT001  # likewise
+        recursive: bool,  # noqa: FBT001  # called through partial()
+        force: bool,  # noqa: FBT001
+        interrupt: bool,  # noqa: FBT001
+        is_cell_interrupted: bool,  # noqa: FBT001
     ) -> bool:
         owner = self.result_owner
         cancel = owner.cancel
@@ -393,8 +390,8 @@ class ObjectRef(_Future[R]):
             raise ValueError(
                 "force=True is for a ref of a remote function, in the process that has "
                 "called it: it ends the process that runs the call. For an actor write "
-                "kill(handle), which ends it with all calls of others; without force, "
-                "a running method sees the cancellation by is_canceled()"
+                "kill(handle), which also ends its other calls; without force, a "
+                "running method reads is_canceled()"
             )
         if self.done():
             return False
@@ -409,14 +406,13 @@ class ObjectRef(_Future[R]):
         """Blocks this thread until the result is there: for plain methods of actors.
 
         Args:
-            timeout: Seconds to wait at the most, or None for as long as it takes.
-                Default: None.
+            timeout: The maximum wait in seconds, or None for no limit. Default: None.
 
         Raises:
-            GetTimeoutError: The result did not come in time; the call goes on.
+            GetTimeoutError: The result did not come in time; the call continues.
             RuntimeError: This thread runs the event loop: await the ref instead.
             TaskCancelledError: The call was cancelled.
-            Exception: What the method raised, or ActorDiedError.
+            Exception: The exception of the method, or ActorDiedError.
         """
         if not self.done():
             self.block_until_done(timeout)
@@ -425,9 +421,9 @@ class ObjectRef(_Future[R]):
         return self.result()
 
     def future(self) -> concurrent.futures.Future[R]:
-        """Gives the result as a future for threads, as ``concurrent.futures`` takes it.
+        """Returns the result as a ``concurrent.futures.Future``, for threads.
 
-        Cancelling it gives up that future; the call goes on.
+        A cancellation of that future does not cancel the call.
         """
         future = _ThreadFuture(self)
         self.watch(future.settle)
@@ -448,26 +444,26 @@ class ObjectRef(_Future[R]):
         self.watch(call_back)
 
     def hex(self) -> str:
-        """Its id, in hex; the same in every process."""
+        """Returns its id, in hex; the same in every process."""
         return self.object_id.hex()
 
     def __repr__(self) -> str:
-        """Its state, and while it is pending the name of its call, if that is known."""
+        """Shows its state and, while it is pending, the name of its call if known."""
         text = super().__repr__()
         label = "" if self.done() else self.call_label
         return text.replace("pending", f"pending: {label}", 1) if label else text
 
     def __dir__(self) -> list[str]:
-        """Leaves out what engines need."""
+        """Omits the attributes for engines."""
         return sorted(set(object.__dir__(self)) - _OF_ENGINES)
 
     def __reduce__(self) -> tuple[object, ...]:
         return self.result_owner.travel(self)
 
-    # For engines; dir() does not list these.
+    # For engines; dir() does not list them.
 
     def bind(self, engine: ResultOwner, call: int) -> None:
-        """Gives it its result owner, and the number of its call there."""
+        """Sets its result owner, and the number of its call there."""
         self.result_owner = engine
         self.call = call
 
@@ -482,14 +478,14 @@ class ObjectRef(_Future[R]):
         return getattr(self, "_payload", None)
 
     def give_value(self, to: ObjectRef[R]) -> None:
-        """Fills another ref with its value, and with what it has kept."""
+        """Fills another ref with its value and its kept value."""
         to.set_result(_result_of(self), self.kept_value)
 
     def hand_out(self) -> bool:
-        """Notes that somebody has its object and may change it.
+        """Records that other code has its object and may change it.
 
         Returns:
-            Whether somebody had it before.
+            Whether other code had the object before.
         """
         with _handing_out:
             kept = self.kept_value
@@ -504,27 +500,26 @@ class ObjectRef(_Future[R]):
         try:
             return self._object_id
         except AttributeError:
-            made = self._object_id = self.result_owner.name()
-            return made
+            object_id = self._object_id = self.result_owner.name()
+            return object_id
 
     @property
     def awaited_calls(self) -> tuple[tuple[int, ...], int]:
-        """The calls that it waits for, and how many of them have to be answered.
+        """The numbers of the calls that it waits for, and how many must be answered.
 
-        No calls if the engine does not know them by their numbers.
+        Empty if the engine does not know the calls by number.
         """
         return ((self.call,), 1) if self.call else ((), 0)
 
     @property
     def call_label(self) -> str:
-        """The name of its call in messages; empty if that is not known."""
+        """The name of its call in messages; empty if unknown."""
         owner: object = getattr(self, "result_owner", None)
-        if owner is None:  # it is not bound yet, and a repr must not raise
+        if owner is None:  # not bound yet; a repr must not raise
             return ""
         return label_of_call(owner, self.call) or str(getattr(self, "callee", ""))
 
     def block_until_done(self, timeout: float | None) -> None:
-        """Blocks this thread until it is done; see ``get``."""
         try:
             self.result_owner.wait(self, timeout)
         except KeyboardInterrupt:
@@ -536,11 +531,11 @@ class ObjectRef(_Future[R]):
         self.result_owner.watch(self, then)
 
     def call_when_filled(self, then: Callable[[], object]) -> None:
-        """Calls back as it is filled, by whoever fills it.
+        """Calls back when it is filled, on the thread that fills it.
 
-        A done callback is called by the loop, which stands still where a plain method
-        of an actor waits; so what such a method may wait for is filled by this. A ref
-        that is cancelled calls done callbacks alone. On the thread of the ref's loop.
+        The loop calls done callbacks, and the loop is blocked while a plain method of
+        an actor waits. So refs that such a method may wait for use this. A cancelled
+        ref calls done callbacks only. Call it on the thread of the ref's loop.
         """
         if self.done():
             then()
@@ -550,7 +545,7 @@ class ObjectRef(_Future[R]):
             self.first_waiter = filled
 
     def _wake_beside(self, waiter: Waiter) -> bool:
-        """Has a waiter woken by what counts its call, if that can be."""
+        """Adds a waiter to the tally of its call; False if that is not possible."""
         first = self.first_waiter
         if type(first) is Tally:
             self.first_waiter = TalliedWait(first, waiter)
@@ -561,7 +556,7 @@ class ObjectRef(_Future[R]):
         return True
 
     def _end_failed_wait(self) -> None:
-        """Ends the wait for it when it is done without a value."""
+        """Ends its wait when it is done without a value."""
         waiter = self.first_waiter
         if isinstance(waiter, Tally | TalliedWait):
             waiter.count(self)
@@ -569,48 +564,45 @@ class ObjectRef(_Future[R]):
             end_wait(waiter)
 
     def interrupt_call(self) -> None:
-        """Interrupts its call, as a cell that waits for it was interrupted."""
-        # What has no number is not a call: the next item of a stream, for example.
+        """Interrupts its call, because the cell that waits for it was interrupted."""
+        # Without a number it is not a call: the next item of a stream, for example.
         if self.call:
-            how = {"recursive": True, "force": False, "interrupt": False}
-            self._cancel(None, is_cell_interrupted=True, **how)
+            options = {"recursive": True, "force": False, "interrupt": False}
+            self._cancel(None, is_cell_interrupted=True, **options)
 
     def release_if_unused(self) -> None:
-        """Cancels its call as soon as nobody holds it; on the loop.
+        """Cancels its call as soon as it has no holder; on the loop.
 
-        Before, a call of another thread that has not crossed to the loop has no result
-        owner yet that could cancel it.
+        Only the loop knows the result owner of a call from another thread, after the
+        call has crossed to the loop.
         """
         self.result_owner.release_if_unused(self)
 
-    if not TYPE_CHECKING:  # type checkers refuse them by themselves
-        # Operators that would be meant for the value, which is not there yet.
+    if not TYPE_CHECKING:  # type checkers refuse them without this
+        # Operators on the ref were meant for its value, which may not exist yet.
         def __bool__(self) -> NoReturn:
-            """Refuses: a ref is always something, whatever its value is."""
+            """Refuses: a ref is always true, whatever its value is."""
             raise _not_awaited("bool(ref)")
 
         def __getitem__(self, key: object) -> NoReturn:
-            """Refuses: it is the value that has items."""
+            """Refuses: the value has items, not the ref."""
             raise _not_awaited(f"ref[{key!r}]")
 
         def __len__(self) -> NoReturn:
-            """Refuses likewise."""
             raise _not_awaited("len(ref)")
 
         def __iter__(self) -> NoReturn:
-            """Refuses likewise; a future that is done would seem to be empty."""
+            """Refuses: a future that is done would seem to be empty."""
             raise _not_awaited("iter(ref)")
 
         def __int__(self) -> NoReturn:
-            """Refuses likewise."""
             raise _not_awaited("int(ref)")
 
         def __float__(self) -> NoReturn:
-            """Refuses likewise."""
             raise _not_awaited("float(ref)")
 
         def __add__(self, other: object) -> NoReturn:
-            """Refuses likewise, as do all other operators."""
+            """Refuses, as all other operators do."""
             del other
             raise _not_awaited("ref + ...")
 
@@ -621,19 +613,19 @@ class ObjectRef(_Future[R]):
 
 
 class BorrowedRef(ObjectRef[R]):
-    """A ref that came from another process; its value is fetched on the first wait."""
+    """A ref that came from another process; the first wait fetches its value."""
 
     __slots__ = ("_cancel_call", "_fetch")
 
     _fetch: Callable[[], None] | None
-    """Asks for the value; None once it was called."""
+    """Requests the value; None after it was called."""
     _cancel_call: Callable[[], None]
-    """Cancels the call that it is the result of."""
+    """Cancels the call of the result."""
 
     def add_done_callback(
         self, fn: Callable[[Self], object], /, *, context: Context | None = None
     ) -> None:
-        """Calls back when it is done, and fetches its value; see asyncio.Future."""
+        """Adds a done callback, and fetches the value; see ``asyncio.Future``."""
         self.fetch()
         super().add_done_callback(fn, context=context)
 
@@ -645,7 +637,7 @@ class BorrowedRef(ObjectRef[R]):
         force: bool = False,
         interrupt: bool = False,
     ) -> bool:
-        """Cancels the call that it is the result of, and what that has called."""
+        """Cancels the call of the result, and the calls that it has made."""
         if not self.done() and not force and not interrupt:
             run_on_loop_of(self, self._cancel_call)
         return super().cancel(
@@ -664,11 +656,11 @@ class BorrowedRef(ObjectRef[R]):
         cancel_call: Callable[[], None],
         object_id: bytes | None = None,
     ) -> None:
-        """Gives it the means to get its value.
+        """Sets the functions that fetch its value.
 
         Args:
-            fetch: Asks for the value; called once.
-            cancel_call: Cancels the call that it is the result of.
+            fetch: Requests the value; called once.
+            cancel_call: Cancels the call of the result.
             object_id: Its id, if that is known.
         """
         self._fetch, self._cancel_call = fetch, cancel_call
@@ -676,35 +668,34 @@ class BorrowedRef(ObjectRef[R]):
             self._object_id = object_id
 
     def fetch(self) -> None:
-        """Fetches its value, unless that was done before."""
+        """Fetches its value, unless it was fetched before."""
         fetch, self._fetch = self._fetch, None
         if fetch is not None:
             run_on_loop_of(self, fetch)
 
     def block_until_done(self, timeout: float | None) -> None:
-        """Blocks this thread until it is done, and fetches its value; see ObjectRef."""
         self.fetch()
         if not self.done():  # else its value was here
             super().block_until_done(timeout)
 
 
 REFS = frozenset({ObjectRef, BorrowedRef})
-"""The classes that an argument has if it is replaced by its value."""
+"""The classes of arguments that are replaced by their values."""
 
 
 def hide_from_other_loops() -> None:
-    """From now on, hides refs from ``asyncio.isfuture`` on loops that they are not of.
+    """Hides refs from ``asyncio.isfuture`` on other loops, from now on.
 
-    ``gather`` and ``wait_for`` on another loop refuse a future of this one, and take a
-    plain awaitable. The look-up of ``isfuture`` then costs 0.3 us instead of none, so
-    only a process does so whose runtime's loop has a thread of its own.
+    ``gather`` and ``wait_for`` on another loop refuse a future of this one, and accept
+    a plain awaitable. ``isfuture`` then costs 0.3 us more, so only a process whose
+    runtime's loop has a thread to itself does this.
     """
-    cast("Any", ObjectRef)._asyncio_future_blocking = property(_future_mark)  # noqa: SLF001  # asyncio's name for it
+    cast("Any", ObjectRef)._asyncio_future_blocking = property(_future_mark)  # noqa: SLF001  # the attribute of asyncio
 
 
 def _future_mark(ref: ObjectRef[Any]) -> bool | None:
-    """The attribute by which asyncio knows futures; None means that it is none."""
-    return False if asyncio._get_running_loop() is ref.get_loop() else None  # noqa: SLF001  # it is for loops to look at
+    """The attribute by which asyncio recognizes futures; None means not a future."""
+    return False if asyncio._get_running_loop() is ref.get_loop() else None  # noqa: SLF001  # loops read it
 
 
 def mark_seen(ref: asyncio.Future[Any]) -> None:
@@ -714,16 +705,16 @@ def mark_seen(ref: asyncio.Future[Any]) -> None:
 
 
 def label_of_call(owner: object, call: int) -> str:
-    """The name that a result owner has for a call; empty if it keeps no table."""
+    """Returns a result owner's name for a call; empty if it keeps no table."""
     label: Callable[[int], str] | None = getattr(owner, "label_of", None)
     return "" if label is None else label(call)
 
 
 def _not_awaited(what: str) -> TypeError:
     return TypeError(
-        f"{what}: a ref is the result of a call that may still be running, and no "
-        "value yet: write 'await ref', or in plain code ref.get(), and use what that "
-        "gives. A call takes the ref itself as an argument"
+        f"{what}: a ref is not the value of its call, which may still be running: "
+        "write 'await ref', or in plain code ref.get(), and use the result. A call "
+        "accepts the ref itself as an argument"
     )
 
 
@@ -749,10 +740,10 @@ class _ThreadFuture(concurrent.futures.Future[R]):
 
 
 def interrupt_with_cells(is_interrupted: Callable[[], bool]) -> None:
-    """From now on, interrupts the calls that an interrupted cell of a notebook awaits.
+    """Interrupts the calls that an interrupted cell of a notebook awaits, from now on.
 
     Args:
-        is_interrupted: Whether the user has interrupted the cell that runs.
+        is_interrupted: Whether the user has interrupted the running cell.
     """
     _cell_checks[:] = (is_interrupted,)
 
@@ -762,7 +753,7 @@ def _is_cell_interrupted() -> bool:
 
 
 def interrupt_calls(refs: Iterable[asyncio.Future[Any]]) -> bool:
-    """Interrupts the calls whose refs an interrupted cell waits for; else does nothing.
+    """Interrupts calls if the cell that waits for their refs was interrupted.
 
     Returns:
         Whether it has.
@@ -776,7 +767,7 @@ def interrupt_calls(refs: Iterable[asyncio.Future[Any]]) -> bool:
 
 
 def release_if_unused(refs: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancels the calls of those refs that nobody holds; after a cancelled wait."""
+    """Cancels the calls of refs without a holder, after a cancelled wait."""
     if interrupt_calls(refs):
         return
     for ref in refs:
@@ -791,7 +782,7 @@ def end_wait(waiter: Waiter, _: object = None) -> None:
 
 
 class _Filled:
-    """What a ref wakes as it is filled, in the place of its first waiter."""
+    """A callback that takes the place of a ref's first waiter."""
 
     def __init__(self, then: Callable[[], object]) -> None:
         self._then: Callable[[], object] | None = then
@@ -808,7 +799,7 @@ class _Filled:
 def immediate_loop(
     error: Callable[[dict[str, Any]], None] | None = None,
 ) -> asyncio.AbstractEventLoop:
-    """Makes a loop for refs where none runs, which runs callbacks at once.
+    """Makes a loop for refs where no loop runs; it runs callbacks at once.
 
     Args:
         error: The exception handler; see asyncio. By default errors are logged.
@@ -817,7 +808,7 @@ def immediate_loop(
 
 
 def _log_failure(report: dict[str, Any]) -> None:
-    import logging  # noqa: PLC0415  # only this rare report needs it in a worker
+    import logging  # noqa: PLC0415  # in a worker only this rare report needs it
 
     logging.getLogger("actorlib").error(
         "%s", report.get("message"), exc_info=report.get("exception")
@@ -837,6 +828,6 @@ class _ImmediateLoop:
         del context
         try:
             callback(*args)
-        except Exception as error:  # noqa: BLE001  # what a loop does with it
+        except Exception as error:  # noqa: BLE001  # as a loop does
             report = {"message": f"{callback!r} failed", "exception": error}
             self.call_exception_handler(report)

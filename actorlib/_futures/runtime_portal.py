@@ -1,8 +1,8 @@
-"""Runs an engine's methods on its loop, whichever thread calls them.
+"""Runs an engine's methods on its loop, for callers on any thread.
 
 The calling thread waits for the result. So an error is raised in the line that caused
-it, and an engine is used by one thread alone. A method crosses by one line above it,
-``@on_loop``.
+it, and only one thread uses an engine. The decorator ``@on_loop`` makes a method cross
+to the loop.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from actorlib._loops.loop_thread import LoopPortal
 
 T = TypeVar("T")
-Verb = TypeVar("Verb", bound="Callable[..., object]")
+Method = TypeVar("Method", bound="Callable[..., object]")
 
 _FORKED = (
-    "this process is a fork of the one whose runtime this is, and cannot use it: hand "
-    "results over, or start a runtime of its own here by init()"
+    "this process is a fork of the process of this runtime, and cannot use it: send "
+    "results to that process, or start a separate runtime here by init()"
 )
 
 
@@ -37,7 +37,7 @@ class RuntimePortal:
         loop: The loop, which runs on this thread.
 
     Attributes:
-        portal: Posts callbacks to the loop, which nobody waits for.
+        portal: Posts callbacks to the loop without waiting for them.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,8 +52,8 @@ class RuntimePortal:
         """Calls a function on the loop, and waits for its result; see LoopPortal.
 
         Raises:
-            RuntimeError: Nobody runs the loop, or this process is a fork.
-            Exception: What the function raised.
+            RuntimeError: The loop does not run, or this process is a fork.
+            Exception: The function raised it.
         """
         if self.portal.is_here():
             return work()
@@ -71,7 +71,7 @@ class RuntimePortal:
 
 
 class LoopCaller(Protocol):
-    """Calls functions on a loop, from any thread; ``RuntimePortal`` is one."""
+    """Calls functions on a loop, from any thread; ``RuntimePortal`` implements it."""
 
     def call(self, work: Callable[[], T]) -> T:
         """Calls a function on the loop, and waits for its result."""
@@ -83,15 +83,15 @@ class HasPortal(Protocol):
 
     @property
     def portal(self) -> LoopCaller:
-        """What calls them on the loop."""
+        """Calls its methods on the loop."""
         ...
 
 
-def on_loop(verb: Verb) -> Verb:
-    """Runs a method on the loop of its object's portal, whichever thread calls it."""
+def on_loop(method: Method) -> Method:
+    """Runs a method on the loop of its object's portal, for callers on any thread."""
 
-    @wraps(verb)
+    @wraps(method)
     def cross(self: HasPortal, /, *args: Any, **kwargs: Any) -> object:
-        return self.portal.call(partial(verb, self, *args, **kwargs))
+        return self.portal.call(partial(method, self, *args, **kwargs))
 
-    return cast("Verb", cross)
+    return cast("Method", cross)

@@ -1,16 +1,16 @@
-"""The items of a generator's call, as this process reads them.
+"""Receives the items of a generator's call in this process.
 
 ``async for ref in h.items.remote(10): print(await ref)``, and in plain methods of
 actors ``for ref in gen: ref.get()``: users have an ``ObjectRefGenerator``. Items are
-refs that are done. Breaking out of the loop, being cancelled in it or dropping the
-generator cancels the call, as it ends a generator of one's own.
+refs that are done. A ``break`` out of the loop, a cancellation in it, or the end of the
+generator's last reference cancels the call, like an ordinary generator.
 
-Behind it, a ``StreamReader`` has the place in the engine's table of calls that a ref
-has elsewhere. The engine puts items in on the thread that reads its pipe, readers take
-them on any thread, and the generator's destructor may run in the middle of either:
-hence the lock, and hence a dropped generator only schedules its cancellation. Whoever
-finds no item waits for the next *arrival*, which is a ref too: so waiting is the same
-as for any other result, blocking or awaiting, and a cancelled wait loses nothing.
+Behind it is a ``StreamReader``. It has the place of a ref in the engine's table of
+calls. The engine adds items on the thread that reads its pipe, readers take them on any
+thread, and the generator's destructor may run in the middle of either. So there is a
+lock, and a dropped generator only schedules its cancellation. A reader without an item
+waits for the next *arrival*, which is a ref too. So the wait is the same as for any
+other result, blocking or awaiting, and a cancelled wait loses nothing.
 """
 
 from __future__ import annotations
@@ -49,37 +49,28 @@ class ForceCancel(Protocol):
 
 
 class StreamOwner(Protocol):
-    """What a StreamReader needs of the engine that receives its items.
+    """The interface of the engine that receives the items of a StreamReader.
 
-    The owner's ``UnansweredCalls``, the worker's clients and Ray's ``Stream`` do so.
+    The owner's ``UnansweredCalls``, the worker's clients and Ray's ``Stream`` implement
+    it. Methods without a text are those of ``ResultOwner``.
     """
 
-    def cancel(self, call: int, *, recursive: bool = True) -> bool | None:
-        """Cancels the call; see ResultOwner."""
-        ...
+    def cancel(self, call: int, *, recursive: bool = True) -> bool | None: ...
 
-    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
-        ...
+    def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None: ...
 
-    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until the ref is done; see ResultOwner."""
-        ...
+    def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None: ...
 
-    def name(self) -> bytes:
-        """An id for what a ref stands for; see ResultOwner."""
-        ...
+    def name(self) -> bytes: ...
 
-    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent; see ResultOwner."""
-        ...
+    def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]: ...
 
     def taken(self, number: int, count: int) -> None:
-        """Acknowledges to the producer how many items were taken, or UNREAD."""
+        """Sends the number of items taken to the producer, or UNREAD."""
         ...
 
     def later(self, callback: Callable[[], None]) -> None:
-        """Calls back soon, on the engine's thread; from any thread, also in __del__."""
+        """Schedules a callback on the engine's thread; callable from a destructor."""
         ...
 
 
@@ -92,16 +83,16 @@ class StreamReader:
         bounds: How far the producer may be ahead.
         is_capped: Whether the actor limits the unread items of all its streams
             together.
-        is_detached: Whether the call goes on when nobody reads any more.
+        is_detached: Whether the call continues without a reader.
 
     Attributes:
         call: The engine's number for the call.
         completed: The whole call: its value is the number of items. It is for the
-            engine; users get a ref of their own, see ``whole``.
-        is_detached: See above.
+            engine; users get a separate ref, see ``whole``.
+        is_detached: See ``Args``.
         force_cancel: Cancels the call, and ends the process that runs it; None for
             calls of actors.
-        callee: What was called, where the engine does not keep that; see ObjectRef.
+        callee: The callee, if the engine keeps no table of calls; see ObjectRef.
     """
 
     force_cancel: ForceCancel | None = None
@@ -147,15 +138,15 @@ class StreamReader:
             is_detached=bool(options.detach),
         )
 
-    # For readers.
+    # Called by readers.
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every item was taken and none will come."""
+        """Whether every item was taken and no other will come."""
         return self._is_over and not self._items
 
     def take(self) -> ObjectRef[Any] | None:
-        """The next item; None if there is none now."""
+        """Removes and returns the next item; None if there is none now."""
         with self._lock:
             if not self._items:
                 return None
@@ -166,7 +157,7 @@ class StreamReader:
         return ref
 
     def arrival(self) -> ObjectRef[None]:
-        """A ref that is done when there is an item to be taken, or the end."""
+        """Returns a ref that is done when there is an item to take, or the end."""
         with self._lock:
             if self._arrival is not None:
                 return self._arrival
@@ -179,9 +170,9 @@ class StreamReader:
         return arrival
 
     def whole(self, reader: object) -> ObjectRef[int]:
-        """The whole call, as a ref that keeps the generator alive.
+        """Returns the whole call, as a ref that keeps the generator alive.
 
-        Whoever waits for the whole call wants it to go on, also without taking items.
+        A wait for the whole call keeps it running, even if no items are taken.
 
         Args:
             reader: The generator; ``drop`` is called when it is gone.
@@ -192,9 +183,9 @@ class StreamReader:
         return self._whole.ref(reader)
 
     def drop(self) -> None:
-        """Throws items away from now on, and cancels the call unless it is detached.
+        """Drops items from now on, and cancels the call unless it is detached.
 
-        The producer of a detached call learns of it once it has sent something.
+        The producer of a detached call learns of it after it has sent an item.
         """
         with self._lock:
             if self._is_dropped:
@@ -203,7 +194,7 @@ class StreamReader:
             items, self._items = self._items, deque()
             runs_on = self.is_detached and not self._is_over
             is_due = bool(self._number) and (self._is_capped or runs_on)
-        del items  # outside of the lock: it may run destructors of the user's
+        del items  # outside of the lock: it may run destructors of the user
         if is_due:
             self._owner.taken(self._number, UNREAD)
         if not self._is_over and not self.is_detached:
@@ -211,27 +202,26 @@ class StreamReader:
         self._arrived()
 
     def drop_soon(self) -> None:
-        """Does the same soon; for a destructor."""
+        """Schedules ``drop``; for a destructor."""
         if not self._is_capped and self._is_over:
-            self._items.clear()  # nothing else is left to be done
+            self._items.clear()  # there is nothing else to do
             return
         with suppress(RuntimeError):  # the loop is closed
             self._owner.later(self.drop)
 
-    # For the engine.
+    # Called by the engine.
 
     def bind(self, engine: ResultOwner, call: int) -> None:
-        """Gives it the number of its call; it has its owner already."""
+        """Sets the number of its call; it already has its owner."""
         del engine
         self.call = call
 
     @property
     def has_received(self) -> bool:
-        """Whether an item has come."""
         return self._received > 0
 
     def move_to(self, owner: StreamOwner) -> None:
-        """Receives the items from another engine, before the first has come."""
+        """Switches to another engine, before the first item has come."""
         self._owner = owner
 
     def put(
@@ -245,8 +235,8 @@ class StreamReader:
 
         Args:
             number: The producer's number of the stream.
-            index: Which item it is, from 0; one that has come before is ignored, as a
-                call that is sent again begins anew.
+            index: The index of the item, from 0. An index that has come before is
+                ignored: a call that is sent again makes its items again.
             payload: The item, encoded.
             load: Decodes a payload into a ref.
         """
@@ -262,7 +252,7 @@ class StreamReader:
         ref.bind(self, 0)
         try:
             load(ref, payload)
-        finally:  # also if loading it was interrupted: then the ref fails
+        finally:  # even if the decoding was interrupted: then the ref fails
             with self._lock:
                 self._received += 1
                 if not self._is_over and not self._is_dropped:
@@ -270,29 +260,28 @@ class StreamReader:
             if self._arrival is not None:
                 self._arrived()
 
-    def _fail_incomplete(self, made: int) -> None:
-        """Fails the stream, as items are missing."""
+    def _fail_incomplete(self, sent: int) -> None:
+        """Fails the stream because of missing items."""
         self.set_exception(
             ProtocolError(
-                f"a stream has lost items: {made} were sent, and {self._received} have "
+                f"a stream has lost items: {sent} were sent, and {self._received} have "
                 "come. This is a bug in actorlib"
             )
         )
 
     @property
     def lags(self) -> bool:
-        """Whether an item is there that nobody has taken."""
+        """Whether there is an item that was not taken."""
         return bool(self._items)
 
     def done(self) -> bool:
-        """Whether the end has come; see asyncio.Future."""
         return self._is_over
 
     def set_result(self, count: int) -> None:
         """Ends the stream after all items.
 
         Args:
-            count: How many there were.
+            count: The number of items.
         """
         if type(count) is not int:
             message = (
@@ -314,7 +303,7 @@ class StreamReader:
         self._end(error)
         if not self.completed.done():
             self.completed.set_exception(error)
-            # The last item raises it; and a dropped one is of no interest.
+            # The last item raises it; a dropped stream has no reader.
             if not self._is_dropped or isinstance(error, TaskCancelledError):
                 self.completed.exception()
         self._pass_on()
@@ -325,36 +314,36 @@ class StreamReader:
         for ref, _ in self._items:
             ref.exception()
 
-    # For its refs; see ResultOwner.
+    # The methods of ResultOwner, for its refs.
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Cancels the call, and drops what was not taken; see ResultOwner."""
-        del call  # its own refs have no number
+        """Cancels the call, and drops the items that were not taken."""
+        del call  # its refs have no numbers
         self._owner.cancel(self.call, recursive=recursive)
         self._end_cancelled()
 
     @property
     def interrupt(self) -> ForceCancel | None:
-        """Does the same, and interrupts a plain method; None where nobody can."""
+        """Cancels the call and interrupts a plain method; None if impossible."""
         stop: ForceCancel | None = getattr(self._owner, "interrupt", None)
         return None if stop is None else partial(self._stop_by, stop)
 
     def allow_force(self, force_cancel: ForceCancel) -> None:
-        """Lets the call be cancelled by force.
+        """Allows a cancellation by force.
 
         Args:
             force_cancel: Does so, by the engine's number for the call.
         """
 
         def force_own(call: int, *, recursive: bool) -> None:
-            del call  # its own refs have no number
+            del call  # its refs have no numbers
             force_cancel(self.call, recursive=recursive)
             self._end_cancelled()
 
         self.force_cancel = force_own
 
     def _stop_by(self, stop: ForceCancel, call: int, *, recursive: bool) -> None:
-        del call  # its own refs have no number
+        del call  # its refs have no numbers
         stop(self.call, recursive=recursive)
         self._end_cancelled()
 
@@ -374,31 +363,26 @@ class StreamReader:
             self._whole.update()
 
     def label_of(self, call: int = 0) -> str:
-        """The name of the call in messages; see ResultOwner."""
-        del call  # its own refs have no number
+        del call  # its refs have no numbers
         return label_of_call(self._owner, self.call) or str(self.callee)
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """Does nothing: a stream ends by itself when nobody reads; see ResultOwner."""
+        """Does nothing: a stream ends without a reader."""
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
         self._owner.watch(ref, then)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a ref is done; see ResultOwner."""
         self._owner.wait(ref, timeout)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see ResultOwner."""
         return self._owner.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[Any, ...]:
-        """How a ref is pickled into a value that is being sent; see ResultOwner."""
         return self._owner.travel(ref)
 
     def _acknowledge_again(self) -> None:
-        """Repeats what was acknowledged, to a producer that begins anew."""
+        """Repeats the acknowledgement for a producer that starts again."""
         if self._is_dropped:
             self._owner.taken(self._number, UNREAD)
         elif self._window.count:
@@ -427,10 +411,10 @@ class StreamReader:
 
 
 class WholeCall:
-    """Gives readers of a stream its whole call, as a ref that keeps the generator.
+    """Returns the whole call of a stream as a ref that keeps the generator.
 
     Args:
-        completed: The call, as the engine fills it.
+        completed: The call, which the engine fills.
         owner: The result owner of the ref.
     """
 
@@ -439,17 +423,17 @@ class WholeCall:
     def __init__(self, completed: ObjectRef[int], owner: ResultOwner) -> None:
         self._completed = completed
         self._owner = owner
-        # Reentrant: a destructor may end the stream while its thread is in here.
+        # Reentrant: a destructor may end the stream while its thread holds the lock.
         self._lock = threading.RLock()
         self._ref: weakref.ref[ObjectRef[int]] | None = None
 
     def ref(self, generator: object) -> ObjectRef[int]:
-        """Returns the ref, the same one as long as somebody holds it."""
+        """Returns the ref, the same one as long as it is held."""
         with self._lock:
-            known = None if self._ref is None else self._ref()
-            if known is not None:
-                return known
-            ref: ObjectRef[int] = ObjectRef(loop=self._completed.get_loop())
+            ref = None if self._ref is None else self._ref()
+            if ref is not None:
+                return ref
+            ref = ObjectRef(loop=self._completed.get_loop())
             ref.bind(self._owner, 0)
             ref.generator = generator
             self._ref = weakref.ref(ref)
@@ -457,7 +441,7 @@ class WholeCall:
         return ref
 
     def update(self) -> None:
-        """Copies the outcome of the call to the ref, if it is there and held."""
+        """Copies the outcome of the call to the ref, if the ref is held."""
         with self._lock:
             ref = None if self._ref is None else self._ref()
         if ref is not None:
@@ -465,7 +449,7 @@ class WholeCall:
 
 
 def copy_outcome(ref: ObjectRef[R], to: ObjectRef[R]) -> None:
-    """Copies the result, error or cancellation of a ref that is done to another ref."""
+    """Copies the result, error or cancellation of a done ref to another ref."""
     if not ref.done() or to.done():
         return
     if ref.cancelled():
@@ -490,14 +474,14 @@ def _size_of(payload: Any) -> int:
 class ObjectRefGenerator(Generic[R]):
     """The items of one call, in order, while the method still runs.
 
-    The method is never more than so many items ahead of its reader (``backpressure=``).
+    The method is never further ahead of its reader than its limit (``backpressure=``).
     It is cancelled when the generator is closed or dropped, or when a wait for an item
     is cancelled: its ``finally`` blocks run, and its actor is free. With
-    ``detach=True`` it runs to its end instead, and its items are thrown away. Whoever
-    holds ``completed()`` keeps the call.
+    ``detach=True`` it runs to its end instead, and its items are dropped. A holder of
+    ``completed()`` keeps the call.
 
-    If the method raises, or its actor dies, the last ref raises that. Several may read
-    from one generator: each item goes to one of them.
+    If the method raises, or its actor dies, the last ref raises that exception. Several
+    tasks may read from one generator: each item goes to one of them.
 
     Example:
         >>> @actorlib.remote
@@ -526,7 +510,7 @@ class ObjectRefGenerator(Generic[R]):
         """Blocks this thread until the next item is there.
 
         Raises:
-            StopIteration: There are no more.
+            StopIteration: There are no more items.
             RuntimeError: This thread runs the event loop: write ``async for``.
         """
         reader = self._reader
@@ -539,8 +523,8 @@ class ObjectRefGenerator(Generic[R]):
                 if asyncio._get_running_loop() is None:  # noqa: SLF001  # None in a fork, too
                     raise
                 raise RuntimeError(
-                    "a plain 'for' over a stream would block the event loop that its "
-                    "items come through: write 'async for' instead"
+                    "a plain 'for' over a stream would block the event loop that "
+                    "receives its items: write 'async for' instead"
                 ) from error
         return ref
 
@@ -551,11 +535,12 @@ class ObjectRefGenerator(Generic[R]):
     async def __anext__(self) -> ObjectRef[R]:
         """Waits until the next item is there.
 
-        Cancelled: the call is cancelled too, unless it is detached or somebody else
-        waits for an item. To look again later, ask ``actorlib.wait``.
+        Cancelled: the call is cancelled too, unless it is detached or another task
+        waits for an item. To check for an item without that risk, use
+        ``actorlib.wait``.
 
         Raises:
-            StopAsyncIteration: There are no more.
+            StopAsyncIteration: There are no more items.
         """
         reader = self._reader
         while (ref := reader.take()) is None:
@@ -573,18 +558,18 @@ class ObjectRefGenerator(Generic[R]):
         return ref
 
     def next_ready(self) -> bool:
-        """Tells whether the next item is there, so that ``next()`` would not wait."""
+        """Whether the next item is there, so that ``next()`` would not wait."""
         reader = self._reader
         return not reader.is_exhausted and reader.arrival().done()
 
     def is_finished(self) -> bool:
-        """Tells whether every item was taken, and no other will come."""
+        """Whether every item was taken, and no other will come."""
         return self._reader.is_exhausted
 
     def completed(self) -> ObjectRef[int]:
-        """Gives a ref of the whole call: the number of its items, or what it raised.
+        """Returns a ref of the whole call: the number of its items, or its error.
 
-        Whoever holds it keeps the call, also when the generator itself is dropped.
+        A holder of this ref keeps the call, even if the generator itself is dropped.
         """
         return self._reader.whole(self)
 
@@ -593,23 +578,23 @@ class ObjectRefGenerator(Generic[R]):
     ) -> bool:
         """Stops the method at its yield, or an ``async def`` at its await.
 
-        A remote function is interrupted wherever it is. ``finally`` blocks run. What
-        was not taken is thrown away: the next ref raises TaskCancelledError and is the
+        A remote function is interrupted at any line. ``finally`` blocks run. Items that
+        were not taken are dropped: the next ref raises TaskCancelledError and is the
         last.
 
         Args:
             recursive: If True, the calls that it has made are cancelled, too. Default:
                 True.
             force: If True, the process of a running function is ended. A call of an
-                actor does not take it: ``kill`` ends the actor. Default: False.
-            interrupt: If True, a plain method gets ``KeyboardInterrupt`` where it is;
-                see ``actorlib.cancel``. Default: False.
+                actor does not accept it: ``kill`` ends the actor. Default: False.
+            interrupt: If True, a plain method gets ``KeyboardInterrupt`` at its current
+                line; see ``actorlib.cancel``. Default: False.
 
         Returns:
             False if the call is done already; its items stay.
 
         Raises:
-            TypeError: ``recursive``, ``force`` or ``interrupt`` is no bool.
+            TypeError: ``recursive``, ``force`` or ``interrupt`` is not a bool.
             ValueError: ``force`` for an actor; ``interrupt`` for a call that this
                 program has not made itself, or with ``force``.
         """
@@ -618,22 +603,22 @@ class ObjectRefGenerator(Generic[R]):
         )
 
     def close(self) -> None:
-        """Ends the method, unless it is detached; there are no more items to be read.
+        """Ends the method, unless it is detached; no more items can be read.
 
-        ``contextlib.closing(h.items.remote())`` does so where a block is left.
+        ``contextlib.closing(h.items.remote())`` closes it at the end of a block.
         """
         reader = self._reader
         if reader.done():
             reader.drop()
-        else:  # somebody may wait for an item on the loop, and another thread close it
+        else:  # a task on the loop may wait for an item, and another thread close it
             run_on_loop_of(reader.completed, reader.drop)
 
     async def aclose(self) -> None:
-        """Does the same, as ``contextlib.aclosing`` asks for it."""
+        """Ends the method, like ``close``; for ``contextlib.aclosing``."""
         self.close()
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # the interpreter is going down
+        with suppress(AttributeError):  # the interpreter shuts down
             self._reader.drop_soon()
 
     def __repr__(self) -> str:
@@ -653,14 +638,13 @@ class ObjectRefGenerator(Generic[R]):
 if TYPE_CHECKING:
 
     class UntypedResult(ObjectRef[Any], ObjectRefGenerator[Any]):  # type: ignore[misc]  # pyright: ignore[reportIncompatibleMethodOverride]  # one of the two
-        """What a method or a function of unknown type gives: a ref, or a stream.
+        """The result of a method or a function of unknown type: a ref, or a stream.
 
         With ``num_returns=2`` it is a list of refs.
         """
 
-        def __iter__(self) -> Iterator[ObjectRef[Any]]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # likewise
+        def __iter__(self) -> Iterator[ObjectRef[Any]]: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # one of the two
 
 
 def reader_of(generator: ObjectRefGenerator[Any]) -> StreamReader:
-    """The StreamReader behind a generator."""
     return generator._reader  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # of this file

@@ -1,7 +1,8 @@
-"""Counts calls by how they ended, without a look at each of them.
+"""Counts calls by their outcome, without a separate callback for each.
 
-One tally is for many calls. The ref of each wakes it as it is filled, in the place of
-its first waiter: a done callback, which the loop has to run, takes longer.
+One tally counts many calls. It takes the place of the first waiter of each ref, which
+the ref wakes when it is filled. A done callback, which the loop has to run, takes
+longer.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
 
 @final
 class Tally:
-    """Counts calls by how they ended.
+    """Counts calls by their outcome.
 
     Attributes:
-        ok: How many have a value.
-        others: How many ended otherwise, by how.
-        left: How many calls it counts before its counter is asked again; see
-            CallCounter.
+        ok: The number of calls that have a value.
+        others: The number of calls with another outcome, by outcome.
+        left: The number of further calls to count before its counter is consulted
+            again; see CallCounter.
     """
 
     __slots__ = ("left", "ok", "others")
@@ -35,11 +36,11 @@ class Tally:
         self.others: dict[Status, int] = {"error": 0, "cancelled": 0, "lost": 0}
 
     def outcomes(self) -> dict[Status, int]:
-        """How many ended how."""
+        """Returns the number of calls by outcome."""
         return {"ok": self.ok, **self.others}
 
     def add(self, status: Status) -> None:
-        """Counts a call of which somebody else knows how it ended."""
+        """Counts a call whose outcome the caller has found."""
         if status == "ok":
             self.ok += 1
         else:
@@ -50,31 +51,30 @@ class Tally:
         self.add(status_of_ref(ref)[0])
 
     def done(self) -> bool:
-        """That it wants to be woken, as one that waits for a ref says."""
+        """Returns False, so that the ref wakes it like any other waiter."""
         return False
 
     def set_result(self, _: None) -> None:
-        """Counts a call whose ref has got its value."""
+        """Counts a call whose ref has received its value."""
         self.ok += 1
 
     def refuse(self) -> None:
-        """Counts a call that cannot be made."""
         self.others["error"] += 1
 
 
 @final
 class TalliedWait:
-    """Counts one call, whose ref somebody waits for, and ends that wait.
+    """Counts one call whose ref a task waits for, and ends that wait.
 
-    A ref that goes undone, as nobody holds it any more, takes this with it: then its
+    If the ref is dropped before it is done, this object is dropped with it. Then its
     call was cancelled.
 
     Args:
         tally: Counts the call.
-        waiter: What is ended when the ref is done.
+        waiter: The wait to end when the ref is done.
 
     Attributes:
-        waiter: The same, or another one; None after a wait that was cancelled.
+        waiter: The same, or another one; None after a cancelled wait.
     """
 
     __slots__ = ("_tally", "waiter")
@@ -84,11 +84,10 @@ class TalliedWait:
         self.waiter = waiter
 
     def done(self) -> bool:
-        """Whether the call was counted."""
         return self._tally is None
 
     def set_result(self, _: None) -> None:
-        """Counts a call whose ref has got its value."""
+        """Counts a call whose ref has received its value."""
         tally, self._tally = self._tally, None
         if tally is not None:
             tally.ok += 1

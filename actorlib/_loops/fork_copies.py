@@ -1,8 +1,8 @@
-"""Closes in a forked child its copies of what its parent has open.
+"""Closes, in a forked child, the copies of what its parent has open.
 
-What a process has open for its runtime is registered where it is opened. A worker and
-the template register nothing and do not load this file: their own forks need what they
-have open, or close it by themselves.
+A resource of a runtime is registered where it is opened. A worker and the template
+register nothing and do not load this file. Their own forks need the open resources, or
+close them without this.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _closers: WeakKeyDictionary[Any, Callable[[Any], object]] = WeakKeyDictionary()
 
 
 def close_in_forks(resource: R, close: Callable[[R], object]) -> None:
-    """Has forks of this process close their copy of something.
+    """Closes the copies of a resource in forks of this process.
 
     Args:
-        resource: What is open; it is not kept alive.
+        resource: The open resource; it is not kept alive.
         close: Closes the copy: a function of its class.
     """
     _closers[resource] = close
 
 
 def _close_copies() -> None:
-    """Closes all of them, whatever the others raise; Python reports what was raised."""
+    """Closes all copies, even if some raise; Python reports the exceptions."""
     with ExitStack() as closing:
         for resource, close in _closers.items():
             closing.callback(close, resource)

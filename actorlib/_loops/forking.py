@@ -1,10 +1,10 @@
-"""Gives a forked child's event loop descriptors of its own.
+"""Detaches a forked child's event loop from its parent's descriptors.
 
 After a fork, the parent's loop and the child's copy share one selector in the kernel. A
 child that leaves by ``sys.exit`` closes its copy, which unregisters the parent's
-descriptors too, its wake-up among them: no thread could wake the parent's loop again.
-So the child gets a selector and wake-ups of its own under the same numbers. It watches
-nothing else of what the parent watches.
+descriptors too, including its wake-up: no thread could wake the parent's loop again.
+So the child gets a separate selector and separate wake-ups under the same numbers. It
+watches no other descriptor of the parent.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any, cast
 
 
 def detach_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Gives a loop a selector of its own, in a forked child; harmless if it is closed.
+    """Replaces the selector of a loop, in a forked child; harmless if it is closed.
 
     Args:
-        loop: The copy of the parent's loop, asyncio's or uvloop's.
+        loop: The copy of the parent's loop, of asyncio or uvloop.
     """
     if loop.is_closed() or not hasattr(select, "epoll"):
-        return  # kqueue's are not inherited
+        return  # kqueue descriptors are not inherited
     with contextlib.suppress(ValueError):  # a thread that became the main one may
         signal.set_wakeup_fd(-1)
     own = select.epoll()
@@ -44,23 +44,25 @@ def detach_loop(loop: asyncio.AbstractEventLoop) -> None:
 def drop_callbacks(loop: asyncio.AbstractEventLoop) -> None:
     """Drops a loop's pending callbacks, in a forked child: the parent calls them."""
     # uvloop has no attribute for its queue.
-    held = vars(loop).values() if hasattr(loop, "__dict__") else gc.get_referents(loop)
-    for queue in held:
+    values = (
+        vars(loop).values() if hasattr(loop, "__dict__") else gc.get_referents(loop)
+    )
+    for queue in values:
         if isinstance(queue, deque):
             cast("deque[object]", queue).clear()
 
 
 def let_task_end(task: asyncio.Task[Any] | None) -> None:
-    """Lets the task that runs end its loop by ``SystemExit``, in a forked child.
+    """Lets the running task end its loop by ``SystemExit``, in a forked child.
 
     asyncio forgets in a fork which loop and which task run. From Python 3.14 on a task
     then ends with a ``RuntimeError`` in place of ``SystemExit``, which does not stop
-    the loop, and the child waits for ever. Harmless where this is not a fork.
+    the loop, and the child waits for ever. Harmless outside a fork.
 
     Args:
         task: The copy of the parent's task, in which this is called.
     """
-    if task is None or asyncio._get_running_loop() is not None:  # noqa: SLF001  # the other one raises
+    if task is None or asyncio._get_running_loop() is not None:  # noqa: SLF001  # get_running_loop() raises
         return
     loop = task.get_loop()
     asyncio._set_running_loop(loop)  # noqa: SLF001  # as a loop does
@@ -69,21 +71,21 @@ def let_task_end(task: asyncio.Task[Any] | None) -> None:
 
 
 def _selector_of(loop: asyncio.AbstractEventLoop) -> int:
-    known: Any = loop
-    if hasattr(known, "_get_backend_id"):  # uvloop
-        return int(known._get_backend_id())  # noqa: SLF001  # nothing public tells
-    return int(known._selector.fileno())  # noqa: SLF001  # likewise
+    any_loop: Any = loop
+    if hasattr(any_loop, "_get_backend_id"):  # uvloop
+        return int(any_loop._get_backend_id())  # noqa: SLF001  # no public way
+    return int(any_loop._selector.fileno())  # noqa: SLF001  # no public way
 
 
 def _new_wakeups(loop: asyncio.AbstractEventLoop, selector: int) -> list[int]:
-    """Replaces what threads and signals wake a loop by; returns the ends it reads."""
-    known: Any = loop
-    if hasattr(known, "_ssock"):  # asyncio's
-        read, write = known._ssock, known._csock  # noqa: SLF001  # likewise
+    """Replaces the wake-ups of threads and signals; returns the ends that it reads."""
+    any_loop: Any = loop
+    if hasattr(any_loop, "_ssock"):  # asyncio
+        read, write = any_loop._ssock, any_loop._csock  # noqa: SLF001  # no public way
         _replace(read, write)
         return [read.fileno()]
     # On the main thread uvloop has sockets too, for signals; a child gets none.
-    pair = [held for held in gc.get_referents(loop) if isinstance(held, socket.socket)]
+    pair = [each for each in gc.get_referents(loop) if isinstance(each, socket.socket)]
     if len(pair) == 2:
         _replace(*pair)
     events = [fd for fd in _watched(selector) if _is_event(fd)]
@@ -95,7 +97,7 @@ def _new_wakeups(loop: asyncio.AbstractEventLoop, selector: int) -> list[int]:
 
 
 def _replace(one: socket.socket, other: socket.socket) -> None:
-    """Puts a new pair of sockets behind the numbers of one."""
+    """Puts a new pair of sockets behind the descriptors of an old one."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)  # noqa: FBT003  # the socket API
@@ -105,8 +107,8 @@ def _replace(one: socket.socket, other: socket.socket) -> None:
 
 
 def _watched(selector: int) -> list[int]:
-    with open(f"/proc/self/fdinfo/{selector}", encoding="ascii") as told:  # noqa: PTH123  # a file of the kernel's
-        return [int(fd) for fd in re.findall(r"(?m)^tfd: *(\d+)", told.read())]
+    with open(f"/proc/self/fdinfo/{selector}", encoding="ascii") as info:  # noqa: PTH123  # a file of the kernel
+        return [int(fd) for fd in re.findall(r"(?m)^tfd: *(\d+)", info.read())]
 
 
 def _is_event(fd: int) -> bool:

@@ -1,9 +1,10 @@
 """Calls functions on an event loop that another thread runs.
 
 Posted callbacks go through one queue, in order, and a burst of them wakes the loop
-once. A loop of our own has a thread to itself (``ThreadedLoop``): callbacks may be
-added to its futures from any thread, so a thread can wait for one without a trip to the
-loop and back. With a loop of the user's (``UserLoopPortal``) that too is done on it.
+once. A loop of this package has a thread to itself (``ThreadedLoop``). Callbacks may be
+added to its futures from any thread, so a thread can wait for a future without a trip
+to the loop and back. With a loop of the user (``UserLoopPortal``) that is done on the
+loop.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ T = TypeVar("T")
 
 TOO_LATE = "the result did not come in time; the call goes on"
 OTHER_LOOP = (
-    "this runtime belongs to another event loop, which does not run now: use it on the "
+    "this runtime belongs to another event loop, which is not running: use it on the "
     "loop that it was started on, or from another thread while that runs. In pytest "
     "the tests need the loop of the fixture that has started it: write "
     '@pytest_asyncio.fixture(loop_scope="session") there and '
     'pytestmark = pytest.mark.asyncio(loop_scope="session") in the test\'s module'
 )
 _CHECK_PERIOD = 1.0
-"""Seconds after which a waiting thread looks whether the loop still runs."""
+"""Seconds after which a waiting thread checks whether the loop still runs."""
 
 
 class LoopPortal(ABC):
     """Calls functions on a loop, from other threads.
 
     Attributes:
-        refusal: Why nothing can be posted any more; empty while the loop runs.
+        refusal: Why callbacks can no longer be posted; empty while the loop runs.
     """
 
     refusal: str
@@ -55,14 +56,13 @@ class LoopPortal(ABC):
     _is_awake: bool
 
     def _begin(self) -> None:
-        """Makes this thread the loop's."""
+        """Makes this thread the loop's thread."""
         self.refusal = ""
         self._thread = threading.get_ident()
         self._posted = deque()
         self._is_awake = False
 
     def is_here(self) -> bool:
-        """Whether this thread is the loop's."""
         return threading.get_ident() == self._thread
 
     def post(self, callback: Callable[..., object], *args: object) -> None:
@@ -79,7 +79,7 @@ class LoopPortal(ABC):
             self._wake()
 
     def _serve(self) -> None:
-        self._is_awake = False  # first: what is posted from here on wakes it again
+        self._is_awake = False  # first: a later post wakes the loop again
         posted = self._posted
         for _ in range(len(posted)):
             callback, args = posted.popleft()
@@ -90,26 +90,27 @@ class LoopPortal(ABC):
 
     @abstractmethod
     def _wake(self) -> None:
-        """Makes the loop run what was posted; from any thread."""
+        """Makes the loop run the posted callbacks; callable from any thread."""
 
     @abstractmethod
     def report(self, callback: object, error: Exception) -> None:
-        """Reports a callback that has raised."""
+        """Reports an exception of a callback."""
 
     @abstractmethod
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
     ) -> None:
-        """Adds a done callback to a future of this loop; from any thread."""
+        """Adds a done callback to a future of this loop; callable from any thread."""
 
     def call(self, work: Callable[..., T], *args: object) -> T:
         """Calls a function on the loop's thread, and waits for its result.
 
-        It runs in a copy of the caller's context; on the loop's thread, at once.
+        The function runs in a copy of the caller's context. On the loop's thread it
+        runs at once.
 
         Raises:
             RuntimeError: The loop has ended.
-            Exception: What the function raised.
+            Exception: The function raised it.
         """
         if self.is_here():
             return work(*args)
@@ -130,21 +131,21 @@ class LoopPortal(ABC):
             try:
                 raise raised.pop()
             finally:
-                del run  # its frame would keep the error, and the frames below it
+                del run  # its frame would keep the error and the frames below it alive
         return value.pop()
 
     def wait(self, lock: threading.Lock, timeout: float | None) -> bool:
-        """Blocks this thread until a lock is released; False if that took too long.
+        """Blocks this thread until a lock is released; False after the timeout.
 
         Raises:
-            RuntimeError: The loop has ended, so it never will be.
+            RuntimeError: The loop has ended, so the lock will not be released.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        left = _CHECK_PERIOD
+        period = _CHECK_PERIOD
         while True:
             if end is not None:
-                left = min(_CHECK_PERIOD, max(0.0, end - time.monotonic()))
-            if lock.acquire(timeout=left):
+                period = min(_CHECK_PERIOD, max(0.0, end - time.monotonic()))
+            if lock.acquire(timeout=period):
                 return True
             if self.refusal:
                 raise RuntimeError(self.refusal)
@@ -154,7 +155,7 @@ class LoopPortal(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Makes sure that the loop runs.
+        """Checks that the loop runs.
 
         Raises:
             RuntimeError: It does not, so a wait for it would never end.
@@ -162,28 +163,26 @@ class LoopPortal(ABC):
 
 
 class ThreadedLoop(LoopPortal, _Base):
-    """Mixed into an event loop, lets it run on a thread of its own."""
+    """Mixin for an event loop that runs on a thread of its own."""
 
     def begin(self) -> None:
-        """Makes this thread the loop's."""
+        """Makes this thread the loop's thread."""
         self._begin()
-        # Looked up once, as every callback needs them.
+        # Looked up once: every callback needs them.
         self._soon = cast("Any", super()).call_soon
         self._wake_soon = cast("Any", super()).call_soon_threadsafe
 
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
     ) -> None:
-        """Adds a done callback to a future of this loop; from any thread."""
         future.add_done_callback(callback)
 
-    def call_soon_threadsafe(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # nobody takes its handle
+    def call_soon_threadsafe(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # no caller uses its handle
         self,
         callback: Callable[..., object],
         *args: object,
         context: Context | None = None,
     ) -> None:
-        """Calls back soon, from any thread; see asyncio's loops."""
         if context is None:
             self.post(copy_context().run, callback, *args)
         else:
@@ -195,7 +194,7 @@ class ThreadedLoop(LoopPortal, _Base):
         *args: object,
         context: Context | None = None,
     ) -> Any:
-        """Calls back soon, from any thread: futures call it where they are filled."""
+        """Schedules a callback, from any thread: a filled future calls this there."""
         if threading.get_ident() == self._thread:
             return self._soon(callback, *args, context=context)
         return self.call_soon_threadsafe(callback, *args, context=context)
@@ -203,37 +202,35 @@ class ThreadedLoop(LoopPortal, _Base):
     def run_in_executor(  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # the same
         self, executor: Any, func: Callable[..., T], *args: Any
     ) -> asyncio.Future[T]:
-        """Runs a function in a thread; see asyncio's loops.
+        """Runs a function in a thread.
 
-        While the interpreter shuts down it starts no more threads, and this loop runs
-        until its runtime has ended: then the function is run here.
+        While the interpreter shuts down it starts no more threads, but this loop runs
+        until its runtime has ended. In that case the function runs here.
         """
         try:
             running = cast("Any", super()).run_in_executor(executor, func, *args)
             return cast("asyncio.Future[T]", running)
         except RuntimeError:
-            made: asyncio.Future[T] = self.create_future()
+            future: asyncio.Future[T] = self.create_future()
             try:
-                made.set_result(func(*args))
+                future.set_result(func(*args))
             except Exception as error:  # noqa: BLE001  # as an executor does
-                made.set_exception(error)
-            return made
+                future.set_exception(error)
+            return future
 
     def _wake(self) -> None:
-        self._wake_soon(
-            self._serve, context=Context()
-        )  # not in that of the first caller
+        # Not in the first caller's context.
+        self._wake_soon(self._serve, context=Context())
 
     def check(self) -> None:
-        """Does nothing: whoever ends this loop sets ``refusal``; see LoopPortal."""
+        """Does nothing: the code that ends this loop sets ``refusal``."""
 
     def report(self, callback: object, error: Exception) -> None:
-        """Reports a callback that has raised; see LoopPortal."""
         _report(cast("asyncio.AbstractEventLoop", self), callback, error)
 
 
 class UserLoopPortal(LoopPortal):
-    """Calls functions on a loop of the user's; made on the thread that runs it."""
+    """Calls functions on a loop of the user; created on the thread that runs it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -242,27 +239,24 @@ class UserLoopPortal(LoopPortal):
 
     def _wake(self) -> None:
         try:
-            # It runs what others post, too: not in the context of the first caller.
+            # It also runs the posts of others: not in the first one's context.
             self._loop.call_soon_threadsafe(self._serve, context=Context())
         except RuntimeError:  # it is closed
             self._is_awake = False
             raise RuntimeError(OTHER_LOOP) from None
 
     def report(self, callback: object, error: Exception) -> None:
-        """Reports a callback that has raised; see LoopPortal."""
         _report(self._loop, callback, error)
 
     def watch(
         self, future: asyncio.Future[Any], callback: Callable[[Any], object]
     ) -> None:
-        """Adds a done callback to a future of this loop; from any thread."""
         if self.is_here():
             future.add_done_callback(callback)
         else:
             self.post(future.add_done_callback, callback)
 
     def check(self) -> None:
-        """Makes sure that the loop runs; see LoopPortal."""
         if not self._loop.is_running():
             raise RuntimeError(OTHER_LOOP)
 
@@ -270,7 +264,7 @@ class UserLoopPortal(LoopPortal):
 _portals: weakref.WeakValueDictionary[int, UserLoopPortal] = (
     weakref.WeakValueDictionary()
 )
-"""Portals to loops of the user's that runtimes are on, by the id of the loop."""
+"""Portals to loops of the user that have a runtime, by the id of the loop."""
 
 
 def portal_of(loop: object) -> LoopPortal | None:
@@ -296,8 +290,8 @@ def blocking_allowed() -> Generator[None]:
 def may_block() -> bool:
     """Whether the running code may block its thread.
 
-    Code on an event loop must not, except for the plain methods of an actor that has
-    ``async def`` methods, which run on its loop.
+    Code on an event loop must not block, except for the plain methods of an actor that
+    has ``async def`` methods, which run on its loop.
     """
     running = asyncio._get_running_loop()  # noqa: SLF001  # None, and no error, if there is none
     if running is None:
@@ -310,7 +304,7 @@ def may_block() -> bool:
 def call_soon_on(
     loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
 ) -> None:
-    """Calls back soon on a loop; from a destructor, which may run in any thread."""
+    """Schedules a callback on a loop, from a destructor in any thread."""
     if asyncio._get_running_loop() is loop:  # noqa: SLF001  # None, and no error, if there is none
         loop.call_soon(callback)
     else:
@@ -320,7 +314,7 @@ def call_soon_on(
 def add_done_callback(
     future: asyncio.Future[Any], callback: Callable[[Any], object]
 ) -> None:
-    """Adds a done callback to a future on its loop's thread; from any thread."""
+    """Adds a done callback to a future on its loop's thread, from any thread."""
     loop = future.get_loop()
     home = None if asyncio._get_running_loop() is loop else portal_of(loop)  # noqa: SLF001  # the same
     if home is None:
@@ -336,10 +330,10 @@ def _report(
 
 
 def new_loop(*mixins: type) -> asyncio.AbstractEventLoop:
-    """Makes uvloop's loop where it is installed and not switched off, else asyncio's.
+    """Makes a loop of uvloop if it is installed and not switched off, else of asyncio.
 
     Args:
-        mixins: Classes that it is besides, as ``ThreadedLoop``.
+        mixins: Further base classes of the loop, such as ``ThreadedLoop``.
     """
     kind: Any = asyncio.SelectorEventLoop
     if os.environ.get("ACTORLIB_UVLOOP", "1") != "0":
@@ -362,12 +356,12 @@ def run_on_loop_of(future: asyncio.Future[Any], work: Callable[[], T]) -> T:
 
 
 def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None:
-    """Blocks this thread until a ref is done whose loop runs in another one.
+    """Blocks this thread until a ref is done whose loop runs in another thread.
 
     Args:
         ref: The ref.
         timeout: Seconds, or None.
-        refusal: The error's message if this thread must not wait.
+        refusal: The message of the error if this thread must not wait.
 
     Raises:
         GetTimeoutError: It took longer.
@@ -381,7 +375,7 @@ def block(ref: asyncio.Future[Any], timeout: float | None, refusal: str) -> None
     if home.refusal:
         raise RuntimeError(home.refusal)
     if timeout is not None and timeout <= 0:
-        # Lets callbacks run that are posted already.
+        # Lets the callbacks run that were posted before.
         home.call(_do_nothing)
         if ref.done():
             return
@@ -407,4 +401,4 @@ def _locked() -> threading.Lock:
 
 
 def _do_nothing() -> None:
-    """Waited for, it lets everything run that was posted before it."""
+    """Does nothing; a wait for it lasts until all callbacks posted before have run."""

@@ -1,8 +1,8 @@
 """Turns the signals that end a program into a cancellation of its main task.
 
-``asyncio.run`` does so with SIGINT. SIGTERM, which is how a service is told to end, and
-SIGHUP, which says that its terminal is gone, end a Python program where it stands: no
-``finally`` block runs, no actor closes what it has open.
+``asyncio.run`` does so with SIGINT. SIGTERM, which stops a service, and SIGHUP, which
+reports the end of its terminal, end a Python program where it stands: no ``finally``
+block runs, no actor closes its resources.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _NAMES = ("SIGTERM", "SIGHUP")
 async def until_terminated(main: Coroutine[Any, Any, T]) -> T:
     """Awaits the program's main coroutine; a signal that ends programs cancels it.
 
-    The first signal cancels, a second one ends the program where it stands, as it would
-    have without this. A handler of the program's own is left in place. It needs the
-    main thread, which alone may have handlers: on others it only awaits.
+    The first signal cancels it. A second one ends the program where it stands, as
+    without this function. A handler of the program is not replaced. Only the main
+    thread can have handlers: on others this function only awaits.
 
     Args:
         main: The coroutine.
 
     Returns:
-        What it returned, perhaps in spite of its cancellation.
+        The coroutine's result, perhaps in spite of its cancellation.
 
     Raises:
-        SystemExit: It was cancelled by a signal: 128 and the number, as of a process
-            that the signal has ended, in the words of shells.
+        SystemExit: A signal cancelled it. The exit code is 128 and the signal's number,
+            as shells report for a process that the signal has ended.
     """
     came: list[int] = []
     task = asyncio.current_task()
@@ -58,11 +58,11 @@ async def until_terminated(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def _handled(came: list[int]) -> Generator[None]:
-    """Handles the signals in the block; the one that came is put into the list."""
+    """Handles the signals in the block, and appends the one that came to the list."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    known = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+    signals = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
     is_main = threading.current_thread() is threading.main_thread()
-    ours = [n for n in known if is_main and signal.getsignal(n) is signal.SIG_DFL]
+    ours = [n for n in signals if is_main and signal.getsignal(n) is signal.SIG_DFL]
 
     def handle(number: int, frame: FrameType | None) -> None:
         del frame

@@ -46,7 +46,7 @@ from actorlib._owner.requests.placement_groups import GroupVerbs
 from actorlib._owner.requests.worker_requests import WorkerRequests
 from actorlib._processes.signal_wakeup import SignalWakeup
 from actorlib._rows.snapshot import Snapshot
-from actorlib._wire.call import Call
+from actorlib._wire.arguments import Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.function_code import ClassDefinitions
@@ -510,8 +510,8 @@ class LocalEngine(RuntimeEngine):
         return [replace(call, variables={}) for call in self.calls()]
 
     @override
-    def attached(self, feature: type[FeatureT], verb: str) -> FeatureT:
-        del verb
+    def attached(self, feature: type[FeatureT], api_name: str) -> FeatureT:
+        del api_name
         with self._attaching:
             if feature not in self._features:
                 self._features[feature] = feature(self)

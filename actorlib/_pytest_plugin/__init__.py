@@ -1,7 +1,7 @@
-"""The plugin for pytest, which every pytest run of a user's loads.
+"""The plugin for pytest, which every pytest run of a user loads.
 
 * ``plugin``: the options and the fixtures. It loads the rest when a fixture is used.
-* ``items``: what is said of one test: its engine, its loop, and how it has ended.
-* ``on_loops``: what the fixtures of async tests do, on the loop of the test.
-* ``leaks``: what a test has left of actors, calls, refs, objects and groups.
+* ``items``: the properties of one test: its engine, its loop, its outcome.
+* ``on_loops``: the parts of the fixtures of async tests that run on the test's loop.
+* ``leaks``: the actors, calls, refs, objects and groups that a test has left behind.
 """

@@ -1,4 +1,4 @@
-"""What is said of one test: its engine, its loop, and how it has ended."""
+"""The properties of one test: its engine, its loop, its outcome."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ HAS_FAILED = pytest.StashKey[bool]()
 
 
 def engine_of(config: pytest.Config) -> str:
-    """Returns the engine that the command line says, or the configuration.
+    """Returns the engine from the command line or the configuration.
 
     Raises:
-        pytest.UsageError: The configuration names none.
+        pytest.UsageError: The configuration has an unknown engine.
     """
-    said = config.getoption(OPTION) or config.getini(INI)
-    if said not in ENGINES:
+    engine = config.getoption(OPTION) or config.getini(INI)
+    if engine not in ENGINES:
         raise pytest.UsageError(
-            f"{INI} = {said!r} in the configuration of pytest: it is "
+            f"{INI} = {engine!r} in the configuration of pytest: it is "
             f"{' or '.join(ENGINES)}"
         )
-    return cast("str", said)
+    return cast("str", engine)
 
 
 def has_failed(item: pytest.Item) -> bool:
-    """Whether a test has failed by now."""
     return item.stash.get(HAS_FAILED, False)
 
 
@@ -39,10 +38,10 @@ def loop_of(item: pytest.Item, fixture: str) -> str | None:
 
     Args:
         item: The test.
-        fixture: Who asks, for messages.
+        fixture: The name of the calling fixture, for messages.
 
     Raises:
-        pytest.fail.Exception: It is async, and nothing here runs it.
+        pytest.fail.Exception: It is async, and no plugin runs it.
     """
     is_async = inspect.iscoroutinefunction(getattr(item, "function", None))
     if not item.config.pluginmanager.hasplugin("asyncio"):
@@ -50,12 +49,12 @@ def loop_of(item: pytest.Item, fixture: str) -> str | None:
             pytest.fail(
                 f"{fixture}: {item.name} is an async test, which needs pytest-asyncio, "
                 "and that is not installed, or is turned off: pip install "
-                f"pytest-asyncio, or write a plain 'def', to which {fixture} gives a "
+                f"pytest-asyncio, or write a plain 'def', for which {fixture} starts a "
                 "runtime in a thread",
                 pytrace=False,
             )
         return None
-    import pytest_asyncio  # noqa: PLC0415  # it may not be there
+    import pytest_asyncio  # noqa: PLC0415  # it may not be installed
 
     if not pytest_asyncio.is_async_test(item):
         if is_async:
@@ -67,17 +66,17 @@ def loop_of(item: pytest.Item, fixture: str) -> str | None:
             )
         return None
     marker = item.get_closest_marker("asyncio")
-    said: Any = None
+    scope: Any = None
     if marker is not None:
-        said = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope")
-    with suppress(ValueError):  # older ones have no such option
-        said = said or item.config.getini("asyncio_default_test_loop_scope")
-    return cast("str", said or "function")
+        scope = marker.kwargs.get("loop_scope") or marker.kwargs.get("scope")
+    with suppress(ValueError):  # older versions have no such option
+        scope = scope or item.config.getini("asyncio_default_test_loop_scope")
+    return cast("str", scope or "function")
 
 
-def report(left: list[str]) -> None:
-    """Fails the test that has left something."""
+def report(leaks: list[str]) -> None:
+    """Fails the test if it has left anything behind."""
     __tracebackhide__ = True
-    if left:
-        rows = "\n".join(f"  - {row}" for row in left)
+    if leaks:
+        rows = "\n".join(f"  - {row}" for row in leaks)
         pytest.fail(f"the test has left behind:\n{rows}", pytrace=False)

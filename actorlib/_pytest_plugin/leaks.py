@@ -1,7 +1,7 @@
-"""What a test has left of a runtime that goes on.
+"""Reports the resources that a test has left in a runtime that continues.
 
-What ends by itself is given a second for that, and nothing is waited for where nothing
-is left. Where a ref or a handle was made is known where Python traces allocations.
+Resources that are ending have a second for that; without any there is no wait. The
+place where a ref or a handle was created is known if Python traces allocations.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
     from actorlib._core.engine import RuntimeEngine
 
 _PATIENCE = 1.0
-"""Seconds that what is left may take to end by itself."""
+"""Seconds in which the resources of a test may end."""
 _STARTING = 30.0
-"""The same for an actor that nobody here holds and that is not ready: it starts first,
-which may be long."""
-_LOOK = 0.01
-"""Seconds between two looks."""
-_NO_PROGRAMS = (
+"""The same for an actor without a handle here that is not ready: it starts first, which
+may take long."""
+_POLL_PERIOD = 0.01
+"""Seconds between two checks."""
+_LIBRARIES = (
     f"{Path(actorlib.__file__).parent}{os.sep}",
     f"{Path(os.__file__).parent}{os.sep}",
     "<",
 )
-"""How the names of files begin that are no program's: ours and Python's own."""
-_HOW_TO_KNOW = "(python -X tracemalloc=20 -m pytest says where those were made)"
+"""The prefixes of files that are not of a program: those of actorlib and of Python."""
+_HOW_TO_KNOW = "(python -X tracemalloc=20 -m pytest shows where those were made)"
 
 
-class _Left(NamedTuple):
-    """Something that is there.
+class _Resource(NamedTuple):
+    """A resource of a runtime.
 
     Attributes:
-        key: Tells it from others.
-        row: What it is, for people.
-        made: What Python knows the allocation of, if there is such a thing.
+        key: Identifies it.
+        row: Its description, for people.
+        made: The object whose allocation Python may know, if there is one.
         is_starting: Whether it may end as soon as it has started.
     """
 
@@ -56,27 +56,27 @@ class _Left(NamedTuple):
 
 
 class Watch:
-    """Sees what comes after it and stays, in the runtime that runs at the end."""
+    """Reports the resources that are created after it and stay."""
 
     def __init__(self) -> None:
         self._engine = find_engine()
-        there: list[_Left] = []
+        resources: list[_Resource] = []
         if self._engine is not None:
-            there = _there(cast("RuntimeEngine", self._engine))
-        self._before = Counter(one.key for one in there)
+            resources = _resources(cast("RuntimeEngine", self._engine))
+        self._before = Counter(one.key for one in resources)
         self._refs = [weakref.ref(ref) for ref in _refs(self._engine)]
 
     def look(self) -> list[str]:
-        """Says what is left, from a thread that is not the loop's."""
+        """Lists the resources that stay, from a thread that is not the loop's."""
         engine = find_engine()
         loop = _loop(engine)
         if loop is None or not loop.is_running():
             gc.collect()
-            return self._rows(engine, self._left(engine))
+            return self._rows(engine, self._leaks(engine))
         return asyncio.run_coroutine_threadsafe(self._settled(engine), loop).result()
 
     async def looked(self) -> list[str]:
-        """Says what is left, from the loop of a test."""
+        """Lists the resources that stay, from the loop of a test."""
         engine = find_engine()
         loop = _loop(engine)
         if loop is None or loop is asyncio.get_running_loop():
@@ -84,62 +84,64 @@ class Watch:
         return await asyncio.to_thread(self.look)
 
     async def _settled(self, engine: Any) -> list[str]:
-        """Says what is left, on the loop of the runtime, when what ends has ended."""
+        """Lists the resources that stay, on the loop of the runtime."""
         clock = asyncio.get_running_loop().time
         begun = clock()
-        gc.collect()  # what was held by a cycle is let go
+        gc.collect()  # frees objects in reference cycles
         await asyncio.sleep(0)
-        while left := self._left(engine):
-            is_starting = any(one.is_starting for one in left)
+        while leaks := self._leaks(engine):
+            is_starting = any(one.is_starting for one in leaks)
             if clock() > begun + (_STARTING if is_starting else _PATIENCE):
                 break
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_POLL_PERIOD)
             gc.collect()
-        return self._rows(engine, left)
+        return self._rows(engine, leaks)
 
-    def _left(self, engine: Any) -> list[_Left]:
+    def _leaks(self, engine: Any) -> list[_Resource]:
         if engine is None or engine.is_closed:
             return []
-        return [*_new(_there(engine), self._before), *self._new_refs(engine)]
+        return [*_new(_resources(engine), self._before), *self._new_refs(engine)]
 
-    def _rows(self, engine: Any, left: list[_Left]) -> list[str]:
+    def _rows(self, engine: Any, leaks: list[_Resource]) -> list[str]:
         rows: list[str] = []
         if engine not in (None, self._engine) and not engine.is_closed:
             rows.append("a runtime that was started and not ended")
-        places = [_made_at(one.made) for one in left]
+        places = [_made_at(one.made) for one in leaks]
         rows += [
             f"{one.row}, made at {place}" if place else one.row
-            for one, place in zip(left, places, strict=True)
+            for one, place in zip(leaks, places, strict=True)
         ]
-        is_unknown = any(one.made is not None for one in left) and not any(places)
+        is_unknown = any(one.made is not None for one in leaks) and not any(places)
         if is_unknown and not tracemalloc.is_tracing():
             rows.append(_HOW_TO_KNOW)
         return rows
 
-    def _new_refs(self, engine: Any) -> list[_Left]:
-        known = {id(ref) for held in self._refs if (ref := held()) is not None}
+    def _new_refs(self, engine: Any) -> list[_Resource]:
+        earlier = {id(ref) for ref_to in self._refs if (ref := ref_to()) is not None}
         return [
-            _Left(("ref", id(ref)), f"a ref that is still held: {ref!r}", ref)
+            _Resource(("ref", id(ref)), f"a ref that is still held: {ref!r}", ref)
             for ref in _refs(engine)
-            if id(ref) not in known
+            if id(ref) not in earlier
         ]
 
 
-def _new(there: list[_Left], before: Counter[tuple[object, ...]]) -> list[_Left]:
-    """Returns what was not there before; of what is alike, as much as is more."""
+def _new(
+    resources: list[_Resource], before: Counter[tuple[object, ...]]
+) -> list[_Resource]:
+    """Returns the resources that are more than before, by their keys."""
     rest = before.copy()
-    found: list[_Left] = []
-    for one in there:
+    new: list[_Resource] = []
+    for one in resources:
         if rest[one.key]:
             rest[one.key] -= 1
         else:
-            found.append(one)
-    return found
+            new.append(one)
+    return new
 
 
-def _there(engine: RuntimeEngine) -> list[_Left]:
+def _resources(engine: RuntimeEngine) -> list[_Resource]:
     """Lists the actors, the calls, the objects and the groups of a runtime."""
-    snapshot, found = engine.snapshot(), list[_Left]()
+    snapshot, rows = engine.snapshot(), list[_Resource]()
     pins = {pin.actor_id.hex(): pin for pin in _pins(engine)}
     for actor in snapshot.actors:
         if actor.state in ("draining", "dead"):
@@ -147,43 +149,44 @@ def _there(engine: RuntimeEngine) -> list[_Left]:
         how = "detached" if actor.is_detached else actor.state
         name = "" if actor.name is None else f" {actor.name!r}"
         pin = pins.get(actor.actor_id)
-        held = "" if actor.is_detached or pin is None else ", whose handle is held here"
+        has_handle = pin is not None and not actor.is_detached
+        handle = ", whose handle is held here" if has_handle else ""
         pid = f", pid {actor.pid}" if actor.pid else ""
-        row = f"the actor {actor.class_name}{name} ({how}{pid}){held}"
-        is_held = pin is not None or actor.is_detached
-        is_starting = not is_held and actor.state in ("pending", "starting")
-        found.append(_Left(("actor", actor.actor_id), row, pin, is_starting))
+        row = f"the actor {actor.class_name}{name} ({how}{pid}){handle}"
+        is_kept = pin is not None or actor.is_detached
+        is_starting = not is_kept and actor.state in ("pending", "starting")
+        rows.append(_Resource(("actor", actor.actor_id), row, pin, is_starting))
     for call in engine.calls():
         row = f"a call of {call.name or call.method} without an answer ({call.state})"
-        found.append(_Left(("call", call.actor_id, call.name), row))
+        rows.append(_Resource(("call", call.actor_id, call.name), row))
     for group in snapshot.groups:
         if group.state != "REMOVED":
             name = repr(group.name) if group.name else group.group_id
             row = f"the placement group {name} ({group.strategy}, {group.state})"
-            found.append(_Left(("group", group.group_id), row))
-    return found + _objects(engine)
+            rows.append(_Resource(("group", group.group_id), row))
+    return rows + _objects(engine)
 
 
-def _objects(engine: RuntimeEngine) -> list[_Left]:
+def _objects(engine: RuntimeEngine) -> list[_Resource]:
     try:
         objects = engine.objects()
     except UnsupportedOptionError:  # on Ray they are Ray's
         return []
-    found: list[_Left] = []
+    rows: list[_Resource] = []
     for one in objects:
         if one.state == "warm":
             continue
         size = "" if one.nbytes is None else f" of {one.nbytes} bytes"
-        holders = ", ".join(one.holders) or "nobody known"
+        holders = ", ".join(one.holders) or "an unknown process"
         row = f"an object{size} ({one.kind}) that {one.maker} made, held by {holders}"
-        found.append(_Left(("object", one.object_id), row))
-    return found
+        rows.append(_Resource(("object", one.object_id), row))
+    return rows
 
 
 def _refs(engine: Any) -> list[ObjectRef[Any]]:
-    """Returns the refs of a runtime that the program holds and that are done.
+    """Returns the finished refs of a runtime that the program holds.
 
-    Those without an answer are calls.
+    Unanswered refs are calls.
     """
     loop = _loop(engine)
     return [
@@ -194,7 +197,6 @@ def _refs(engine: Any) -> list[ObjectRef[Any]]:
 
 
 def _pins(engine: object) -> list[HandlePin]:
-    """Returns what handles of a runtime the program holds."""
     return [
         one
         for one in gc.get_objects()
@@ -207,9 +209,9 @@ def _loop(engine: Any) -> asyncio.AbstractEventLoop | None:
 
 
 def _made_at(made: object) -> str:
-    """Says which line of the program made something, if that is known."""
+    """Returns the line of the program that created an object, if known."""
     trace = None if made is None else tracemalloc.get_object_traceback(made)
     for frame in reversed(trace or ()):
-        if not frame.filename.startswith(_NO_PROGRAMS):
+        if not frame.filename.startswith(_LIBRARIES):
             return f"{frame.filename}:{frame.lineno}"
     return ""

@@ -1,6 +1,6 @@
-"""The halves of the fixtures that async tests use, each on the loop of the test.
+"""The parts of the fixtures for async tests, each on the loop of the test.
 
-Loaded where pytest-asyncio is, which says by a fixture's own scope which loop it has.
+Loaded only with pytest-asyncio, where the scope of a fixture determines its loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _runtime_on(scope: Any) -> Any:
-    # Each has a function of its own: pytest-asyncio notes the loop in it.
+    # A separate function for each: pytest-asyncio stores the loop in it.
     async def runtime(
         request: pytest.FixtureRequest, actor_runtime_options: RuntimeKeywords
     ) -> AsyncIterator[Runtime]:

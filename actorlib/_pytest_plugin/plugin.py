@@ -1,7 +1,6 @@
-"""What pytest loads: the options, the mark and the fixtures of actorlib.
+"""The entry point for pytest: the options, the mark and the fixtures of actorlib.
 
-It imports nothing of actorlib outside of this room by itself: whoever runs pytest with
-actorlib installed pays for it.
+It imports only this subpackage: every pytest run on a system with actorlib loads it.
 """
 
 from __future__ import annotations
@@ -30,23 +29,23 @@ _FAKES = "ACTORLIB_FAKE_DEVICES"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds what says the engine of ``actor_runtime``."""
+    """Adds the option for the engine of ``actor_runtime``."""
     group = parser.getgroup("actorlib")
     group.addoption(
         OPTION,
         choices=ENGINES,
         default=None,
-        help="where the actors of the fixture actor_runtime are: in threads of this "
-        "process (inline), or in processes of their own (local)",
+        help="where the actors of the fixture actor_runtime run: in threads of this "
+        "process (inline), or in separate processes (local)",
     )
     parser.addini(INI, f"the default of {OPTION}", default="inline")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the mark known, and has async fixtures made if something can run them."""
+    """Registers the mark, and the async fixtures if pytest-asyncio is there."""
     config.addinivalue_line(
         "markers",
-        "fake_devices(*words): the runtimes of the test believe in these devices, "
+        "fake_devices(*words): the runtimes of the test find these devices, "
         'for example fake_devices("2xH100")',
     )
     if config.pluginmanager.hasplugin("asyncio"):
@@ -57,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Notes that a test has failed: its traceback holds whatever it had."""
+    """Records the failure of a test: its traceback holds the objects of the test."""
     outcome = yield
     if outcome.get_result().failed:
         item.stash[HAS_FAILED] = True
@@ -67,7 +66,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 def actor_runtime_options() -> RuntimeKeywords:
     """The options of ``actor_runtime``, as for ``actorlib.init``: none.
 
-    A module, a class or a ``conftest.py`` says otherwise by a fixture of this name.
+    A module, a class or a ``conftest.py`` overrides them by a fixture of this name.
     """
     return {}
 
@@ -80,9 +79,9 @@ def actor_runtime(
 
     An async test gets the ``Runtime``. A plain test gets ``actorlib.blocking``, whose
     runtime runs in a thread. The engine is the inline one, unless the options, the
-    command line (``--actorlib-engine=local``) or the configuration say otherwise.
+    command line (``--actorlib-engine=local``) or the configuration select another.
     """
-    del actor_runtime_options  # made before, as it may want to change the machine
+    del actor_runtime_options  # created first, because it may change the machine
     if request.node.get_closest_marker("fake_devices") is not None:
         request.getfixturevalue("fake_devices")
     scope = loop_of(request.node, "actor_runtime")
@@ -109,12 +108,12 @@ def _actor_runtime_in_thread(
 def fake_devices(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., None]:
-    """Has the next runtimes believe in devices: ``fake_devices("2xH100", "1xL4")``.
+    """Makes the next runtimes find these devices: ``fake_devices("2xH100", "1xL4")``.
 
     A word is a model, a kind (``"4xTPU"``) or a family (``"amd"``); ``"none"`` is a
-    machine without any. It holds until the test ends, in processes that it starts, too.
-    Of what is said twice the last counts. The mark ``fake_devices`` says the same
-    before ``actor_runtime`` starts.
+    machine without any. It applies until the test ends, including processes that the
+    test starts. Of two calls the last one applies. The mark ``fake_devices`` does the
+    same before ``actor_runtime`` starts.
     """
 
     def fake(*words: str) -> None:
@@ -127,15 +126,16 @@ def fake_devices(
                 "fake_devices() takes words such as '2xH100', or 'none' for a machine "
                 f"without any, not {words!r}"
             )
-        said = ", ".join(words)
-        made_up(said, families())
+        devices = ", ".join(words)
+        made_up(devices, families())
         if find_engine() is not None:
             raise RuntimeError(
-                f"fake_devices({said!r}): a runtime is running already, which has "
-                "looked at its devices. Call it before, or write "
-                f"@pytest.mark.fake_devices({said!r}) where the test uses actor_runtime"
+                f"fake_devices({devices!r}): a runtime is running already, which has "
+                "found its devices. Call it earlier, or write "
+                f"@pytest.mark.fake_devices({devices!r}) where the test uses "
+                "actor_runtime"
             )
-        monkeypatch.setenv(_FAKES, said)
+        monkeypatch.setenv(_FAKES, devices)
 
     marker = request.node.get_closest_marker("fake_devices")
     if marker is not None:
@@ -147,11 +147,11 @@ def fake_devices(
 def actor_leaks(request: pytest.FixtureRequest) -> None:
     """Fails a test that leaves actors, calls, refs, objects or placement groups.
 
-    What was there before the test, or before this fixture, is not its. A test that has
-    failed is not looked at: its traceback holds what it had.
+    Resources from before the test, or before this fixture, do not count. A failed test
+    is not checked: its traceback holds its objects.
     """
     if "actor_runtime" in request.fixturenames:
-        request.getfixturevalue("actor_runtime")  # so that it ends behind the look
+        request.getfixturevalue("actor_runtime")  # so that it ends after the check
     scope = loop_of(request.node, "actor_leaks")
     place = "_in_thread" if scope is None else f"_on_{scope}_loop"
     request.getfixturevalue(f"_actor_leaks{place}")

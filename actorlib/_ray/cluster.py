@@ -278,8 +278,8 @@ class OwnerEngine(RayEngine, RuntimeEngine):
         self._explainer = Explainer(self.query, self.nodes)
 
     @override
-    def attached(self, feature: type[FeatureT], verb: str) -> NoReturn:
-        raise UnsupportedOptionError(f"{verb}: {feature.on_ray}")
+    def attached(self, feature: type[FeatureT], api_name: str) -> NoReturn:
+        raise UnsupportedOptionError(f"{api_name}: {feature.on_ray}")
 
     def abandon(self) -> Callable[[], None]:
         """Leaves the cluster, where the loop is closed; its actors end with that."""

@@ -31,44 +31,45 @@ T = TypeVar("T")
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActorInfo:
-    """What is known of one actor.
+    """The state of one actor.
 
     Attributes:
         actor_id: Its id in hex.
         class_name: The name of its class.
         state: ``pending``, ``starting``, ``alive``, ``suspended``, ``restarting``,
             ``draining`` or ``dead``.
-        pid: Its process, or 0 while there is none.
-        resources: What it asked for, by resource name; memory in bytes.
+        pid: Its process, or 0 while it has none.
+        resources: The resources that it requested, by name; memory in bytes.
         devices: The part of each device that it holds, by the id of the device.
-        device_nbytes: The bytes of each device that this part stands for, by the id of
-            the device; None if the memory of a device is unknown.
+        device_nbytes: The bytes of each device that correspond to this part, by the id
+            of the device; None if the memory of a device is unknown.
         mask: The value of its visibility variable; None if it holds no device.
         restarts: How often it was restarted.
-        pending_calls: How many of its calls have no answer yet.
-        made_calls: How many calls were sent to it, or wait for it to be ready, since it
-            was created. A call that was sent again counts again. Calls that came
-            straight from another worker do not count. 0 on Ray.
-        death: How it ended; empty while it lives.
+        pending_calls: The number of its unanswered calls.
+        made_calls: The number of calls that were sent to it, or wait until it is ready,
+            since it was created. A call that was sent again counts again. Calls that
+            came over a link from another worker do not count. 0 on Ray.
+        death: The reason of its end; empty while it lives.
         earlier_deaths: Why it was restarted, a line for each of the latest 10 times,
             oldest first.
         name: The name by which ``get_actor`` finds it, or None.
         namespace: The namespace of that name.
         is_detached: True if it lives without a handle.
-        placement_group: The id in hex of the group that it is in, or None.
+        placement_group: The id in hex of its placement group, or None.
         awaits_arguments: True if it is pending because an argument has no value yet.
-        device_memory: Bytes that its processes had of each device that it shares, when
-            NVML was asked last, by the id of the device; empty if nobody watches.
-        created_at: When it was made, in seconds since the epoch; None on Ray.
-        started_at: When it was first ready for calls, in seconds since the epoch; None
-            until then. A restart does not change it.
-        ended_at: When it was dead for good; None until then.
-        repr_name: What its own ``__repr__`` calls it, or the empty string.
-        share: What it holds of devices, and what keeps it to that.
-        host_memory: Bytes of the machine's memory that were resident in its processes
-            at the last look. On Linux, actors that ask for ``memory`` are looked at
-            every 5 s. Pages that processes share count for each of them. None if nobody
-            has looked.
+        device_memory: The bytes that its processes used of each device that it shares,
+            at the last check with NVML, by the id of the device; empty without such
+            checks.
+        created_at: The time of its creation, in seconds since the epoch; None on Ray.
+        started_at: The time when it was first ready for calls, in seconds since the
+            epoch; None until then. A restart does not change it.
+        ended_at: The time when it was dead for good; None until then.
+        repr_name: The result of its own ``__repr__``, or the empty string.
+        share: Its share of devices, and how that share is enforced.
+        host_memory: The bytes of the machine's memory that were resident in its
+            processes at the last check. On Linux, actors that request ``memory`` are
+            checked every 5 s. Pages that processes share count for each of them. None
+            before the first check.
     """
 
     actor_id: str
@@ -99,12 +100,12 @@ class ActorInfo:
 
     @property
     def label(self) -> str:
-        """What messages call it: ``Model 'm1'``, or ``Model`` if it has no name."""
+        """Its name in messages: ``Model 'm1'``, or ``Model`` if it has no name."""
         return str(Label(self.class_name, self.name, self.repr_name))
 
     def _repr_html_(self) -> str:
-        """Tells of it in a table, for a notebook."""
-        from actorlib._rows.tables import Column, clipped, html_of, table  # noqa: PLC0415  # few look
+        """Returns a table for a notebook."""
+        from actorlib._rows.tables import Column, clipped, html_of, table  # noqa: PLC0415  # rarely needed
 
         rows = _actor_columns()[1:]
         if self.death:
@@ -122,21 +123,21 @@ class LogLine:
     """A line that an actor or a function has printed, or a record that it has logged.
 
     Attributes:
-        number: Counts the lines of a runtime, from 1.
+        number: The number of the line in its runtime, from 1.
         time: When it was printed or logged, in seconds since the epoch.
-        source: ``stdout`` or ``stderr`` of what was printed, ``log`` of a record.
-        actor_id: Whose it is, in hex; empty of a function.
-        label: What the actor was called then: ``Model 'm1'``; or ``function``.
+        source: ``stdout`` or ``stderr`` for printed lines, ``log`` for records.
+        actor_id: The id of its actor, in hex; empty for a function.
+        label: The label of the actor at that time: ``Model 'm1'``; or ``function``.
         pid: Its process.
         text: The line, or the message.
-        level: The level of a record; 0 of what was printed.
-        logger: The name of the logger; empty of what was printed.
-        method: The method whose call made the record, or empty.
-        call: The id of that call, as ``get_task_id()`` says it, or empty.
-        traceback: The traceback that the record has, or empty.
-        lost: How many lines were lost directly before this one: the runtime keeps
-            the last of each actor. They are of the same actor if lines of one were
-            asked for, and else of any.
+        level: The level of a record; 0 for printed lines.
+        logger: The name of the logger; empty for printed lines.
+        method: The method whose call logged the record, or empty.
+        call: The id of that call, as ``get_task_id()`` returns it, or empty.
+        traceback: The traceback of the record, or empty.
+        lost: How many lines were lost directly before this one: the runtime keeps the
+            latest lines of each actor. If the lines of one actor were requested, they
+            are of that actor, else of any.
     """
 
     number: int
@@ -158,9 +159,9 @@ class LogPage(NamedTuple):
     """Some lines of a runtime.
 
     Attributes:
-        lines: These.
-        lost: How many lines were lost behind the last of these.
-        number: The position behind these, where the next page begins.
+        lines: The lines.
+        lost: How many lines were lost after the last of these.
+        number: The position after these, where the next page begins.
     """
 
     lines: list[LogLine]
@@ -171,14 +172,14 @@ class LogPage(NamedTuple):
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceInfo:
-    """What is known of one device that a runtime may grant.
+    """One device that a runtime may grant.
 
     Attributes:
-        device: Its id, as ``ActorInfo.devices`` says it.
-        kind: The resource that it counts as, for example ``"GPU"``.
+        device: Its id, as in ``ActorInfo.devices``.
+        kind: Its resource, for example ``"GPU"``.
         model: The product name, or None if unknown.
         nbytes: Bytes of its memory, or None if unknown.
-        available: The part of it that nobody holds, from 0 to 1.
+        available: The free part of it, from 0 to 1.
         is_logical: True if it was declared and not found.
     """
 
@@ -193,12 +194,12 @@ class DeviceInfo:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
-    """What is known of one client: a program that is attached to a runtime.
+    """One client: a program that is attached to a runtime.
 
     Attributes:
-        pid: Its process; 0 where the system does not tell.
-        program: What it runs, as it says: the words of its command line.
-        attached_at: Since when, in seconds since the epoch.
+        pid: Its process; 0 if the system does not report it.
+        program: Its command line, as the client reports it.
+        attached_at: When it was attached, in seconds since the epoch.
     """
 
     pid: int
@@ -209,16 +210,16 @@ class ClientInfo:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleInfo:
-    """What is known of one bundle of a placement group.
+    """One bundle of a placement group.
 
     Attributes:
-        resources: What it reserves, by resource name; memory in bytes.
-        available: What of that no actor inside holds.
+        resources: The resources that it reserves, by name; memory in bytes.
+        available: The part of them that its actors do not hold.
         devices: The part of each device that it has, by the id of the device; empty
             until it is reserved.
-        device_nbytes: The bytes of each device that this part stands for, by the id of
-            the device; None if the memory of a device is unknown.
-        actors: The ids in hex of the actors that are inside.
+        device_nbytes: The bytes of each device that correspond to this part, by the id
+            of the device; None if the memory of a device is unknown.
+        actors: The ids in hex of its actors.
     """
 
     resources: dict[str, float]
@@ -231,16 +232,16 @@ class BundleInfo:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInfo:
-    """What is known of one placement group.
+    """One placement group.
 
     Attributes:
         group_id: Its id in hex.
         name: The name by which ``get_placement_group`` finds it, or the empty string.
-        strategy: How its bundles lie on devices.
+        strategy: How its bundles are placed on devices.
         state: ``PENDING``, ``CREATED``, ``INFEASIBLE`` (this machine can never reserve
-            it), or ``REMOVED`` (the last processes inside are ending).
+            it), or ``REMOVED`` (its last processes are ending).
         bundles: Its bundles, in order.
-        is_detached: True if it outlives whoever made it.
+        is_detached: True if it outlives its creator.
     """
 
     group_id: str
@@ -259,36 +260,37 @@ CallState: TypeAlias = Literal[
     "running",
     "sent",
 ]
-"""Where a call is: an argument has no value yet; its actor is not ready, or there is
-not what a function asks for; it waits in the line of the actor, or of the function's
-process; it runs. It is ``sent`` where either may be: on Ray, and over links."""
+"""The state of a call: an argument has no value yet; its actor is not ready; the
+resources of a function are not free; it waits in the queue of its actor, or of the
+function's process; it runs. It is ``sent`` if queued and running calls cannot be
+distinguished: on Ray, and over links."""
 
 
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallInfo:
-    """What is known of a call that has no answer yet.
+    """One unanswered call.
 
     Attributes:
-        actor_id: The id in hex of the actor that it is for; empty for a function.
+        actor_id: The id in hex of its actor; empty for a function.
         class_name: The name of that actor's class; empty for a function.
-        method: The name of the method, or what calls of the function are called.
+        method: The name of the method, or of the function's calls.
         state: ``pending_arguments``, ``pending_actor``, ``pending_resources``,
-            ``queued`` or ``running``; see CallState. In an actor it follows from the
-            order of the calls and from how many the actor runs at once.
+            ``queued`` or ``running``; see CallState. For an actor it is derived from
+            the order of the calls and from the number of calls that the actor runs at
+            once.
         actor_name: The name by which ``get_actor`` finds that actor, or None.
-        name: Returns the name of the call: that of ``options(name=...)``, or
-            ``Class.method``.
-        task_id: What ``get_task_id()`` returns in the call, in hex; empty until it was
+        name: The name of the call: that of ``options(name=...)``, or ``Class.method``.
+        task_id: The result of ``get_task_id()`` in the call, in hex; empty until it was
             sent.
-        age: Seconds since it was made, or was sent again, to a tenth or so; None if
-            that is unknown.
-        caller: The call that made it, as ``"Front.answer of 'm1' (pid 812)"``; empty
-            if that is the program's own code.
-        variables: The context variables that travel with it, by name, such as the id of
-            a request; see ``propagate``.
-        deadline: Seconds until its time is over; None if it has no deadline, or if that
-            is unknown.
+        age: Seconds since it was made, or was sent again, to about a tenth; None if
+            unknown.
+        caller: The call that made it, for example ``"Front.answer of 'm1' (pid 812)"``;
+            empty if the program's own code did.
+        variables: The context variables that are sent with it, by name, such as the id
+            of a request; see ``propagate``.
+        deadline: Seconds until its deadline; None if it has none, or if that is
+            unknown.
     """
 
     actor_id: str
@@ -306,13 +308,13 @@ class CallInfo:
 
 @public("actorlib")
 class AllCalls(NamedTuple):
-    """The calls that have no answer, also those of which only workers know.
+    """The unanswered calls, including those that only workers know.
 
     Attributes:
-        calls: First the calls that the program's process has seen, then those that went
-            straight from one actor to another.
-        silent: The actors that did not answer in time, as they run a plain method, or
-            are stopped or stuck. Their straight calls to other actors are missing.
+        calls: First the calls that the program's process knows, then those that were
+            sent from one actor to another over a link.
+        silent: The actors that did not answer in time, because they run a plain method,
+            or are stopped or stuck. Their calls to other actors over links are missing.
     """
 
     calls: list[CallInfo]
@@ -322,12 +324,12 @@ class AllCalls(NamedTuple):
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectStoreInfo:
-    """What is known of the shared memory that large values lie in.
+    """The shared memory for large values.
 
     Attributes:
-        live: Bytes of values that somebody holds, in all processes together.
-        warm: Bytes that are kept for the next values, and what is lost to whole pages.
-        limit: The most bytes that all may have together; 0 if nothing is shared.
+        live: Bytes of values that are held, in all processes together.
+        warm: Bytes that are kept for the next values, and the padding to whole pages.
+        limit: The maximum bytes of all processes together; 0 if nothing is shared.
     """
 
     live: int = 0
@@ -336,37 +338,37 @@ class ObjectStoreInfo:
 
     @property
     def used(self) -> int:
-        """Bytes that the system has given: live and warm."""
+        """The bytes that the system has allocated: live and warm."""
         return self.live + self.warm
 
 
 ObjectOrder: TypeAlias = Literal["size", "age"]
-"""Which objects come first: the largest, or those that have been there longest."""
+"""The order of objects: the largest first, or the oldest first."""
 
 
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
-    """What is known of one thing that the object store keeps.
+    """One entry of the object store.
 
     Attributes:
         kind: ``"block"``: a value in shared memory, or memory there that a process
-            keeps for the next value. ``"ref"``: what a ref stands for that was sent
-            inside of a value, kept for as long as anybody has the ref.
-        state: ``"live"``: somebody holds it. ``"pending"``: a ref without a value yet.
-            ``"warm"``: memory that nobody holds a value in.
+            keeps for the next value. ``"ref"``: the object of a ref that was sent
+            inside a value; it is kept as long as any process holds the ref.
+        state: ``"live"``: a process holds it. ``"pending"``: a ref without a value yet.
+            ``"warm"``: memory without a value.
         object_id: Its id in hex; empty for warm memory.
-        nbytes: Bytes of memory of a block; of a ref those that lie outside of shared
-            memory. None where nobody knows, as of the program's own objects.
-        maker: Who made it: ``"the program"``, or ``"Model 'm1' (pid 812)"``.
-        holders: Who holds it, and by how many references: views of its memory, refs,
-            and calls and answers that have it inside. The program holds what waits for
-            an actor.
-        arguments_of: The calls that wait in the program with it among their arguments,
-            or that may be sent again with it; the 10 oldest at the most.
-        block: Of a ref, the id in hex of the block that its value lies in, or empty.
-        age: Seconds since the program came to know of the block; None for everything
-            else.
+        nbytes: For a block, its bytes of memory; for a ref, the bytes outside of shared
+            memory. None if unknown, as for the program's own objects.
+        maker: Its creator: ``"the program"``, or ``"Model 'm1' (pid 812)"``.
+        holders: Its holders, each with its number of references: views of its memory,
+            refs, and calls and results that contain it. The program holds the values
+            that wait for an actor.
+        arguments_of: The calls with it among their arguments that wait in the program,
+            or that may be sent again; at most the 10 oldest.
+        block: For a ref, the id in hex of the block of its value, or empty.
+        age: For a block, seconds since the program learned of it; None for other
+            entries.
     """
 
     kind: Literal["block", "ref"]
@@ -383,12 +385,12 @@ class ObjectInfo:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemandInfo:
-    """What several who wait in line ask for, all of them the same.
+    """A request of several waiting actors or calls, all of them the same.
 
     Attributes:
-        resources: What each of them asks for, by resource name; memory in bytes.
-        count: How many ask for it.
-        is_infeasible: True if this machine can never give it.
+        resources: The resources that each of them requests, by name; memory in bytes.
+        count: How many request them.
+        is_infeasible: True if this machine can never grant them.
     """
 
     resources: dict[str, float]
@@ -399,17 +401,17 @@ class DemandInfo:
 @public("actorlib")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupInfo:
-    """What is known of the calls of functions that ask for the same.
+    """The calls of functions that request the same resources.
 
     Attributes:
-        resources: What each of them asks for.
-        waiting: How many wait in line.
+        resources: The resources that each of them requests.
+        waiting: How many wait in the queue.
         running: How many run.
-        blocked: How many of these wait for a result, and have given their CPUs back
+        blocked: How many of these wait for a result, and have released their CPUs
             meanwhile.
-        pids: The processes that run them, also those that have nothing to do.
-        host_memory: Bytes of the machine's memory that each process had at the last
-            look, with all that it started; None if they asked for no ``memory``.
+        pids: The processes that run them, including idle ones.
+        host_memory: The bytes of the machine's memory of each process and its children
+            at the last check; None if the calls do not request ``memory``.
     """
 
     resources: str
@@ -426,18 +428,19 @@ class Snapshot:
     """The state of a runtime at one moment.
 
     Attributes:
-        total: How much of each resource there is, by its name; memory in bytes.
-        available: How much of that nobody holds.
-        waiting: Who waits in line, in order, and for what.
-        actors: Every actor that lives or that somebody still holds, then the latest of
-            the dead that nobody holds: ``init(actor_history=...)`` says how many.
-        object_store: The shared memory that large values lie in.
+        total: The amount of each resource, by its name; memory in bytes.
+        available: The free part of it.
+        waiting: The waiting actors, calls and groups, in order, and their requests.
+        actors: Every actor that lives or has a handle, then the latest dead actors
+            without a handle, as many as ``init(actor_history=...)``.
+        object_store: The shared memory for large values.
         groups: Every placement group.
-        demands: What those in line ask for; equal requests are counted together.
-        worker_groups: Calls of functions and the processes that run them, by what
-            they ask for.
-        draining: Shares of devices whose worker has ended, and that nobody may have
-            before the driver has freed what was there: each with who still holds what.
+        demands: The waiting requests; equal requests are counted together.
+        worker_groups: Calls of functions and the processes that run them, by their
+            requested resources.
+        draining: Shares of devices whose worker has ended, and that are not granted
+            before the driver has freed their memory: each with the processes that still
+            use it.
         devices: Every device that may be granted, by kind and in index order; () on
             Ray.
         name: The name by which other processes find the runtime; empty if it has none.
@@ -458,8 +461,8 @@ class Snapshot:
     clients: tuple[ClientInfo, ...] = ()
 
     def __repr__(self) -> str:
-        """Tells the most of it in a few lines, and how many more there are of each."""
-        from actorlib._rows.tables import clipped, in_words, some_of  # noqa: PLC0415  # few look
+        """Returns the main facts in a few lines, and how many more rows there are."""
+        from actorlib._rows.tables import clipped, in_words, some_of  # noqa: PLC0415  # rarely needed
 
         lines = [f"<Snapshot of {self._census()}"]
         if self.name:
@@ -473,7 +476,7 @@ class Snapshot:
             lines.append(f"  free of devices: {', '.join(some_of(free, 5))}")
         if self.object_store.limit:
             lines.append(f"  object store: {_of_store(self.object_store)}")
-        lines += [f"  {row}" for row in some_of([*map(_told, self.actors)], 8)]
+        lines += [f"  {row}" for row in some_of([*map(_line_of, self.actors)], 8)]
         if self.waiting:
             lines.append(f"  {len(self.waiting)} in line:")
             lines += [f"    {row}" for row in some_of(self.waiting, 4)]
@@ -488,8 +491,8 @@ class Snapshot:
         return "\n".join(map(clipped, lines)) + ">"
 
     def _repr_html_(self) -> str:
-        """Tells of it in tables, for a notebook."""
-        from actorlib._rows.tables import (  # noqa: PLC0415  # few look
+        """Returns tables for a notebook."""
+        from actorlib._rows.tables import (  # noqa: PLC0415  # rarely needed
             Column,
             clipped,
             html_of,
@@ -497,16 +500,18 @@ class Snapshot:
             table,
         )
 
-        def shown(columns: "Sequence[Column[T]]", rows: Sequence[T]) -> "Table | None":
-            left_out = len(rows) - _MOST_SHOWN
-            some = rows[:_MOST_SHOWN]
+        def table_of(
+            columns: "Sequence[Column[T]]", rows: Sequence[T]
+        ) -> "Table | None":
+            left_out = len(rows) - _MOST_ROWS
+            some = rows[:_MOST_ROWS]
             return table(columns, some, left_out=left_out) if rows else None
 
         waiting = Column[str]("in line", lambda row: clipped(row, _LONGEST))
         tables = (
-            shown(_device_columns(), self.devices),
-            shown(_actor_columns(), self.actors),
-            shown([waiting], self.waiting),
+            table_of(_device_columns(), self.devices),
+            table_of(_actor_columns(), self.actors),
+            table_of([waiting], self.waiting),
         )
         return html_of(
             f"Runtime: {self._census()}",
@@ -521,14 +526,14 @@ class Snapshot:
         return f"{count:,} {noun}" + (f" ({_counts(states)})" if states else "")
 
 
-_MOST_SHOWN = 50
-"""How many rows a notebook is shown of each kind."""
+_MOST_ROWS = 50
+"""The maximum number of rows of each kind in a notebook."""
 _LONGEST = 200
-"""How long a text is there."""
+"""The maximum length of a text in a notebook."""
 _BAR = 20
 
 
-def _held(info: ActorInfo) -> str:
+def _devices_of(info: ActorInfo) -> str:
     return ", ".join(f"{part:g} of {id_}" for id_, part in info.devices.items())
 
 
@@ -539,14 +544,14 @@ def _actor_columns() -> "list[Column[ActorInfo]]":
         Column("actor", lambda actor: actor.label),
         Column("state", lambda actor: actor.state),
         Column("pid", lambda actor: str(actor.pid or "-")),
-        Column("devices", lambda actor: _held(actor) or "-"),
+        Column("devices", lambda actor: _devices_of(actor) or "-"),
         Column("calls", lambda actor: str(actor.pending_calls)),
         Column("restarts", lambda actor: str(actor.restarts)),
     ]
 
 
 def _device_columns() -> "list[Column[DeviceInfo]]":
-    from rich.progress_bar import ProgressBar  # noqa: PLC0415  # few look
+    from rich.progress_bar import ProgressBar  # noqa: PLC0415  # rarely needed
 
     from actorlib._rows.tables import Column  # noqa: PLC0415  # few look
 
@@ -560,12 +565,12 @@ def _device_columns() -> "list[Column[DeviceInfo]]":
     ]
 
 
-def _told(info: ActorInfo) -> str:
-    held = f" on {_held(info)}" if info.devices else ""
+def _line_of(info: ActorInfo) -> str:
+    devices = f" on {_devices_of(info)}" if info.devices else ""
     calls = f", {info.pending_calls} calls" if info.pending_calls else ""
     death = f": {info.death}" if info.death else ""
     label = with_pid(info.label, info.pid)
-    return f"{label}: {info.state}{held}{calls}{death}"
+    return f"{label}: {info.state}{devices}{calls}{death}"
 
 
 def _of_device(one: DeviceInfo) -> str:
@@ -597,16 +602,14 @@ STATES = (
     "dead",
 )
 RAYS_STATES = ("dependencies_unready", "pending_creation")
-"""Words of Ray's that no actor's state is, and that a filter understands."""
+"""States of Ray that no actor here has, and that a filter accepts."""
 
 
 class Row(Protocol):
-    """What can be filtered: it has a state besides its other columns."""
+    """A row that can be filtered: it has a state and other columns."""
 
     @property
-    def state(self) -> str:
-        """Where it is in its life."""
-        ...
+    def state(self) -> str: ...
 
 
 RowT = TypeVar("RowT", bound=Row)
@@ -618,17 +621,17 @@ def checked_filters(
     row: type = ActorInfo,
     states: Collection[str] = STATES,
 ) -> tuple[Filter, ...]:
-    """The filters that a user wrote.
+    """Checks the filters that a user wrote, and returns them.
 
     Args:
-        filters: What was written.
-        limit: How many rows were asked for.
+        filters: The filters.
+        limit: The maximum number of rows that the user wrote.
         row: The dataclass of the rows.
-        states: What the state of a row may be, in lower case.
+        states: The possible states of a row, in lower case.
 
     Raises:
         TypeError: A filter or the limit has the wrong type.
-        ValueError: A filter names no column or no state, or the limit is below 1.
+        ValueError: A filter has an unknown column or state, or the limit is below 1.
     """
     check_rows(limit)
     if isinstance(filters, str) or not isinstance(
@@ -651,7 +654,7 @@ def _checked_filter(
     if not isinstance(condition, tuple | list) or len(parts) != 3:
         raise TypeError(
             "a filter has a column, '=' or '!=', and a value, for example ('state', "
-            f"'=', 'alive'), and {condition!r} has not"
+            f"'=', 'alive'), not {condition!r}"
         )
     key, relation, value = parts
     if key not in columns:
@@ -672,7 +675,7 @@ def _checked_filter(
 
 
 def matching(rows: Iterable[RowT], filters: Iterable[Filter]) -> list[RowT]:
-    """The rows for which every filter holds."""
+    """Returns the rows that match every filter."""
     conditions = tuple(filters)
     return [
         row

@@ -1,6 +1,6 @@
-"""Makes what people see of rows: a few lines of text, or tables that rich draws.
+"""Formats rows for people: a few lines of text, or tables that rich draws.
 
-Rich is imported where something is drawn: few programs ask for that.
+Rich is imported where a table is drawn: few programs need it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 RowT = TypeVar("RowT")
 
 WIDTH: Final = 100
-"""How long a line of text may be."""
+"""The maximum length of a line of text."""
 
 _HTML = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
-"""What a notebook gets. It is dark or light as its user likes, whatever the system
-says; so the page has no colours of its own."""
+"""The HTML for a notebook. The user of a notebook chooses a dark or a light theme,
+whatever the system's theme is, so the page sets no colours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,11 @@ class Column(Generic[RowT]):
     """A column of a table.
 
     Attributes:
-        heading: What stands above it.
+        heading: Its heading.
         cell: Makes the cell of a row.
-        is_number: True for numbers: they stand at the right and are never folded.
-        importance: How long it stays where there is no room for all columns.
+        is_number: True for numbers: they are aligned at the right and never folded.
+        importance: The higher, the longer it stays where there is no room for all
+            columns.
     """
 
     heading: str
@@ -45,32 +46,32 @@ class Column(Generic[RowT]):
 
 
 def clipped(line: str, width: int = WIDTH) -> str:
-    """Makes one line of a text, and no longer than it may be."""
+    """Joins the lines of a text, and truncates it to the width."""
     flat = " ".join(line.split("\n"))
     return flat if len(flat) <= width else f"{flat[: width - 1]}…"
 
 
 def some_of(rows: Sequence[str], most: int) -> list[str]:
-    """Gives the first of some rows, and how many more there are."""
+    """Returns the first rows, and a text with the number of the others."""
     more = len(rows) - most
     return [*rows[:most], *([f"and {more:,} more"] if more > 0 else [])]
 
 
 def in_words(amounts: Mapping[str, float], total: Mapping[str, float]) -> str:
-    """Says how much there is of how much: ``GPU 0.5 of 2, memory 1 GiB of 4 GiB``."""
+    """Formats amounts and their totals: ``GPU 0.5 of 2, memory 1 GiB of 4 GiB``."""
     return ", ".join(
         f"{name} {format_counted(name, amounts.get(name, 0.0))} of "
-        f"{format_counted(name, all_of_it)}"
-        for name, all_of_it in total.items()
-        if all_of_it and not name.startswith("accelerator_type:")
+        f"{format_counted(name, whole)}"
+        for name, whole in total.items()
+        if whole and not name.startswith("accelerator_type:")
     )
 
 
 def console(**options: Any) -> Console:
-    """Makes what prints; see ``rich.console.Console`` for the options."""
-    from rich.console import Console  # noqa: PLC0415  # few look
+    """Makes a console that prints; see ``rich.console.Console`` for the options."""
+    from rich.console import Console  # noqa: PLC0415  # rarely needed
 
-    # Not markup: names and reasons are the user's own words.
+    # No markup: names and reasons are text of the user.
     return Console(markup=False, emoji=False, highlight=False, **options)
 
 
@@ -85,8 +86,8 @@ def table(
     Args:
         columns: Its columns.
         rows: Its rows.
-        title: What it is of.
-        left_out: How many rows more there are, which is said below.
+        title: Its title.
+        left_out: The number of further rows, for the caption.
     """
     cells = ([column.cell(row) for column in columns] for row in rows)
     return table_of(columns, cells, title, left_out)
@@ -98,9 +99,9 @@ def table_of(
     title: str | None = None,
     left_out: int = 0,
 ) -> Table:
-    """Makes a table of cells that are known already; see ``table``."""
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # see above
-    from rich.table import Table  # noqa: PLC0415  # see above
+    """Makes a table of cells; see ``table``."""
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  # rarely needed
+    from rich.table import Table  # noqa: PLC0415  # rarely needed
 
     result = Table(
         box=SIMPLE_HEAD,
@@ -124,7 +125,7 @@ def table_of(
 
 def html_of(*parts: RenderableType) -> str:
     """Draws parts below one another, for a notebook."""
-    # Without force_jupyter=False it would be shown in a notebook at once.
+    # Without force_jupyter=False a notebook would show it at once.
     page = console(
         file=io.StringIO(),
         record=True,

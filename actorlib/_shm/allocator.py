@@ -1,8 +1,8 @@
 """Allocates blocks in a segment, first fit, and frees them.
 
-The first gap that is wide enough is allocated, so a block lies as low as it can. Low
-pages were touched before, and touching a page for the first time costs several times
-what copying into it costs afterwards.
+It allocates in the first gap that is large enough, so a block lies as low as possible.
+Low pages were touched before. Touching a page for the first time costs several times as
+much as a later copy into it.
 """
 
 from __future__ import annotations
@@ -15,27 +15,23 @@ from actorlib._shm.layout import PAGE
 class BlockAllocator:
     """Allocates the blocks of one segment.
 
-    Args:
-        size: Its bytes, a multiple of ``PAGE``.
-
     Attributes:
-        size: The same.
+        size: Its bytes, a multiple of ``PAGE``.
         used: The bytes in blocks.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.used = 0
-        self._taken: dict[int, int] = {}
+        self._blocks: dict[int, int] = {}
         self._gaps: list[tuple[int, int]] = [(0, size)]
 
     def __repr__(self) -> str:
-        taken = f"{len(self._taken)} of {self.used} bytes"
-        return f"<BlockAllocator {taken}, up to {self.top}>"
+        blocks = f"{len(self._blocks)} of {self.used} bytes"
+        return f"<BlockAllocator {blocks}, up to {self.top}>"
 
     def __len__(self) -> int:
-        """The number of allocated blocks."""
-        return len(self._taken)
+        return len(self._blocks)
 
     @property
     def top(self) -> int:
@@ -44,7 +40,7 @@ class BlockAllocator:
         return start if start + nbytes == self.size else self.size
 
     def allocate(self, nbytes: int) -> int | None:
-        """Allocates a block; gives where it begins, or None if there is no gap."""
+        """Allocates a block; returns its start, or None if no gap is large enough."""
         nbytes = whole_pages(nbytes)
         for place, (start, gap) in enumerate(self._gaps):
             if gap < nbytes:
@@ -53,22 +49,22 @@ class BlockAllocator:
                 del self._gaps[place]
             else:
                 self._gaps[place] = start + nbytes, gap - nbytes
-            self._taken[start] = nbytes
+            self._blocks[start] = nbytes
             self.used += nbytes
             return start
         return None
 
     def gaps(self) -> list[tuple[int, int]]:
-        """The gaps between blocks, in order: where each begins and where it ends."""
+        """Lists the gaps between blocks, in order: the start and the end of each."""
         return [(start, start + nbytes) for start, nbytes in self._gaps]
 
     def free(self, start: int) -> int:
-        """Frees a block; returns where it ended.
+        """Frees a block; returns its end.
 
         Raises:
-            LookupError: None begins there.
+            LookupError: No block begins there.
         """
-        nbytes = self._taken.pop(start, 0)
+        nbytes = self._blocks.pop(start, 0)
         if not nbytes:
             raise LookupError(f"no block begins at {start}: {self!r}")
         self.used -= nbytes
@@ -86,5 +82,5 @@ class BlockAllocator:
 
 
 def whole_pages(nbytes: int) -> int:
-    """The bytes of the pages that so many bytes need; at least one page."""
+    """Rounds a number of bytes up to whole pages; at least one page."""
     return max(-(-nbytes // PAGE), 1) * PAGE

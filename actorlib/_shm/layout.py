@@ -1,4 +1,4 @@
-"""Says how values lie in shared memory: ids of blocks, and where buffers begin."""
+"""The layout of values in shared memory: ids of blocks, and positions of buffers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ ALIGNMENT = 64
 PAGE = 4096
 """Blocks begin and end at pages, so that no two share one."""
 _LARGE = 1 << 20
-"""The bytes from which a buffer begins at a page, too."""
+"""The size from which a buffer begins at a page, too."""
 SEGMENT_NAME_SIZE = 16
-"""The length of the name of a segment, which begins with who made it."""
+"""The length of the name of a segment, which begins with the id of its maker."""
 BLOCK_ID_STRUCT = struct.Struct(f">{SEGMENT_NAME_SIZE}sQ")
-"""The id of a block: the name of its segment, and where it begins there."""
+"""The id of a block: the name of its segment, and its start in the segment."""
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -28,16 +28,16 @@ def buffer_starts(sizes: Iterable[int]) -> tuple[list[int], int]:
     """Computes where the buffers of a payload begin in its block.
 
     Buffers that are larger than a cache begin at pages. Large arrays of NumPy begin 16
-    bytes behind a page. Copied to 64 bytes behind a page, 512 MiB take 3 times as long
-    as to the page itself: 3.1 instead of 9 GB/s (glibc 2.36 on an AMD EPYC), as the CPU
-    takes loads for loads of what was just stored if the lowest 12 bits of the addresses
-    are close.
+    bytes behind a page. A copy of 512 MiB to 64 bytes behind a page takes 3 times as
+    long as a copy to the page itself: 3.1 instead of 9 GB/s (glibc 2.36 on an AMD
+    EPYC). The CPU mistakes loads for loads of recent stores if the lowest 12 bits of
+    the addresses are close.
 
     Args:
-        sizes: The bytes of each.
+        sizes: The bytes of each buffer.
 
     Returns:
-        Where each begins, and the bytes of the whole.
+        The start of each buffer, and the bytes of the whole.
     """
     starts: list[int] = []
     end = 0

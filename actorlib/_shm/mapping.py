@@ -1,8 +1,8 @@
 """Maps parts of files, without a descriptor for each.
 
-``mmap.mmap`` keeps a descriptor of its own for each mapping, until Python 3.13. A
-process that reads the memory of hundreds of others has none to waste, and one that
-has run out of them could map nothing at all.
+Until Python 3.13 ``mmap.mmap`` keeps a separate descriptor for each mapping. A process
+that reads the memory of hundreds of others has none to waste. A process that has run
+out of them could not map anything.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ _REMOVE: int | None = getattr(mmap, "MADV_REMOVE", None)
 _POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE of Linux 5.14; ``mmap`` has no name for it."""
 _LARGE = 64 << 20
-"""The bytes for which a thread is worth starting: 50 ms of work of the kernel's."""
+"""The bytes for which a thread is worth starting: 50 ms of work of the kernel."""
 _MOST_THREADS = 4
 
 READ = mmap.PROT_READ, mmap.MAP_SHARED
-"""Shared and read-only: what others write is seen."""
+"""Shared and read-only: writes of other processes are visible."""
 COPY = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE
-"""Private: what is written is copied first, and nobody else sees it."""
+"""Private: a page is copied before a write, which no other process sees."""
 
 
 class Mapping:
-    """Maps a part of a file into memory, and unmaps it when it is dropped itself.
+    """Maps a part of a file into memory, and unmaps it when this object is dropped.
 
     Args:
         fd: The file; it need not stay open.
-        start: Where the part begins; at a page.
+        start: The start of the part; at a page.
         nbytes: Its size.
         mode: READ or COPY.
 
     Attributes:
-        address: Where it is.
+        address: The address of the mapping.
 
     Raises:
-        OSError: There can be none.
+        OSError: The system cannot map it.
     """
 
     def __init__(self, fd: int, start: int, nbytes: int, mode: tuple[int, int]) -> None:
@@ -67,19 +67,18 @@ class Mapping:
 
 
 def populate_pages(address: int, nbytes: int) -> bool:
-    """Gives the pages of a part of a mapped file their memory.
+    """Allocates the memory of a part of a mapped file.
 
     Several threads do so for large parts. On two cores one thread takes 198 ms for 256
     MiB, two or four take 115 ms, with the same CPU time. Other threads run meanwhile,
     unlike with ``mmap.madvise``.
 
     Args:
-        address: Where the part begins; at a page.
+        address: The start of the part; at a page.
         nbytes: Its size, in whole pages.
 
     Returns:
-        False if not all of them have memory: the system has none left, or cannot do
-        this.
+        False if some pages have no memory: the system has none left, or cannot do this.
     """
     count = min(nbytes // _LARGE + 1, _MOST_THREADS)
     step = -(-nbytes // count // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -94,7 +93,7 @@ def populate_pages(address: int, nbytes: int) -> bool:
         thread = threading.Thread(target=populate, args=(start,))
         try:
             thread.start()
-        except RuntimeError:  # the system has no more, or the interpreter ends
+        except RuntimeError:  # the system has no more threads, or the interpreter ends
             populate(start)
         else:
             threads.append(thread)
@@ -111,6 +110,6 @@ def free_pages(address: int, nbytes: int) -> bool:
     a second.
 
     Returns:
-        False if the system cannot do that: only Linux has a way.
+        False if the system cannot do that: only Linux can.
     """
     return _REMOVE is not None and not _libc.madvise(address, nbytes, _REMOVE)

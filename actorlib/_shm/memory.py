@@ -1,20 +1,21 @@
-"""Shares large values: copied into shared memory once, and read where they lie.
+"""Shares large values: copied into shared memory once, and read in place.
 
-The sender of a value copies its buffers into a block of a segment of its own; the frame
-says where. Receivers map the segment once, and what they load are views of it. A block
-is counted like an actor: it is among the loans of the frame, every view holds it, and
-when nobody does, its maker is informed and uses it again.
+The sender of a value copies its buffers into a block of a segment that it owns. The
+frame contains the location. Receivers map the segment once, and load values as views of
+it. A block is counted like an actor: it is one of the borrowed references of the frame,
+and every view keeps it. After the last view is gone, its maker is informed and uses the
+block again.
 
-What has no room goes through the pipe, as smaller values do.
+A value without room in shared memory is sent through the pipe, as smaller values are.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
-from actorlib._shm.fd_reserve import FdReserve
 from actorlib._shm.layout import (
     BLOCK_ID_STRUCT,
     PAGE,
@@ -28,7 +29,7 @@ from actorlib._shm.views import view_token_class
 from actorlib.exceptions import ObjectStoreFullError, ProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from actorlib._shm.layout import Buffer
     from actorlib._shm.views import ViewToken
@@ -37,27 +38,27 @@ _log = logging.getLogger("actorlib")
 
 
 Payload: TypeAlias = "bytes | list[Buffer] | SharedPayload"
-"""The payload of a frame: one piece, several that follow it, or where it lies."""
+"""The payload of a frame: one piece, several pieces, or its location."""
 
 
 class BlockRefCounter(Protocol):
-    """Counts the views of blocks in this process; engines do."""
+    """Counts the views of blocks in this process; engines implement it."""
 
     def retain(self, actor: Any) -> None:
         """Counts one more view."""
         ...
 
     def release(self, actor: Any) -> None:
-        """Counts a view less; called from destructors, anywhere."""
+        """Counts one view less; called from destructors, in any thread."""
         ...
 
 
 class SharingOptions(NamedTuple):
-    """Says which values go into shared memory.
+    """Decides which values are put into shared memory.
 
     Attributes:
-        share_above: The bytes of a payload from which it goes into shared memory.
-        spills: Whether a value goes through the pipe when there is no room there.
+        share_above: The bytes of a payload from which it is shared.
+        spills: Whether a value is sent through the pipe if there is no room.
     """
 
     share_above: int = 0
@@ -65,14 +66,14 @@ class SharingOptions(NamedTuple):
 
 
 class SharedPayload:
-    """Points to a payload that lies in a block of shared memory.
+    """The location of a payload in a block of shared memory.
 
     Attributes:
-        block: The id of the block that it lies in.
-        start: Where that begins in its segment.
-        sizes: The bytes of its buffers: the pickle, then what lies outside of it.
-        nbytes: The bytes of all of them, as they lie there.
-        is_fresh: Whether nobody counts who holds its block yet: if it is dropped, the
+        block: The id of its block.
+        start: The start of the block in its segment.
+        sizes: The bytes of its buffers: the pickle, then the buffers outside of it.
+        nbytes: The bytes of all of them, including padding.
+        is_fresh: Whether the block is not counted yet: if this object is dropped, the
             block is free.
     """
 
@@ -110,23 +111,23 @@ class SharedPayload:
 
     @property
     def is_forwardable(self) -> bool:
-        """Whether it can be sent on by its place, and not only by its bytes."""
+        """Whether its location can be sent on; else its bytes have to be sent."""
         return self._memory.can_share_segment(self.segment)
 
     def location(self) -> dict[bytes, Any]:
-        """Says where it lies, for a frame: the sizes of its buffers, by its block.
+        """Returns its location for a frame: the sizes of its buffers, by its block.
 
-        From here on the receiver holds it, too.
+        From here on the receiver holds the block, too.
         """
         self.is_fresh = False
         return {self.block: self.sizes}
 
     def hold(self) -> None:
-        """Keeps its block from being freed for as long as this object lives."""
+        """Keeps its block from being freed for the lifetime of this object."""
         self._whole = self._memory.view(self)
 
     def buffers(self) -> Sequence[memoryview]:
-        """Its buffers, read-only; its block is held while one of them lives."""
+        """Returns its buffers, read-only; each of them keeps the block."""
         whole = self._whole or self._memory.view(self)
         starts, _ = buffer_starts(self.sizes)
         return [
@@ -135,18 +136,47 @@ class SharedPayload:
         ]
 
 
-class SharedMemory:
-    """Holds the shared memory of one process: its segments, and those of others.
+class FdReserve:
+    """Keeps a descriptor in reserve, for a process that may open no more of them.
 
-    A worker gets segments before it knows who it is, and has this before it is forked,
-    so ``bind_to`` says later whose it is.
+    It is closed while an operation needs another descriptor.
+    """
+
+    _fd = -1
+
+    def reserve(self) -> None:
+        """Opens the descriptor in reserve, if possible."""
+        if self._fd < 0:
+            with contextlib.suppress(OSError):
+                self._fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    @contextlib.contextmanager
+    def freed(self) -> Generator[None]:
+        """Makes room for one more descriptor, unless another thread takes it."""
+        self.close()
+        try:
+            yield
+        finally:
+            self.reserve()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+class SharedMemory:
+    """The shared memory of one process: its own segments, and those of others.
+
+    A worker receives segments before it has an id, and this object exists before the
+    worker is forked, so ``bind_to`` sets the id later.
 
     Attributes:
-        settings: How large values travel.
-        budget: Limits what is touched; without one nothing is shared.
-        fd_reserve: A descriptor for when no more can be opened.
-        sizes: The bytes of blocks that were made or have arrived here, by block, for
-            who takes them out; None where nobody does.
+        settings: How large values are sent.
+        budget: Limits the touched memory; without a budget nothing is shared.
+        fd_reserve: A descriptor in reserve, for when no more can be opened.
+        sizes: The bytes of the blocks that were made or have arrived here, by block,
+            for the owner's statistics. None in other processes.
     """
 
     def __init__(self) -> None:
@@ -172,13 +202,13 @@ class SharedMemory:
         *,
         is_counted: bool = False,
     ) -> None:
-        """Binds it to this process, and to what counts its views.
+        """Binds it to this process, and to the counter of its views.
 
         Args:
-            prefix: How the names of its segments begin, and those of no other.
-            ref_counter: Counts who holds a block.
-            reclaim: Called before more memory is taken: it may find blocks to be free.
-            is_counted: Whether whoever shares a value counts its block at once.
+            prefix: The prefix of the names of its segments.
+            ref_counter: Counts the holders of a block.
+            reclaim: Called before more memory is touched: it may free blocks.
+            is_counted: Whether the sharer of a value counts its block at once.
         """
         self._process = os.getpid()
         self._prefix = prefix
@@ -186,26 +216,24 @@ class SharedMemory:
         self._is_counted = is_counted
         if self.budget is not None:
             self.fd_reserve.reserve()
-            # The owner maps nothing of others that could be cut while it is read.
+            # The owner maps no file of a worker that could shrink while it is read.
             self._store = SegmentStore(
                 prefix, self.budget, reclaim, only_sealed=not is_counted
             )
 
     @property
     def prefix(self) -> bytes:
-        """How the ids of the segments begin that this process makes."""
+        """The prefix of the ids of the segments that this process makes."""
         return self._prefix
-
-    # What this process sends.
 
     def share(self, payload: Sequence[Buffer]) -> SharedPayload | None:
         """Copies a payload into a block.
 
         Returns:
-            Where it is; None if it is small, or there is no room.
+            Its location; None if it is small, or if there is no room.
 
         Raises:
-            ObjectStoreFullError: There is no room, and nothing else is allowed.
+            ObjectStoreFullError: There is no room, and ``spills`` is False.
         """
         store = self._store
         if store is None:
@@ -219,12 +247,12 @@ class SharedMemory:
         if nbytes < self.settings.share_above:
             return None
         if os.getpid() != self._process:
-            return None  # a fork: what is free here is not free in its parent
-        found = store.allocate(nbytes)
-        if found is None:
+            return None  # a fork: blocks that are free here are not free in its parent
+        allocation = store.allocate(nbytes)
+        if allocation is None:
             self._report_full(nbytes)
             return None
-        segment, start = found
+        segment, start = allocation
         block = BLOCK_ID_STRUCT.pack(segment.name, start)
         shared = SharedPayload(self, block, start, sizes, nbytes, is_fresh=True)
         target = segment.writable_part(start, nbytes)
@@ -236,7 +264,7 @@ class SharedMemory:
         return shared
 
     def free(self, block: bytes) -> None:
-        """Frees a block of this process that no other holds any more.
+        """Frees a block of this process that no other process holds.
 
         Raises:
             ProtocolError: This process has no such block.
@@ -246,7 +274,7 @@ class SharedMemory:
             or type(block) is not bytes
             or len(block) != BLOCK_ID_STRUCT.size
         ):
-            raise ProtocolError(f"block {block!r} is given back, and is not there")
+            raise ProtocolError(f"block {block!r} was returned, and does not exist")
         self._store.free(block)
 
     def drop(self, block: bytes) -> None:
@@ -255,12 +283,11 @@ class SharedMemory:
             self._store.drop(block)
 
     def sweep(self) -> None:
-        """Gives the system back what was not used since this was called last."""
+        """Returns to the system the memory that was unused since the previous sweep."""
         if self._store is not None:
             self._store.sweep()
 
     def is_own(self, block: bytes) -> bool:
-        """Whether a block is one of this process's."""
         return bool(self._prefix) and block.startswith(self._prefix)
 
     def _report_full(self, nbytes: int) -> None:
@@ -286,7 +313,7 @@ class SharedMemory:
         except ProtocolError as error:
             if self._is_counted:
                 budget.repair()
-            return f"nobody knows how much ({error})"
+            return f"an unknown amount ({error})"
 
     def make_local_call_cells(self) -> list[int]:
         """Makes cells for the calls of a worker that is a thread of the owner."""
@@ -294,10 +321,10 @@ class SharedMemory:
         return cells
 
     def call_cells(self) -> memoryview | list[int] | None:
-        """Gives the cells in which this process notes its calls, for when it is gone.
+        """Returns the cells in which this process records its calls; they outlive it.
 
         Returns:
-            See ``running_calls``; None if others could not read them.
+            See ``running_calls``; None if other processes could not read them.
         """
         if self.budget is None:
             return self._local_call_cells
@@ -306,10 +333,8 @@ class SharedMemory:
         except OSError:  # no more addresses
             return None
 
-    # What others send.
-
     def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """Gives the payload at a location; see ``SharedPayload.location``.
+        """Returns the payload at a location; see ``SharedPayload.location``.
 
         Raises:
             ProtocolError: There is no such place.
@@ -324,12 +349,12 @@ class SharedMemory:
             or type(block) is not bytes
             or len(block) != BLOCK_ID_STRUCT.size
         ):
-            raise ProtocolError(f"a payload that cannot be: {location!r}")
+            raise ProtocolError(f"a malformed location of a payload: {location!r}")
         name, start = BLOCK_ID_STRUCT.unpack(block)
         _, nbytes = buffer_starts(sizes)
         if start % PAGE or start + nbytes > self.segment(name).size:
             raise ProtocolError(
-                f"a payload that is not inside of its segment: {location!r}"
+                f"a payload that is not inside its segment: {location!r}"
             )
         if self.sizes is not None:
             self.sizes[block] = nbytes
@@ -338,17 +363,17 @@ class SharedMemory:
     def add_segment(
         self, name: bytes, fd: int, size: int, *, keeps_fd: bool = True
     ) -> None:
-        """Takes a segment of another process.
+        """Adds a segment of another process.
 
         Args:
             name: Its name.
             fd: Its descriptor, to be closed here.
             size: Its bytes.
-            keeps_fd: Whether the descriptor may stay open. Where it may not, the
-                segment is mapped at once, and cannot be shared from here.
+            keeps_fd: Whether the descriptor may stay open. If not, the segment is
+                mapped at once, and cannot be shared from here.
 
         Raises:
-            ProtocolError: It makes no sense.
+            ProtocolError: The segment is invalid or was added before.
         """
         if name in self._foreign or self.is_own(name):
             os.close(fd)
@@ -357,28 +382,30 @@ class SharedMemory:
             segment = ForeignSegment(fd, size, is_sealed=self._is_counted)
             self._foreign[name] = segment
         except (OSError, TypeError, ValueError) as error:
-            raise ProtocolError(f"what was shared is no segment: {error}") from error
+            raise ProtocolError(
+                f"a shared descriptor is not a segment: {error}"
+            ) from error
         if not keeps_fd and segment.map():
-            segment.close()  # mapped as it is, it needs none
+            segment.close()  # it is mapped, so it needs no descriptor
 
     def add_missing_segment(self, name: bytes, size: int) -> None:
-        """Notes a segment of another process that could not be opened here.
+        """Records a segment of another process that could not be opened here.
 
-        What lies in it cannot be loaded; nobody else is to blame for that.
+        Values in it cannot be loaded; the cause is this process, not a peer.
         """
         self._foreign[name] = ForeignSegment(-1, size)
 
     def forget_segment(self, name: bytes) -> None:
-        """Closes a segment of another process that nothing will lie in any more."""
+        """Closes a segment of another process that will not be used again."""
         segment = self._foreign.pop(name, None)
         if segment is not None:
             segment.close()
 
     def segment(self, name: bytes) -> Segment | ForeignSegment:
-        """A segment by its name, of this process or of another.
+        """Returns a segment by its name, of this process or of another.
 
         Raises:
-            ProtocolError: There is none here.
+            ProtocolError: There is no such segment.
         """
         own = self._store.segment(name) if self._store is not None else None
         segment = own or self._foreign.get(name)
@@ -391,14 +418,14 @@ class SharedMemory:
         return self.segment(name).fd >= 0
 
     def view(self, shared: SharedPayload) -> memoryview:
-        """The memory that a payload lies in, read-only; it holds the block."""
+        """Returns the memory of a payload, read-only; the view keeps the block."""
         segment = self.segment(shared.segment)
         segment.map()
         token = self._retain_block(shared.block)
         return segment.view(shared.start, shared.nbytes, token)
 
     def _retain_block(self, block: bytes) -> ViewToken:
-        """Holds a block until the token is gone."""
+        """Keeps a block for the lifetime of the returned token."""
         self._ref_counter.retain(block)
         if self._store is not None and self.is_own(block):
             self._store.add_view(block)
@@ -407,11 +434,11 @@ class SharedMemory:
     def _release_block(self, block: bytes) -> None:
         try:
             if os.getpid() != self._process:
-                return  # a fork: its parent has views still
+                return  # a fork: its parent still has views
             if self._store is not None and self.is_own(block):
                 self._store.remove_view(block)
             self._ref_counter.release(block)
-        except AttributeError:  # an interpreter that is going down
+        except AttributeError:  # the interpreter shuts down
             pass
 
     def close(self) -> None:
@@ -427,21 +454,23 @@ class SharedMemory:
             self.budget = None
 
 
-def share_payload(memory: SharedMemory, payload: Payload, loans: list[Any]) -> Payload:
+def share_payload(
+    memory: SharedMemory, payload: Payload, borrowed: list[Any]
+) -> Payload:
     """Puts a payload into shared memory if it is large and there is room.
 
     Args:
-        memory: That of this process.
+        memory: The shared memory of this process.
         payload: The payload; its buffers may be the value's own.
-        loans: Gets the id of its block.
+        borrowed: The id of its block is appended to this list.
 
     Raises:
-        ObjectStoreFullError: There is no room, and nothing else is allowed.
+        ObjectStoreFullError: There is no room, and ``spills`` is False.
     """
     if type(payload) is not list:
         return payload
-    found = memory.share(payload)
-    if found is None:
+    shared = memory.share(payload)
+    if shared is None:
         return payload
-    loans.append(found.block)
-    return found
+    borrowed.append(shared.block)
+    return shared

@@ -1,11 +1,11 @@
-"""Notes which calls of an actor run, in cells that outlive its process.
+"""Records which calls of an actor run, in cells that outlive its process.
 
-Answers of quick methods leave together, so from what has no answer the owner cannot
-tell which calls ran when a process ended. The worker writes their numbers into cells of
-shared memory; a worker that is a thread of the owner's process, into a list.
+Results of quick methods are sent together. So the owner cannot tell from the unanswered
+calls which of them ran when a process ended. The worker writes the numbers of running
+calls into cells of shared memory. A worker that is a thread of the owner's process
+writes them into a list.
 
-It does so from the first call on that may be made again, and never before: see
-NOTE_CALLS.
+Recording starts with the first call that may be sent again: see NOTE_CALLS.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CELLS: Final = 512
-"""How many cells one process has: a page."""
+"""The number of cells of one process: a page."""
 
 MARK: Final = 0
-"""The call that a worker of functions has begun last, or the mark of the method that an
-actor runs for a call over a link."""
+"""The cell for the last call that a worker of functions has begun, or for the mark of
+the method that an actor runs for a call over a link."""
 HIGHEST: Final = 1
-"""The highest number of a call that has begun."""
+"""The cell for the highest number of a call that has begun."""
 CROWDED: Final = 2
-"""How many calls run for which there was no cell."""
+"""The cell for the number of running calls that have no cell."""
 ALONE: Final = 3
-"""The plain call of an actor that runs one at a time, which writes it here itself. A
-cell that is looked for would cost each of its calls 0.3 us instead of 0.1."""
+"""The cell for the plain call of an actor that runs one at a time. Its executor writes
+it directly: to search for a free cell would cost each call 0.3 us instead of 0.1."""
 _FIRST: Final = 4
 
 
 class RunningCalls:
-    """Notes the calls that run: where one thread begins and ends them.
+    """Records the running calls of one thread.
 
     Args:
-        cells: The cells of this process, all of them 0 so far but the first.
-        limit: Calls from this number on are not noted: they came over links.
+        cells: The cells of this process, all 0 except for the first.
+        limit: Calls from this number on are not recorded: they came over links.
 
     Attributes:
         cells: The same.
@@ -54,7 +54,7 @@ class RunningCalls:
         return f"<RunningCalls {[*self._places]}, {self._highest} the highest>"
 
     def begin(self, call: int) -> None:
-        """Notes a call before its code runs; again if it goes on after a pause."""
+        """Records a call before its code runs, and again when it continues."""
         if call >= self._limit or call in self._places:
             return
         cells, free = self.cells, self._free
@@ -68,7 +68,7 @@ class RunningCalls:
             self._highest = cells[HIGHEST] = call
 
     def end(self, call: int) -> None:
-        """Notes that a call is over, once its answer is on its way."""
+        """Records the end of a call, after its result was queued."""
         place = self._places.pop(call, None)
         if place is None:
             return
@@ -80,30 +80,28 @@ class RunningCalls:
 
 
 class SharedRunningCalls(RunningCalls):
-    """Notes the calls that run on several threads."""
+    """Records the running calls of several threads."""
 
     def __init__(self, cells: memoryview | list[int], limit: int) -> None:
         super().__init__(cells, limit)
         self._lock = threading.Lock()
 
     def begin(self, call: int) -> None:
-        """Notes a call before its code runs; see RunningCalls."""
         with self._lock:
             super().begin(call)
 
     def end(self, call: int) -> None:
-        """Notes that a call is over; see RunningCalls."""
         with self._lock:
             super().end(call)
 
 
 class BegunCalls(NamedTuple):
-    """Tells which of the calls that a process was sent have begun there.
+    """The calls that have begun in a process that has ended.
 
     Attributes:
-        highest: The highest number of those that have begun.
-        running: Those that ran when the process ended.
-        is_crowded: Whether more ran than could be noted.
+        highest: The highest number of a call that has begun.
+        running: The calls that ran when the process ended.
+        is_crowded: Whether more calls ran than there are cells.
     """
 
     highest: int
@@ -120,6 +118,5 @@ class BegunCalls(NamedTuple):
 
 
 def read_begun(cells: Sequence[int]) -> BegunCalls:
-    """Reads the cells of a process that has ended."""
     running = frozenset(call for call in cells[ALONE:] if call)
     return BegunCalls(cells[HIGHEST], running, bool(cells[CROWDED]))

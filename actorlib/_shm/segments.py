@@ -1,15 +1,14 @@
-"""Makes segments of shared memory, maps those of others, and limits what they cost.
+"""Makes segments of shared memory, maps those of others, and limits their memory.
 
-A segment is an anonymous file, handed from one process to another.
+A segment is an anonymous file, sent from one process to another. It has no name, so it
+needs no unlinking: the kernel frees it after the end of the last process that has it,
+however that process ended. The size of /dev/shm, 64 MiB in containers, does not limit
+it. Its size is sealed, and its pages are allocated before any data is written, so
+access to it never ends in SIGBUS.
 
-It has no name, so there is nothing to unlink: the kernel frees it when the last process
-that has it is gone, however it went. It is not bounded by the size of /dev/shm
-either, which containers keep at 64 MiB. Its size is sealed, and its pages are there
-before anything is written, so touching it never ends in SIGBUS.
-
-A segment is large and sparse: it costs what was touched of it. So a process rarely
-needs more than one, and others map that one once. What all processes of a runtime have
-touched together is kept below a limit by a ``MemoryBudget``, which is a file likewise.
+A segment is large and sparse: it costs the memory that was touched. So a process rarely
+needs more than one, and others map that one once. A ``MemoryBudget``, which is a file
+too, keeps the memory touched by all processes of a runtime below a limit.
 """
 
 from __future__ import annotations
@@ -40,34 +39,30 @@ _SLOT = 8
 _ROW = CELLS * _SLOT
 _READ_AT_ONCE = 32 * _SLOT
 _ADDRESSABLE = 1 << 56
-"""More bytes than a process can address: who says so has written nonsense."""
+"""More bytes than a process can address: a larger number in the budget is invalid."""
 _PAGE = mmap.ALLOCATIONGRANULARITY
 
 
 _OUT_OF_FDS = (
-    "this process has as many files open as it may (ulimit -n), and could not take the "
-    "memory that the value lies in"
+    "this process has as many open files as it may (ulimit -n), and could not open the "
+    "memory that contains the value"
 )
 
 
 class Segment:
-    """Owns a segment that this process made: it writes, others read.
-
-    Args:
-        name: What it is called by whoever it is shared with.
-        nbytes: Its size.
+    """A segment that this process made: this process writes, others read.
 
     Attributes:
-        name: The same.
-        size: The same, in whole pages.
+        name: Its name.
+        size: Its size, in whole pages.
         fd: Its descriptor.
-        address: Where it is mapped.
-        blocks: Allocates in it.
-        touched: The bytes that have cost memory.
+        address: The address of its mapping.
+        blocks: Allocates blocks in it.
+        touched: The bytes that have memory.
         top: The end of the last part that has memory.
         recent_end: The end of the highest block that was allocated or freed since the
             last sweep.
-        unused_from: Where what no block was in between the last two sweeps begins.
+        unused_from: The start of the part without a block between the last two sweeps.
     """
 
     def __init__(self, name: bytes, nbytes: int) -> None:
@@ -75,8 +70,8 @@ class Segment:
         self.size = whole_pages(nbytes)
         self.blocks = BlockAllocator(self.size)
         self.touched = self.top = self.recent_end = self.unused_from = 0
-        # Without memory, in order. Behind the last block, and after a sweep also in
-        # gaps between blocks.
+        # The parts without memory, in order. They lie after the last block and, after a
+        # sweep, in gaps between blocks.
         self._missing: list[tuple[int, int]] = [(0, self.size)]
         self.fd = anonymous_file(self.size)
         try:
@@ -87,14 +82,14 @@ class Segment:
         self.address = address_of(self._memory)
 
     def missing(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts between two places that have no memory."""
+        """Lists the parts between two positions that have no memory."""
         missing = self._missing
-        if not missing or end <= missing[0][0]:  # the usual case, at hand
+        if not missing or end <= missing[0][0]:  # the usual case
             return []
         return _overlap(missing, start, end)
 
     def touch(self, end: int, start: int = 0) -> None:
-        """Makes sure that everything up to an end has memory.
+        """Allocates the memory of all bytes between two positions.
 
         Raises:
             OSError: The system has none left.
@@ -106,22 +101,24 @@ class Segment:
                     _allocate(self.fd, begin, stop - begin)
         except OSError:
             for begin, stop in missing:
-                free_pages(self.address + begin, stop - begin)  # a part may be there
+                free_pages(
+                    self.address + begin, stop - begin
+                )  # a part may be allocated
             raise
         if missing:
             self._set_missing(_without(self._missing, start, end))
 
     def trim(self, end: int) -> None:
-        """Gives the system back what lies behind an end; no block may."""
+        """Returns the memory after an end to the system; no block may lie there."""
         end = whole_pages(end) if end else 0
         if end < self.top:
             self.give_back(end, self.top)
 
     def give_back(self, start: int, end: int) -> bool:
-        """Gives the system back what lies between two places; no block may.
+        """Returns the memory between two positions, where no block lies, to the system.
 
         Returns:
-            False if the system cannot take it.
+            False if the system cannot free it.
         """
         if not free_pages(self.address + start, end - start):
             return False
@@ -130,7 +127,7 @@ class Segment:
         return True
 
     def unused_part(self) -> tuple[int, int] | None:
-        """The first part that has memory, and that no block was in for a while."""
+        """Returns the first part with memory that had no block between two sweeps."""
         start = max(self.unused_from, self.recent_end)
         for gap in _overlap(self.blocks.gaps(), start, self.size):
             parts = [gap]
@@ -153,11 +150,10 @@ class Segment:
         self.touched = self.size - sum(end - start for start, end in joined)
 
     def writable_part(self, start: int, nbytes: int) -> memoryview:
-        """A part of the segment, to be written."""
         return memoryview(self._memory)[start : start + nbytes]
 
     def view(self, start: int, nbytes: int, token: ViewToken) -> memoryview:
-        """A part of the segment, to be read; it stays mapped while that lives."""
+        """Returns a read-only view of a part; it keeps the segment mapped."""
         return read_only_view(self._memory, self.address + start, nbytes, token, self)
 
     def map(self) -> bool:
@@ -165,33 +161,33 @@ class Segment:
         return True
 
     def close(self) -> None:
-        """Closes the descriptor; views, and other processes, keep the memory."""
+        """Closes the descriptor; views and other processes keep the memory."""
         os.close(self.fd)
         self.fd = -1
 
 
 class ForeignSegment:
-    """Reads a segment that another process made; maps it when it is first read.
+    """A segment that another process made; mapped when it is first read.
 
-    Where there is no room for so many addresses (``ulimit -v``), what is read is copied
-    out of the file instead.
+    Where there are not enough addresses (``ulimit -v``), the values that are read are
+    copied out of the file instead.
 
     Args:
-        fd: Its descriptor; closed by ``close``, and here if it does not hold so much.
-            -1 if this process could not open it.
+        fd: Its descriptor; closed by ``close``, and here if the file is too small. -1
+            if this process could not open it.
         size: Its bytes.
-        is_sealed: Whether only a file is taken of which it is certain that nobody can
-            cut it: one on a disk cannot say.
+        is_sealed: Whether the file must be sealed, so that no process can shrink it. A
+            file on a disk cannot prove that.
 
     Attributes:
-        fd: The same; -1 when it is closed. Then it can still be read if it is mapped,
-            but not be shared with others.
+        fd: The same; -1 after it was closed. Then it can still be read if it is mapped,
+            but not shared with others.
         size: The same.
-        address: Where it is mapped.
+        address: The address of its mapping.
 
     Raises:
-        ValueError: The descriptor is of no such file, or one that may shrink: reading
-            it could end in SIGBUS.
+        ValueError: The descriptor is of no such file, or of one that may shrink:
+            reading it could end in SIGBUS.
     """
 
     def __init__(self, fd: int, size: int, *, is_sealed: bool = False) -> None:
@@ -199,13 +195,15 @@ class ForeignSegment:
         self.size = size
         self._memory: Mapping | None = None
         self.address = 0
-        is_known = fd < 0 or (os.fstat(fd).st_size >= size > 0)
-        if not is_known or (fd >= 0 and not is_size_sealed(fd, is_strict=is_sealed)):
+        is_large_enough = fd < 0 or (os.fstat(fd).st_size >= size > 0)
+        if not is_large_enough or (
+            fd >= 0 and not is_size_sealed(fd, is_strict=is_sealed)
+        ):
             os.close(fd)
-            raise ValueError(f"a file without {size} bytes that stay")
+            raise ValueError(f"a file without {size} permanent bytes")
 
     def map(self) -> bool:
-        """Maps the segment; False if there are no addresses left for so much."""
+        """Maps the segment; False if there are not enough addresses."""
         if self._memory is None:
             try:
                 self._memory = Mapping(self.fd, 0, self.size, READ)
@@ -215,7 +213,7 @@ class ForeignSegment:
         return True
 
     def view(self, start: int, nbytes: int, token: ViewToken) -> memoryview:
-        """A part of the segment; it stays mapped while that lives.
+        """Returns a view of a part of the segment; it keeps the segment mapped.
 
         Raises:
             MemoryError: It is not mapped, and there is no room for a copy either.
@@ -238,17 +236,18 @@ class ForeignSegment:
 
 
 class MemoryBudget:
-    """Keeps what all processes of a runtime have touched together within a limit.
+    """Keeps the memory touched by all processes of a runtime within a limit.
 
-    Each process writes what it has touched in a slot of a file that all of them have,
-    and then looks at all slots: who finds too much takes it back. So there is no lock,
-    which a process that was stopped could hold, and never too much; at the worst two
-    that want the last bytes at once are both refused.
+    Each process writes its touched bytes into a slot of a shared file, and then reads
+    all slots. A process that finds a larger sum than the limit reverts its write. So
+    there is no lock, which a stopped process could hold, and the sum never exceeds the
+    limit. In the worst case two processes that want the last bytes at once are both
+    refused.
 
     Args:
-        limit: The bytes.
-        slot: Which slot is this process's.
-        fd: The file; a new one if it is not given.
+        limit: The limit in bytes.
+        slot: The slot of this process.
+        fd: The file. Default: None, for a new one.
 
     Attributes:
         limit: The same.
@@ -257,7 +256,7 @@ class MemoryBudget:
 
     SLOTS = 1 << 16
     CALL_CELLS = SLOTS * _SLOT + _PAGE
-    """Where the rows of cells begin in which workers note the calls that they run."""
+    """The offset of the cells in which workers record their running calls."""
 
     def __init__(self, limit: int, slot: int = 0, fd: int | None = None) -> None:
         self.limit = limit
@@ -269,7 +268,7 @@ class MemoryBudget:
         self._admitted = 0
 
     def call_cells(self) -> memoryview:
-        """The cells of this process for its calls, which outlive the process.
+        """Returns the cells of this process for its calls, which outlive the process.
 
         Raises:
             OSError: The system has no addresses left.
@@ -280,16 +279,15 @@ class MemoryBudget:
         return view[inside : inside + _ROW].cast("Q")
 
     def call_cells_of(self, slot: int, count: int = CELLS) -> Sequence[int]:
-        """What the process of a slot has written into the first of its cells."""
+        """Returns the first cells of the process of a slot."""
         data = os.pread(self.fd, count * _SLOT, self.CALL_CELLS + slot * _ROW)
         return memoryview(data).cast("Q").tolist()
 
     def set_touched(self, touched: int) -> bool:
-        """Writes how much this process has touched, if that is within the limit.
+        """Writes how many bytes this process has touched, if that is within the limit.
 
         Returns:
-            False if all processes together would have more than the limit: nothing
-            was changed.
+            False if all processes together would exceed the limit: nothing was changed.
         """
         before, self._touched = self._touched, touched
         self._write(self._slot, touched)
@@ -300,15 +298,15 @@ class MemoryBudget:
         return True
 
     def add_slot(self, slot: int) -> None:
-        """Opens a slot for another process; only the owner does."""
+        """Opens a slot for another process; only the owner calls this."""
         if slot > self._admitted:
             self._admitted = slot
             self._write_slot_count()
 
     def repair(self) -> None:
-        """Forgets what makes no sense; only the owner does.
+        """Clears invalid slots; only the owner calls this.
 
-        Every process writes anew what it has touched when that changes.
+        Every process writes its touched bytes again at their next change.
         """
         self._write_slot_count()
         for slot, touched in enumerate(self.slots()):
@@ -316,40 +314,42 @@ class MemoryBudget:
                 self._write(slot, 0)
 
     def clear_slot(self, slot: int) -> None:
-        """Empties the slot of a process whose memory is gone."""
+        """Clears the slot of a process whose memory is gone."""
         self._write(slot, 0)
-        if any(self.call_cells_of(slot)):  # most have written none, and have no memory
+        if any(
+            self.call_cells_of(slot)
+        ):  # most processes have written none; a write would allocate memory
             os.pwrite(self.fd, bytes(_ROW), self.CALL_CELLS + slot * _ROW)
 
     def used(self) -> int:
-        """The bytes that all processes have touched.
+        """Returns the bytes that all processes have touched.
 
         Raises:
-            ProtocolError: What they say makes no sense: one of them has written where
-                it should not.
+            ProtocolError: The slots are invalid: a process has written where it should
+                not.
         """
         slots = self.slots()
         most = max(slots)
         if most > _ADDRESSABLE:
             raise ProtocolError(
-                "the budget of shared memory makes no sense: process "
-                f"{slots.index(most)} says that it has touched {most:,} bytes"
+                "the budget of shared memory is invalid: process "
+                f"{slots.index(most)} has reported {most:,} touched bytes"
             )
         return sum(slots)
 
     def slots(self) -> list[int]:
-        """The bytes that each process says it has touched, by its slot.
+        """Returns the touched bytes of each process, by its slot.
 
         Raises:
-            ProtocolError: What is said makes no sense.
+            ProtocolError: The slots are invalid.
         """
-        # The number of slots with the first of them: most runtimes have no more.
+        # The number of slots and the first slots: most runtimes need only this read.
         data = os.pread(self.fd, _READ_AT_ONCE, 0)
         last = int.from_bytes(data[:_SLOT], sys.byteorder)
         if last >= self.SLOTS:
             raise ProtocolError(
-                f"the budget of shared memory makes no sense: {last:,} processes are "
-                f"said to share it, and there is room for {self.SLOTS:,}"
+                f"the budget of shared memory is invalid: it has {last:,} processes, "
+                f"and there is room for {self.SLOTS:,}"
             )
         end = (last + 2) * _SLOT
         if end > _READ_AT_ONCE:
@@ -357,13 +357,12 @@ class MemoryBudget:
         return memoryview(data)[_SLOT:end].cast("Q").tolist()
 
     def close(self) -> None:
-        """Closes the file here."""
         os.close(self.fd)
 
     def _is_within(self) -> bool:
         try:
             return self.used() <= self.limit
-        except ProtocolError:  # who cannot know how much there is takes nothing
+        except ProtocolError:  # without a known sum no process may touch more
             return False
 
     def _write_slot_count(self) -> None:
@@ -376,20 +375,20 @@ class MemoryBudget:
 def _overlap(
     ranges: list[tuple[int, int]], start: int, end: int
 ) -> list[tuple[int, int]]:
-    """What lies between two places, of ranges in order."""
+    """Returns the parts of sorted ranges that lie between two positions."""
     return [(max(a, start), min(b, end)) for a, b in ranges if a < end and b > start]
 
 
 def _without(
     ranges: list[tuple[int, int]], start: int, end: int
 ) -> list[tuple[int, int]]:
-    """What lies not between two places, of ranges in order."""
+    """Returns the parts of sorted ranges that do not lie between two positions."""
     size = max(end, ranges[-1][1]) if ranges else end
     return _overlap(ranges, 0, start) + _overlap(ranges, end, size)
 
 
 def grown_size(touched: int, end: int, size: int) -> int:
-    """Says how far to touch a segment that has to reach an end: a bit further.
+    """Returns how far to touch a segment that has to reach an end: a bit further.
 
     So small values do not cost a system call each.
     """
@@ -398,15 +397,15 @@ def grown_size(touched: int, end: int, size: int) -> int:
 
 
 def anonymous_file(nbytes: int) -> int:
-    """Makes a file without a name, of so many bytes that cost nothing yet.
+    """Creates a file without a name, of a size that costs no memory yet.
 
     Raises:
-        OSError: There can be none.
+        OSError: The system cannot create it.
     """
     try:
         fd = os.memfd_create("actorlib", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except (AttributeError, OSError):  # another system, or a sandbox
-        import tempfile  # noqa: PLC0415  # it brings three packers, and is seldom asked
+        import tempfile  # noqa: PLC0415  # rarely needed, and it imports three compression modules
 
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
@@ -425,7 +424,7 @@ def _read(fd: int, start: int, into: memoryview) -> None:
     while into:
         count = os.preadv(fd, [into], start)
         if not count:
-            raise EOFError("a segment is shorter than it was said to be")
+            raise EOFError("a segment is shorter than its reported size")
         start, into = start + count, into[count:]
 
 
@@ -434,8 +433,8 @@ def is_size_sealed(fd: int, *, is_strict: bool) -> bool:
 
     Args:
         fd: The file.
-        is_strict: Whether a file that cannot say, as one on a disk, counts as one that
-            can shrink.
+        is_strict: Whether a file without seals, such as one on a disk, counts as one
+            that can shrink.
     """
     try:
         seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
@@ -445,12 +444,12 @@ def is_size_sealed(fd: int, *, is_strict: bool) -> bool:
 
 
 def read_only_fd(fd: int) -> int:
-    """Opens a file again, for reading alone where the system can do that.
+    """Opens a file again, read-only where the system can do that.
 
-    What is written through one that another process gave would be seen by everybody.
+    A write through another process's descriptor would be visible to all processes.
 
     Raises:
-        OSError: This process may not open any more files.
+        OSError: This process may not open more files.
     """
     try:
         return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
@@ -459,7 +458,7 @@ def read_only_fd(fd: int) -> int:
 
 
 def _allocate(fd: int, start: int, nbytes: int) -> None:
-    """Has the system give a file its memory.
+    """Allocates the memory of a part of a file.
 
     Raises:
         OSError: There is none left.

@@ -1,9 +1,9 @@
 """Allocates blocks in the segments of one process, and frees them.
 
-A store allocates in what was touched before; then it looks what has become free; then
-it touches more, if the budget allows. What is more than is kept warm goes back to the
-system at once. Of the rest goes back what no block was in between two sweeps, which the
-owner's timer asks for.
+A store first allocates in touched memory. Then it looks for blocks that have become
+free. Then it touches more memory, if the budget allows. Memory beyond the warm part
+returns to the system at once. Of the warm part, memory that no block used between two
+sweeps returns to the system. The owner's timer starts the sweeps.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _WARM_FRACTION = 8
-"""One process keeps at most the budget divided by this warm."""
+"""One process keeps at most the budget divided by this number warm."""
 _ALWAYS_WARM = 1 << 20
-"""Bytes that are never trimmed: giving them back would cost more than they do."""
-_LOOK_EVERY = 16
-"""So many blocks are freed until it is looked again whether memory is short: to read
-what all processes have takes as long as all else about a block together."""
+"""Bytes that are never trimmed: a trim would cost more than it saves."""
+_CHECK_EVERY = 16
+"""The number of freed blocks between two checks whether memory is short. To read the
+slots of all processes takes as long as all other work for a block together."""
 _SWEEP_STEP = 4 << 20
-"""Bytes that a sweep gives back before it lets others allocate: 1 GiB takes from 0.1 s
-to a second."""
+"""Bytes that a sweep returns to the system before it releases the lock for others: 1
+GiB takes from 0.1 s to a second."""
 _LAST_STEP = 1.0
-"""Seconds for which it is waited at the end until a sweep has ended its step."""
+"""Seconds that ``close`` waits for the current step of a sweep."""
 _AMPLE_FRACTION = 2
-"""Above the budget divided by this nobody keeps memory warm: others may need it."""
+"""Above the budget divided by this number no process keeps memory warm."""
 
 
 class SegmentStore:
     """Allocates blocks in segments of this process, and frees them.
 
     Args:
-        prefix: How the names of its segments begin.
-        budget: What it may touch.
-        reclaim: Called before more memory is taken: it may find blocks to be free.
-        only_sealed: Whether there are none where the system cannot seal them: nobody
-            would map what can still be cut.
+        prefix: The prefix of the names of its segments.
+        budget: Limits its touched memory.
+        reclaim: Called before more memory is touched: it may free blocks.
+        only_sealed: Whether to make no segments where the system cannot seal them:
+            receivers would refuse to map a file that can shrink.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SegmentStore:
         self._unviewed: deque[bytes] = deque()
         self._lock = threading.RLock()
         self._is_closed = False
-        self._unlooked = 0
+        self._unchecked = 0
         self._sweeper: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -83,31 +83,31 @@ class SegmentStore:
 
     @property
     def touched(self) -> int:
-        """The bytes that its segments have touched, and not given back."""
+        """The bytes of its segments that have memory."""
         return sum(segment.touched for segment in self._segments.values())
 
     def segment(self, name: bytes) -> Segment | None:
-        """A segment of this process, or None if it is not one of these."""
+        """Returns a segment of this process, or None if it is not one of these."""
         return self._segments.get(name)
 
     def allocate(self, nbytes: int) -> tuple[Segment, int] | None:
-        """Allocates a block; gives its segment and where it begins, or None."""
+        """Allocates a block; returns its segment and its start, or None."""
         nbytes = -(-nbytes // PAGE) * PAGE
         with self._lock:
             if self._unviewed or self._dropped:
                 self._apply_deferred()
-            found = self._allocate_in_touched(nbytes)
-        if found is None:
-            self._reclaim()  # it may load values: not behind the lock
+            allocation = self._allocate_in_touched(nbytes)
+        if allocation is None:
+            self._reclaim()  # it may load values: not under the lock
             with self._lock:
                 self._apply_deferred()
-                found = self._allocate_in_touched(nbytes) or self._allocate_by_growing(
+                allocation = self._allocate_in_touched(
                     nbytes
-                )
-        return found
+                ) or self._allocate_by_growing(nbytes)
+        return allocation
 
     def free(self, block: bytes) -> None:
-        """Frees a block that no other process holds any more.
+        """Frees a block that no other process holds.
 
         Raises:
             ProtocolError: There is no such block.
@@ -118,22 +118,22 @@ class SegmentStore:
             self._release(block)
 
     def add_view(self, block: bytes) -> None:
-        """Counts a view of this process's own, which keeps a block from being freed."""
+        """Counts a view in this process, which keeps a block from being freed."""
         with self._lock:
             self._viewed[block] += 1
 
     def remove_view(self, block: bytes) -> None:
-        """Notes that a view of a block is gone; safe in a destructor."""
+        """Records that a view of a block is gone; safe in a destructor."""
         self._unviewed.append(block)
 
     def drop(self, block: bytes) -> None:
-        """Notes that a block is free that was never sent; safe in a destructor."""
+        """Records that a block that was never sent is free; safe in a destructor."""
         self._dropped.append(block)
 
     def sweep(self) -> None:
-        """Gives the system back what no block was in since the sweep before.
+        """Returns to the system the memory that had no block since the previous sweep.
 
-        It is done by a thread of its own, in steps, so that nothing waits for it.
+        A separate thread does it, in steps, so that no caller waits for it.
         """
         with self._lock:
             self._apply_deferred()
@@ -161,7 +161,7 @@ class SegmentStore:
                     self._budget.set_touched(self.touched)
 
     def close(self) -> None:
-        """Closes the segments here; views of them stay valid."""
+        """Closes the segments in this process; views of them stay valid."""
         with self._lock:
             for segment in self._segments.values():
                 segment.close()
@@ -171,7 +171,7 @@ class SegmentStore:
             self._sweeper.join(_LAST_STEP)
 
     def _apply_deferred(self) -> None:
-        """Applies what destructors have put off."""
+        """Applies the operations that destructors have recorded."""
         while self._unviewed:
             block = self._unviewed.popleft()
             self._viewed[block] -= 1
@@ -196,21 +196,21 @@ class SegmentStore:
         name, start = BLOCK_ID_STRUCT.unpack(block)
         segment = self._segments.get(name)
         if segment is None:
-            raise ProtocolError(f"block {block.hex()} is given back, and is not there")
+            raise ProtocolError(f"block {block.hex()} was returned, and does not exist")
         end = segment.blocks.free(start)
         if end > segment.recent_end:  # noqa: PLR1730  # max() takes three times as long
             segment.recent_end = end
         self._trim(segment)
 
     def _allocate_in_touched(self, nbytes: int) -> tuple[Segment, int] | None:
-        """Allocates a block in memory that was touched."""
+        """Allocates a block in touched memory."""
         for segment in self._segments.values():
             start = segment.blocks.allocate(nbytes)
             if start is None:
                 continue
             end = start + nbytes
             if not segment.missing(start, end):
-                if end > segment.recent_end:  # noqa: PLR1730  # likewise
+                if end > segment.recent_end:  # noqa: PLR1730  # as above
                     segment.recent_end = end
                 return segment, start
             segment.blocks.free(start)
@@ -227,7 +227,7 @@ class SegmentStore:
             if self._grow(segment, start, start + nbytes):
                 return segment, start
             segment.blocks.free(start)
-            return None  # there is a gap: it is memory that is missing
+            return None  # the gap was large enough, but there is no memory left
         name = self._prefix + next(self._names).to_bytes(self._count_size, "big")
         try:
             segment = Segment(name, max(nbytes, SEGMENT_SIZE))
@@ -252,7 +252,7 @@ class SegmentStore:
             more = sum(stop - a for a, stop in segment.missing(begin, aim))
             if not self._budget.set_touched(touched + more):
                 continue
-            self._unlooked = 0
+            self._unchecked = 0
             try:
                 segment.touch(aim, begin)
             except OSError:
@@ -263,12 +263,12 @@ class SegmentStore:
         return False
 
     def _trim(self, segment: Segment) -> None:
-        """Gives the system back what is more than is kept warm."""
+        """Returns the memory beyond the warm part to the system."""
         top, limit = segment.blocks.top, self._budget.limit
         if segment.top - top <= min(_ALWAYS_WARM, limit // _WARM_FRACTION):
             return
-        if self._unlooked:
-            self._unlooked -= 1
+        if self._unchecked:
+            self._unchecked -= 1
             return
         warm = 0
         try:
@@ -278,8 +278,8 @@ class SegmentStore:
         if is_ample:
             touched = self.touched
             if touched <= limit // _WARM_FRACTION:
-                # All of it may stay, until more is touched or memory gets short.
-                self._unlooked = _LOOK_EVERY - 1
+                # All of it stays until more is touched or memory becomes short.
+                self._unchecked = _CHECK_EVERY - 1
                 return
             warm = max(limit // _WARM_FRACTION - (touched - segment.touched), 0)
         if segment.top > max(top, warm):

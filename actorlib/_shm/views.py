@@ -1,17 +1,18 @@
-"""Makes views of mapped memory: read-only ones, and private copies to be written.
+"""Makes views of mapped memory: read-only views, and private writable copies.
 
-A read-only view says when the last view of the same part is gone. A weak reference to a
-``memoryview`` says nothing: whoever makes another one of it, as numpy does, shares what
-is behind it and lets it go. What is behind has to be an object for each part, and
-``ctypes`` makes such objects at any address.
+A read-only view reports when the last view of the same part is gone. A weak reference
+to a ``memoryview`` cannot: code that derives another view from it, as numpy does,
+shares the exporting object and drops the ``memoryview``. So the exporting object must
+be a separate object for each part, and ``ctypes`` makes such objects at any address.
 
-It says so with a destructor, of an object that the garbage collector does not know. Of
-garbage in a circle it would run destructors and callbacks of weak references in any
-order, so before a ``__del__`` of the user's that still looks at the part.
+The report comes from a destructor, of an object that the garbage collector does not
+track. For garbage in a cycle the collector runs destructors and callbacks of weak
+references in any order, so possibly before a ``__del__`` of the user that still reads
+the part.
 
-NumPy can say that an array is read-only. A library that cannot (to write to such memory
-would end the process) gets a private mapping of the same pages: the kernel copies those
-that are written, and nobody else sees it.
+NumPy supports read-only arrays. A library that does not would write to the memory,
+which would end the process. It gets a private mapping of the same pages: the kernel
+copies the pages that are written, and no other process sees the writes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _Buffer(ctypes.Structure):
-    """Maps ``Py_buffer``, as the interpreter's buffer protocol fills it."""
+    """The ``Py_buffer`` that the interpreter's buffer protocol fills."""
 
     _fields_: ClassVar = [
         ("buf", ctypes.c_void_p),
@@ -48,28 +49,28 @@ class _Buffer(ctypes.Structure):
     buf: int
 
 
-# Its own, and not an attribute of ``pythonapi``: what it takes is told to it once.
+# Not an attribute of ``pythonapi``: other users could change its argument types.
 _untrack: Any = ctypes.PYFUNCTYPE(None, ctypes.py_object)(
     ("PyObject_GC_UnTrack", ctypes.pythonapi)
 )
 
-# A class for each size would be garbage for the collector: one is long enough for all.
+# One class for all sizes: a class for each size would be garbage for the collector.
 _Bytes: Any = ctypes.c_ubyte * sys.maxsize
 
 
-class _Part(_Bytes):  # type: ignore[misc]  # a class that is made
-    """Stands for memory from an address on; what it is a part of lives with it."""
+class _Part(_Bytes):  # type: ignore[misc]  # a class made at run time
+    """Memory from an address on; it keeps the memory's owner alive."""
 
     keepalive: tuple[object, ...]
     file: Mapped | None
 
 
 class Mapped(Protocol):
-    """Stands for a segment whose file is mapped.
+    """A segment whose file is mapped.
 
     Attributes:
-        fd: Its descriptor; -1 when it is closed.
-        address: Where it was mapped.
+        fd: Its descriptor; -1 after it was closed.
+        address: The address of its mapping.
     """
 
     fd: int
@@ -77,7 +78,7 @@ class Mapped(Protocol):
 
 
 class ViewToken(bytes):
-    """Names a part of memory, and is dropped with the last view of that part."""
+    """The name of a part of memory; dropped with the last view of that part."""
 
     __slots__ = ()
 
@@ -85,7 +86,7 @@ class ViewToken(bytes):
         self.on_release()
 
     def on_release(self) -> None:
-        """Called once, in any thread; a subclass says what is to be done."""
+        """Called once, in any thread; a subclass overrides it."""
 
 
 def view_token_class(release: Callable[[bytes], None]) -> type[ViewToken]:
@@ -102,7 +103,7 @@ def view_token_class(release: Callable[[bytes], None]) -> type[ViewToken]:
 
 
 def address_of(memory: mmap.mmap | memoryview) -> int:
-    """The address of memory, also of such as ``ctypes`` refuses as read-only."""
+    """Returns the address of memory, even of read-only memory, unlike ``ctypes``."""
     buffer = _Buffer()
     ctypes.pythonapi.PyObject_GetBuffer(
         ctypes.py_object(memory), ctypes.byref(buffer), 0
@@ -123,11 +124,11 @@ def read_only_view(
     """Makes a read-only view of a part of mapped memory.
 
     Args:
-        memory: What keeps the whole there; held while a view of the part lives.
-        address: Where the part begins.
+        memory: Keeps the whole memory mapped; held while a view of the part lives.
+        address: The start of the part.
         nbytes: Its size.
         token: Dropped with the last view.
-        file: What is mapped there; see ``file_of``.
+        file: The mapped file; see ``file_of``.
     """
     _untrack(token)
     return writable_memory(address, nbytes, memory, token, file=file).toreadonly()
@@ -136,13 +137,13 @@ def read_only_view(
 def writable_memory(
     address: int, nbytes: int, *keepalive: object, file: Mapped | None = None
 ) -> memoryview:
-    """Makes a view of memory of this process that may be written.
+    """Makes a writable view of memory of this process.
 
     Args:
-        address: Where it begins.
+        address: Its start.
         nbytes: Its size.
-        keepalive: What lives for as long as a view of it.
-        file: What is mapped there; see ``file_of``.
+        keepalive: Objects that live as long as a view of it.
+        file: The mapped file; see ``file_of``.
     """
     part = cast("_Part", _Part.from_address(address))
     part.keepalive = keepalive
@@ -151,7 +152,7 @@ def writable_memory(
 
 
 def file_of(part: memoryview) -> tuple[Mapped, int] | None:
-    """Finds the mapped file that a view is of, and its first byte there; or None."""
+    """Returns the mapped file of a view and the view's offset there, or None."""
     whole: object = part.obj
     if not isinstance(whole, _Part) or whole.file is None:
         return None
@@ -159,23 +160,23 @@ def file_of(part: memoryview) -> tuple[Mapped, int] | None:
 
 
 def private_writable(view: memoryview) -> Buffer:
-    """Gives the bytes of a view in memory that may be written and nobody else sees.
+    """Returns the bytes of a view in writable memory that no other process sees.
 
     Args:
-        view: Contiguous bytes; its memory lives for as long as the result.
+        view: Contiguous bytes; its memory lives as long as the result.
 
     Returns:
-        A private mapping of the same pages where there can be one, else a copy.
+        A private mapping of the same pages if possible, else a copy.
     """
     if not view.readonly:
         return view
-    found = file_of(view)
-    if found is not None:
-        file, start = found
+    location = file_of(view)
+    if location is not None:
+        file, start = location
         page = start // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
         try:
             mapping = Mapping(file.fd, page, start - page + view.nbytes, COPY)
-        except OSError:  # closed, or no room for more mappings: a copy costs more
+        except OSError:  # closed, or no room for more mappings; a copy costs more
             pass
         else:
             return writable_memory(

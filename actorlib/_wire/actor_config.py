@@ -1,8 +1,8 @@
 """Configures a worker for its actor, before anything else reaches it.
 
-It crosses the pipe in the START frame as a dict of its fields: ``vars(config)`` on one
-side, ``ActorConfig(**values)`` on the other. A tuple would be shorter, and be taken for
-loans: those are the tuples of a frame (``fd_passing``).
+It is sent in the START frame as a dict of its fields: ``vars(config)`` on one side,
+``ActorConfig(**values)`` on the other. A tuple would be shorter, but a tuple in a frame
+is a list of borrowed references (``fd_passing``).
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 
 @final
-@dataclass(frozen=True, kw_only=True)  # no slots: vars() is what crosses
+@dataclass(frozen=True, kw_only=True)  # no slots: vars() is sent
 class ActorConfig:
-    """Says how a worker is set up, and what its actor may ask about itself.
+    """The configuration of a worker, and facts about itself that its actor may read.
 
     Attributes:
-        actor_id: The actor that the worker is for.
+        actor_id: The actor of the worker.
         class_name: The name of the actor's class.
-        name: The actor's own name, or None.
-        namespace: Where names are looked up by default.
-        prefix: The first eight bytes of the ids of what it makes.
+        name: The actor's name, or None.
+        namespace: The default namespace for names.
+        prefix: The first eight bytes of the ids that it makes.
         node_id: The machine, in hex.
-        runs_functions: Whether it runs functions, and is no actor's.
-        is_inline: Whether it lives in its owner's process.
+        runs_functions: Whether it runs functions instead of an actor.
+        is_inline: Whether it is a thread of its owner's process.
         is_async: Whether the actor needs an event loop.
         limits: How many calls run at once, by group; empty for the default.
-        groups: The methods that are in a concurrency group, each with its name.
-        max_unread: How many items of all its streams may be unread, or -1.
-        grace: Seconds that what runs is given when the actor leaves.
+        groups: The group of each method that is in a concurrency group.
+        max_unread: The maximum number of unread items of all its streams, or -1.
+        grace: Seconds that running calls have when the actor leaves.
         environment: Variables to set, or with None to remove.
         path: ``sys.path``.
-        directory: Where the actor works, or None for where the template is.
+        directory: The working directory, or None for that of the template.
         threads: CPU threads for libraries that are imported already, or None.
-        features: What features of the worker get before any of the user's code is
-            imported, by their keys (``_worker/features.py``), in order.
-        runtime_env: The runtime environment that was asked for, with what it inherited.
-        resources: What it holds, by resource name, as it was written.
-        accelerator_ids: Ids of the devices it was given, by kind.
+        features: The entries for features of the worker before any of the user's code
+            is imported, by their keys (``_worker/features.py``), in order.
+        runtime_env: The requested runtime environment, including inherited settings.
+        resources: The resources that it holds, by name, as requested.
+        accelerator_ids: Ids of its devices, by kind.
         was_reconstructed: Whether the actor was restarted after a death.
-        placement_group: The group that the actor is in, pickled, or None.
-        captures_children: Whether actors that it makes go into that group by default.
+        placement_group: The group of the actor, pickled, or None.
+        captures_children: Whether actors that it creates join that group by default.
         attached: The frames that attach features to the worker; see its ``features``.
     """
 

@@ -1,13 +1,12 @@
-"""Encodes the arguments of calls, and values and refs that travel inside of values.
+"""Encodes the arguments of calls, and refs and values inside of values.
 
-A ref given by itself arrives as its value, so a call that has one waits for it. The
-other arguments are pickled at once all the same: what the caller changes meanwhile is
-not seen, and what cannot be sent is refused in the line that tried to.
+A ref that is itself an argument arrives as its value, so its call waits for it. The
+other arguments are pickled at once all the same: later changes of the caller have no
+effect, and a value that cannot be sent is refused in the line that tried to.
 
-A value that lies in shared memory is not copied again when its ref is given to another
-actor: what is sent says where it lies. A ref inside a value is sent as the id of an
-object, which the owner keeps for whoever holds it; the receiver asks for it when it
-wants it.
+A value in shared memory is not copied again when its ref is sent to another actor: its
+location is sent. A ref inside a value is sent as the id of an object, which the owner
+keeps for its holders. The receiver requests the object when it needs it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import pickle
 import traceback
 import weakref
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, final
 
 from actorlib._core.engine import (
     Engine,
@@ -34,7 +33,7 @@ from actorlib._wire.errors import (
     unsendable_error,
     with_note,
 )
-from actorlib._wire.messages import DIED, FAILURE, RESULT
+from actorlib._wire.messages import CALL_DEFERRED, DIED, FAILURE, RESULT
 from actorlib._wire.serialization import (
     decode,
     encode,
@@ -52,13 +51,14 @@ if TYPE_CHECKING:
 
     from actorlib._base.ids import ActorId, CountedId, ObjectId
     from actorlib._futures.object_ref import BorrowedRef
+    from actorlib._options.callee import Callee
     from actorlib._options.interface import Interface
     from actorlib._shm.memory import Payload, SharedMemory
     from actorlib._wire.messages import Frame
 
 
 class PickledHandle(NamedTuple):
-    """Pickles a handle, which arrives as a HandlePin and counts as a loan."""
+    """Pickles a handle, which arrives as a HandlePin and is a borrowed reference."""
 
     actor_id: ActorId
     interface: Interface
@@ -75,7 +75,7 @@ def _load_handle(
 
 
 class SendingEngine(Engine, Protocol):
-    """Sends values to other processes, as engines with shared memory do."""
+    """An engine with shared memory, which sends values to other processes."""
 
     memory: SharedMemory
 
@@ -84,9 +84,9 @@ class EncodedValue:
     """Puts an encoded value inside of another one; it arrives as the value.
 
     Args:
-        engine: That of the process that pickles it.
+        engine: The engine of the process that pickles it.
         payload: The value.
-        loans: Its loans.
+        loans: Its borrowed references.
 
     Attributes:
         payload: The value.
@@ -106,7 +106,7 @@ class EncodedValue:
         if isinstance(payload, SharedPayload):
             if payload.is_forwardable:
                 return _load_shared, (payload.location(),)
-            # Its memory could be mapped here, and its descriptor not kept open.
+            # Its memory is mapped here, but its descriptor could not stay open.
             payload = list(payload.buffers())
         if type(payload) is list:
             return _load_parts, tuple(map(pickle.PickleBuffer, payload))
@@ -114,12 +114,12 @@ class EncodedValue:
 
 
 class FilledArguments:
-    """Puts the values of refs into arguments that were encoded before they were there.
+    """Puts the values of refs into arguments that were encoded earlier.
 
     Args:
-        arguments: All others, with holes.
-        places: Where the values belong: positions, and names of keyword arguments.
-        values: The values, or an ``EncodedValue`` for one.
+        arguments: All other arguments, with holes.
+        places: The holes: positions, and names of keyword arguments.
+        values: The values; an ``EncodedValue`` stands for an encoded one.
     """
 
     def __init__(
@@ -135,15 +135,15 @@ class FilledArguments:
 
 
 def value_to_send(engine: SendingEngine, ref: ObjectRef[Any]) -> object:
-    """Gives the value of a ref to be pickled: encoded already, if it came that way.
+    """Returns the value of a ref for pickle, without encoding it again if possible.
 
     Args:
-        engine: That of this process.
+        engine: The engine of this process.
         ref: A ref that has its value.
     """
     kept = ref.kept_value
     if kept is None:
-        return ref.result()  # it raises what there is to raise
+        return ref.result()  # it raises the ref's error
     payload, loans, *_ = kept
     return payload() if callable(payload) else EncodedValue(engine, payload, loans)
 
@@ -152,7 +152,7 @@ def reduce_ref(object_id: ObjectId) -> tuple[object, ...]:
     """Reduces a ref to the id of its object, for pickle.
 
     Raises:
-        TypeError: It is pickled for something else than a call or its result.
+        TypeError: It is not pickled for a call or its result.
         ValueError: It belongs to another runtime.
     """
     engine = pickling_engine()
@@ -168,11 +168,14 @@ def reduce_ref(object_id: ObjectId) -> tuple[object, ...]:
 def encode_shared(
     engine: SendingEngine, value: object
 ) -> tuple[Payload, list[CountedId]]:
-    """Encodes a value as it is now, in shared memory if it is large; gives its loans.
+    """Encodes a value as it is now, in shared memory if it is large.
+
+    Returns:
+        The payload and its borrowed references.
 
     Raises:
         SerializationError: It cannot be sent.
-        ObjectStoreFullError: It has no room, and may not go another way.
+        ObjectStoreFullError: There is no room, and it may not be sent another way.
     """
     with collecting_ids(engine) as loans:
         return with_own_buffers(
@@ -183,11 +186,11 @@ def encode_shared(
 def payload_of(
     engine: SendingEngine, ref: ObjectRef[Any]
 ) -> tuple[Payload, Collection[CountedId] | None]:
-    """Encodes the value of a ref that has it: as it came, if that was kept.
+    """Encodes the value of a ref that has it; without encoding it again if possible.
 
     Raises:
-        SerializationError: It came, and cannot be sent on.
-        ObjectStoreFullError: It has no room, and may not go another way.
+        SerializationError: The value came from elsewhere, and cannot be sent on.
+        ObjectStoreFullError: There is no room, and it may not be sent another way.
     """
     kept = ref.kept_value
     if kept is None:
@@ -199,7 +202,11 @@ def payload_of(
 def encode_error(
     engine: SendingEngine, error: BaseException
 ) -> tuple[Payload, list[CountedId] | None]:
-    """Encodes an exception that will load, with its loans; see ``encode_exception``."""
+    """Encodes an exception that can be loaded; see ``encode_exception``.
+
+    Returns:
+        The payload and its borrowed references.
+    """
     loans: list[CountedId] = []
 
     def encode_once(value: object) -> Payload:
@@ -212,7 +219,7 @@ def encode_error(
 
 
 def failure_frame(engine: SendingEngine, error: BaseException) -> Frame:
-    """Makes the FAILURE frame of an error, whatever the error is."""
+    """Makes the FAILURE frame of any error."""
     payload, loans = encode_error(engine, error)
     text = "" if payload else "".join(traceback.format_exception(error))
     return (FAILURE, 0, DIED, one_line(error), text, "", loans, payload)
@@ -224,7 +231,7 @@ def fill_encoded(ref: ObjectRef[Any], payload: Payload, loans: list[CountedId]) 
 
 
 class BorrowedRefs:
-    """Keeps the refs of other processes that are here: one for each object.
+    """The refs of other processes that are here: one for each object.
 
     Args:
         engine: Counts them.
@@ -237,7 +244,6 @@ class BorrowedRefs:
         )
 
     def get(self, object_id: ObjectId) -> BorrowedRef[Any] | None:
-        """The ref of an object, if it is here."""
         return self._refs.get(object_id)
 
     def add(
@@ -251,9 +257,9 @@ class BorrowedRefs:
 
         Args:
             ref: The ref.
-            object_id: What it stands for.
-            want: Asks for the value; it must not hold the ref.
-            revoke: Cancels the call that it is the result of.
+            object_id: The id of its object.
+            want: Requests the value; it must not hold the ref.
+            revoke: Cancels the call of the result.
         """
         ref.set_source(want, revoke, object_id)
         self._refs[object_id] = ref
@@ -263,7 +269,6 @@ class BorrowedRefs:
 
 
 def load_ref(object_id: ObjectId) -> ObjectRef[Any]:
-    """Loads the ref of an object, in the process that it was sent to."""
     return current_engine().borrow(object_id)
 
 
@@ -278,13 +283,13 @@ def _load_parts(*parts: Any) -> object:
 def _fill_holes(
     arguments: object, places: Sequence[int | str], values: Sequence[object]
 ) -> tuple[list[object], dict[str, object]]:
-    given, named = (
+    args, kwargs = (
         (cast("list[object]", arguments), {})
         if isinstance(arguments, list)
         else cast("tuple[Sequence[object], dict[str, object]]", arguments)
     )
-    args, kwargs = with_values(given, named, places, values)
-    return list(args), kwargs
+    filled, named = with_values(args, kwargs, places, values)
+    return list(filled), named
 
 
 def without_refs(
@@ -295,11 +300,11 @@ def without_refs(
     list[int | str],
     list[ObjectRef[Any]],
 ]:
-    """Takes refs that were given by themselves out of arguments, and leaves holes.
+    """Removes the refs that are themselves arguments, and leaves holes.
 
     Returns:
-        The positional and the keyword arguments; where the holes are: positions, and
-        names of keyword arguments; the refs that left them.
+        The positional and the keyword arguments; the holes: positions, and names of
+        keyword arguments; the refs that were there.
     """
     places: list[int | str] = []
     refs: list[ObjectRef[Any]] = []
@@ -313,9 +318,9 @@ def without_refs(
         places.append(place)
         return None
 
-    given = tuple(without(place, value) for place, value in enumerate(args))
+    positional = tuple(without(place, value) for place, value in enumerate(args))
     named = {name: without(name, value) for name, value in kwargs.items()}
-    return given, named, places, refs
+    return positional, named, places, refs
 
 
 def with_values(
@@ -325,13 +330,13 @@ def with_values(
     values: Sequence[object],
 ) -> tuple[tuple[object, ...], dict[str, object]]:
     """Puts values into the holes that ``without_refs`` left."""
-    given, named = list(args), dict(kwargs)
+    positional, named = list(args), dict(kwargs)
     for place, value in zip(places, values, strict=True):
         if isinstance(place, int):
-            given[place] = value
+            positional[place] = value
         else:
             named[place] = value
-    return tuple(given), named
+    return tuple(positional), named
 
 
 def encode_arguments(
@@ -344,15 +349,15 @@ def encode_arguments(
     """Encodes a call's arguments, as they are now.
 
     Args:
-        where: What is called, for messages.
+        where: The callee, for messages.
         args: The positional arguments.
         kwargs: The keyword arguments.
-        memory: Where large ones may go.
-        loans: Gets the id of their block, if they do.
+        memory: The shared memory for large ones.
+        loans: The id of their block is appended to this list.
 
     Raises:
-        SerializationError: One cannot be sent; the message says which.
-        ObjectStoreFullError: They have no room, and may not go another way.
+        SerializationError: One cannot be sent; the message names it.
+        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
     try:
         payload = encode_call(args, kwargs)
@@ -377,16 +382,17 @@ def encode_value(value: object) -> Payload:
 def share_arrays(
     engine: SendingEngine, args: tuple[object, ...]
 ) -> tuple[Payload, list[CountedId]] | None:
-    """Encodes arrays and long bytes among plain arguments; gives their loans.
+    """Encodes arrays and long bytes among plain arguments.
 
-    The short way of ``Arguments``, for values that cannot hold a handle or a ref:
-    half of what a call with a megabyte costs beside its copies is such books.
+    The short way of ``Arguments``, for values that cannot contain a handle or a ref.
+    The counting of references would be half of the cost of a call with a megabyte,
+    apart from its copies.
 
     Returns:
-        None for all other arguments.
+        The payload and its borrowed references; None for all other arguments.
 
     Raises:
-        ObjectStoreFullError: They have no room, and may not go another way.
+        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
     payload = encode_array_call(args)
     if payload is None:
@@ -399,19 +405,19 @@ class Arguments:
     """Encodes the arguments of one call, and later the values of refs among them.
 
     Args:
-        engine: What sends them.
-        where: What is called: its ``str`` is for messages.
+        engine: The engine that sends them.
+        where: The callee: its ``str`` is for messages.
         args: The positional arguments.
         kwargs: The keyword arguments.
 
     Attributes:
-        refs: The refs given by themselves.
-        loans: The ids of what is counted among the arguments (handles, refs inside of
-            values, blocks of shared memory), each as often as it occurs.
+        refs: The refs that are themselves arguments.
+        loans: The ids of the borrowed references in the arguments (handles, refs inside
+            of values, blocks of shared memory), each as often as it occurs.
 
     Raises:
-        SerializationError: One cannot be sent; the message says which.
-        ObjectStoreFullError: They have no room, and may not go another way.
+        SerializationError: One cannot be sent; the message names it.
+        ObjectStoreFullError: There is no room, and they may not be sent another way.
     """
 
     def __init__(
@@ -425,7 +431,7 @@ class Arguments:
         self._engine = engine
         self._where = where
         args, kwargs, self._places, self.refs = without_refs(args, kwargs)
-        # Most calls with refs have little else, and then nothing has to be counted.
+        # Most calls with refs have few other arguments, which contain no references.
         self._payload: Payload
         plain = encode_plain_call(args) if self.refs and not kwargs else None
         self._is_plain = plain is not None
@@ -443,11 +449,14 @@ class Arguments:
         return not self.refs or all(ref.done() for ref in self.refs)
 
     def payload(self) -> tuple[Payload, list[CountedId] | None]:
-        """Encodes the arguments with the values of all refs; gives their loans, too.
+        """Encodes the arguments with the values of all refs.
+
+        Returns:
+            The payload and its borrowed references.
 
         Raises:
             SerializationError: A value cannot be sent on.
-            Exception: What the first failed ref raised.
+            Exception: The error of the first failed ref.
         """
         if not self.refs:
             return self._payload, self.loans or None
@@ -467,10 +476,10 @@ class Arguments:
             if plain:
                 return plain, None
         with collecting_ids(engine) as loans:
-            # What is in the others is counted once more, and then no more by itself.
-            given = EncodedValue(engine, self._payload, self.loans)
+            # References in the other arguments are counted again, now for this payload.
+            others = EncodedValue(engine, self._payload, self.loans)
             try:
-                payload = encode(FilledArguments(given, self._places, values))
+                payload = encode(FilledArguments(others, self._places, values))
             except Exception as error:
                 named = zip(self._places, values, strict=True)
                 raise SerializationError(
@@ -481,10 +490,10 @@ class Arguments:
             ), loans or None
 
     def _value(self, place: int | str, ref: ObjectRef[Any]) -> object:
-        """Gives what is pickled for the value of a ref.
+        """Returns the value of a ref for pickle.
 
         Raises:
-            Exception: What the ref raises, with a note of which argument it was.
+            Exception: The error of the ref, with a note that names the argument.
         """
         if ref.cancelled():
             label = argument_label(place, self._where)
@@ -495,15 +504,60 @@ class Arguments:
         return value_to_send(self._engine, ref)
 
 
+@final
+class Call:
+    """A call as it was when it was made, until it can be sent.
+
+    It does not hold its ref, which may be dropped meanwhile, nor the user's arguments.
+    A plain call of the owner never needs this object: it is sent when it is made.
+
+    Attributes:
+        number: Its number in the sending process.
+        callee: The method or function.
+        arguments: Its arguments.
+        headers: Its headers; see ``call_headers``.
+        parent: The number of the call that makes it; 0 outside of calls.
+    """
+
+    __slots__ = ("arguments", "callee", "headers", "number", "parent")
+
+    def __init__(
+        self,
+        number: int,
+        callee: Callee,
+        arguments: Arguments,
+        headers: dict[str, Any] | None,
+        parent: int = 0,
+    ) -> None:
+        self.number = number
+        self.callee = callee
+        self.arguments = arguments
+        self.headers = headers
+        self.parent = parent
+
+    def deferred(self) -> Frame:
+        """Makes the frame that announces a worker's call while that waits."""
+        deadline = self.headers and self.headers.get("deadline")
+        callee = self.callee
+        return (
+            CALL_DEFERRED,
+            self.number,
+            self.parent,
+            callee.actor,
+            deadline,
+            callee.name,
+        )
+
+
 def call_when_done(refs: Iterable[ObjectRef[Any]], then: Callable[[], None]) -> None:
-    """Calls back once, when all refs are done; at once if they are."""
+    """Calls back once when all refs are done, perhaps at once."""
     pending = [ref for ref in refs if not ref.done()]
-    left = len(pending)
+    count = len(pending)
 
     def one_done(_: object) -> None:
-        nonlocal left
-        left -= 1
-        if not left:
+        nonlocal count
+        count -= 1
+        if not count:
             then()
 
     for ref in pending:

@@ -1,17 +1,17 @@
-"""Arrays of NumPy in a payload: a header of dtype and shape, and the bytes.
+"""Encodes arrays of NumPy: a header of dtype and shape, and the bytes.
 
-An exact ``numpy.ndarray`` of numbers, whose memory is one piece, needs no pickle: an
-extension of msgpack stands for it, and its bytes follow the frame or, if they are few,
-the header. The sender has imported NumPy already, so nothing here does before the first
-array comes.
+An exact ``numpy.ndarray`` of numbers in contiguous memory needs no pickle: an extension
+of msgpack represents it. Its bytes follow the frame or, if they are few, the header.
+The sender has imported NumPy already, so this module does not import NumPy before the
+first array comes.
 
-All other arrays (strings, dates, records, views with gaps) are pickled, and so are two
-places that hold the same array, as pickle keeps them one.
+All other arrays (strings, dates, records, views with gaps) are pickled. So are two
+references to the same array, because pickle preserves their identity.
 
-An array that arrives is read-only, whatever its size and wherever in a value it stands:
-a large one is a view of memory that others read, too, and a program that was tested
-with small arrays must not fail with large ones. Arrays of objects and instances of
-subclasses are copied, as NumPy pickles them, and may be written.
+An array that arrives is read-only, whatever its size and its position in a value. A
+large one is a view of memory that other processes read, too, and a program that was
+tested with small arrays must not fail with large ones. Arrays of objects and instances
+of subclasses are copied, as NumPy pickles them, and are writable.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ _unpack: Any = _msgpack.unpackb
 _extension: Any = _msgpack.ExtType
 _pack: Callable[[object], bytes] = _msgpack.Packer(autoreset=True).pack
 _ARRAY, _BYTES = 1, 2
-"""The types of extensions."""
+"""The types of msgpack extensions."""
 _NUMBERS = frozenset("biufc")
 _INSIDE = -1
 
 
 def array_class() -> type | None:
-    """The class of arrays; None if this process has not imported NumPy."""
+    """Returns the class of arrays; None if this process has not imported NumPy."""
     return getattr(sys.modules.get("numpy"), "ndarray", None)
 
 
 def stand_in(array: Any, buffers: list[Buffer], outside: int) -> Any:
-    """What stands for an array in a value that msgpack packs.
+    """Returns the extension that represents an array in a value that msgpack packs.
 
     Args:
         array: The array.
-        buffers: Gets its bytes, if they are to follow.
-        outside: How many bytes make them follow.
+        buffers: Its bytes are appended to this list if they are to follow.
+        outside: The number of bytes from which they follow.
 
     Returns:
         None if it cannot be sent as a header and its bytes.
@@ -62,7 +62,7 @@ def stand_in(array: Any, buffers: list[Buffer], outside: int) -> Any:
         or not (in_order or flags.f_contiguous)
     ):
         return None
-    # Unlike a view of memory, this knows every format, and arrays without elements.
+    # Unlike a memoryview, this supports every format, and arrays without elements.
     raw = pickle.PickleBuffer(array).raw()
     if raw.nbytes < outside:
         packed = _pack((dtype.str, array.shape, not in_order, _INSIDE, raw))
@@ -75,8 +75,8 @@ def stand_in(array: Any, buffers: list[Buffer], outside: int) -> Any:
 def reduce_array(array: Any) -> Any:
     """Reduces an array for pickle: to its dtype, its shape and one read-only buffer.
 
-    NumPy's own reducer would have pickle copy few bytes into memory that may be
-    written, and all bytes of dates and of views with gaps.
+    NumPy's reducer would have pickle copy few bytes into writable memory, and all bytes
+    of dates and of views with gaps.
     """
     dtype = array.dtype
     if dtype.hasobject or not dtype.itemsize:
@@ -98,29 +98,29 @@ def load_array(
 
     Args:
         buffer: Its bytes; read-only.
-        dtype: Its dtype, or a name of that.
+        dtype: Its dtype, or the name of a dtype.
         shape: Its shape.
         is_fortran: Whether the first index changes fastest.
     """
-    import numpy as np  # noqa: PLC0415  # only who is sent an array needs it
+    import numpy as np  # noqa: PLC0415  # only receivers of arrays need it
 
-    kind, given = np.dtype(dtype), cast("Any", buffer)
-    if not len(given):
+    kind, data = np.dtype(dtype), cast("Any", buffer)
+    if not len(data):
         return np.frombuffer(bytes(kind.itemsize), kind)[:0].reshape(shape)
-    # ``ndarray(buffer=...)`` would keep the memory behind a view, and not the view: it
-    # could be made writable, and to write to shared memory would end the process.
-    flat = np.frombuffer(given, kind)
+    # ``ndarray(buffer=...)`` would keep the memory behind a view instead of the view.
+    # It could be made writable, and a write to shared memory would end the process.
+    flat = np.frombuffer(data, kind)
     return flat.reshape(shape, order="F" if is_fortran else "C")
 
 
 def stand_in_for_bytes(value: bytes, buffers: list[Buffer]) -> Any:
-    """What stands for long bytes in a value that msgpack packs.
+    """Returns the extension that represents long bytes in a value that msgpack packs.
 
-    Pickled they take three times as long, apart from the copy of them.
+    Pickled bytes take three times as long, apart from their copy.
 
     Args:
         value: The bytes.
-        buffers: Gets them, as they follow.
+        buffers: They are appended to this list.
     """
     buffers.append(value)
     return _extension(_BYTES, _pack(len(buffers) - 1))
@@ -130,16 +130,16 @@ def unpack_with_arrays(head: Buffer, buffers: Sequence[Buffer]) -> Any:
     """Unpacks a value with headers of arrays.
 
     Raises:
-        ValueError: It is no such thing.
+        ValueError: The bytes are not such a value.
     """
     return _unpack(head, strict_map_key=False, ext_hook=partial(_load, buffers))
 
 
 def load_inside(code: int, data: bytes) -> Any:
-    """Makes an array whose bytes are in the header; a hook of msgpack's.
+    """Makes an array whose bytes are in the header; a hook of msgpack.
 
     Raises:
-        ValueError: It is no such thing.
+        ValueError: The bytes are not such an array.
     """
     return _load((), code, data)
 
@@ -149,7 +149,7 @@ def _load(buffers: Sequence[Buffer], code: int, data: bytes) -> Any:
         index: int = _unpack(data)
         return bytes(buffers[index])
     if code != _ARRAY:
-        raise ValueError(f"an extension of msgpack that nobody sends: {code}")
+        raise ValueError(f"an unknown extension of msgpack: {code}")
     fields: tuple[str, tuple[int, ...], bool, int, *tuple[bytes, ...]]
     fields = _unpack(data, use_list=False)
     kind, shape, is_fortran, at, *inside = fields

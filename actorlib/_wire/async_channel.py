@@ -4,14 +4,14 @@ A channel works on a raw non-blocking socket through ``add_reader``, the same on
 asyncio's loop and on uvloop, because streams and transports cost twice: a worker would
 need two turns of the loop to be connected, and every frame would pass their buffers.
 
-Writing at once is fastest for a single frame, gathering is fastest for many, and a
-caller does not say which it is. So the first frame of a turn of the loop goes out at
-once, which also wakes the other side early, and the others of that turn leave in one
-write at its end.
+To write at once is fastest for a single frame, to gather is fastest for many, and the
+channel does not know how many will follow. So the first frame of a turn of the loop is
+sent at once, which also wakes the other side early. The other frames of that turn are
+sent in one write at its end.
 
-Nothing is dropped when the kernel's buffer is full: what is left waits here and goes
-on when there is room. A worker then stops reading calls until its answers are gone
-(``pause_above``); the owner never stops reading, or two full pipes would wait for each
+Nothing is dropped when the kernel's buffer is full: the rest waits here and is sent
+when there is room. A worker then stops reading calls until its results are sent
+(``pause_above``). The owner never stops reading, or two full pipes would wait for each
 other for ever.
 """
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _MAX_READS = 16
-# Enough for a few hundred small frames: the other side works on the first of a burst
-# while this one still makes the rest.
+# Enough for a few hundred small frames: the other side processes the first of a burst
+# while this side still makes the rest.
 _BURST = 8 * 1024
 
 
@@ -48,19 +48,20 @@ class AsyncChannel:
     """Sends and receives frames on a loop: one end of a pipe.
 
     Args:
-        loop: The event loop it works on; every method is called from its thread.
+        loop: Its event loop; every method is called from the loop's thread.
         sock: Its end of a socket pair; non-blocking from now on, closed by ``close``.
-        receive: Gets the frames of one read, in order.
-        on_lost: Called once when the other side is gone, with what was wrong, or None
-            if it simply closed. Not called after ``close``.
+        receive: Called with the frames of one read, in order.
+        on_lost: Called once when the other side is gone, with the error, or None if it
+            simply closed. Not called after ``close``.
         sharing: Shares segments over this pipe, if they are shared.
-        decoder: Holds what was read before the loop ran, if anything.
-        pause_above: Bytes of answers that may wait here before reading is paused, or
-            None for never.
+        decoder: Contains the bytes that were read before the loop ran, if any.
+        pause_above: Bytes of results that may wait here before reading is paused, or
+            None for no limit.
 
     Attributes:
-        refused: How many frames were sent, at the most, when the other side was gone.
-        is_turn_timed: Whether its user has noted the time of this turn of the loop;
+        refused: The maximum number of frames that were sent after the other side was
+            gone.
+        is_turn_timed: Whether its user has recorded the time of this turn of the loop;
             False again from the next turn on, which begins behind ``write``.
     """
 
@@ -98,19 +99,18 @@ class AsyncChannel:
 
     @property
     def is_open(self) -> bool:
-        """Whether frames may still be sent."""
         return self._is_open
 
     @property
     def unsent(self) -> int:
-        """Bytes that the kernel has not taken yet."""
+        """The bytes that the kernel has not accepted yet."""
         return self._backlog_size + self._gathered_size
 
     def send(self, frame: Frame) -> None:
-        """Sends a frame behind the earlier ones; one for a closed pipe is dropped.
+        """Sends a frame after the earlier ones; a frame for a closed pipe is dropped.
 
         Raises:
-            TypeError: A field of the frame is none that msgpack carries.
+            TypeError: msgpack does not support the type of a field.
         """
         if loans_of(frame) is None:
             data = encode(frame)
@@ -125,7 +125,7 @@ class AsyncChannel:
             self.write(piece)
 
     def write(self, data: Buffer) -> None:
-        """Sends bytes of a frame, behind the earlier ones; see ``send``."""
+        """Sends bytes of a frame, after the earlier ones; see ``send``."""
         if self._is_gathering:
             self._gathered.append(data)
             self._gathered_size += len(data)
@@ -137,11 +137,11 @@ class AsyncChannel:
         self._write(data)
 
     def write_last(self, data: Buffer) -> None:
-        """Sends bytes that nothing is known to follow in this turn of the loop.
+        """Sends bytes after which no others are expected in this turn of the loop.
 
-        As ``write``, but it orders no turn in which others would be flushed: such a
-        turn costs the loop a system call, and whoever answers one call at a time would
-        pay it for each.
+        Unlike ``write``, it does not schedule a turn that flushes other frames. Such a
+        turn costs the loop a system call, for each call if they are answered one at a
+        time.
         """
         if self._is_gathering:
             self.write(data)
@@ -149,9 +149,9 @@ class AsyncChannel:
             self._write(data)
 
     def send_now(self, frame: Frame) -> None:
-        """Sends a frame behind the earlier ones, not at the end of the loop's turn.
+        """Sends a frame after the earlier ones, not at the end of the loop's turn.
 
-        For code that blocks the loop, and may do so for long.
+        For code that blocks the loop, perhaps for long.
         """
         was_gathering, self._is_gathering = self._is_gathering, True
         self.send(frame)
@@ -159,9 +159,10 @@ class AsyncChannel:
         self._write_gathered()
 
     def push(self) -> None:
-        """Blocks the loop until the kernel has taken everything that was sent.
+        """Blocks the loop until the kernel has accepted everything that was sent.
 
-        What comes meanwhile is received as ever, but nothing else of the loop runs.
+        Frames that come meanwhile are received as usual, but the loop runs nothing
+        else.
         """
         if self._gathered:
             self._write_gathered()
@@ -169,7 +170,7 @@ class AsyncChannel:
             self.pump(None)
 
     async def drain(self) -> None:
-        """Waits until the kernel has taken everything that was sent, or the end."""
+        """Waits until the kernel has accepted everything that was sent, or the end."""
         self._flush()
         if self._backlog:
             self._drained = self._drained or self._loop.create_future()
@@ -184,8 +185,8 @@ class AsyncChannel:
         """Writes and reads once in the place of the loop, whose thread is blocked.
 
         Args:
-            timeout: Seconds to wait at the most, or None for as long as it takes.
-            others: What else is read meanwhile, by descriptor.
+            timeout: The maximum wait in seconds, or None for no limit.
+            others: Further objects to read meanwhile, by descriptor.
             read: Reads one of those.
 
         Returns:
@@ -215,7 +216,7 @@ class AsyncChannel:
         return bool(ready)
 
     def close_in_fork(self) -> None:
-        """Closes a fork's copy of this end; what its parent has stays as it is."""
+        """Closes a fork's copy of this end; the parent's end does not change."""
         if self._is_open:
             self._is_open = False
             self._sock.close()
@@ -223,7 +224,7 @@ class AsyncChannel:
                 self._sharing.close()
 
     def close(self) -> None:
-        """Closes this end after trying once to send what is left."""
+        """Closes this end after one attempt to send the rest."""
         if self._is_open:
             self._flush()
         self._shut()
@@ -232,13 +233,13 @@ class AsyncChannel:
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._fd)
-            # Also one that somebody else put on this descriptor, as the launcher does
-            # to send descriptors: uvloop aborts when a watched one is closed.
+            # Even a writer that another object has added, such as the launcher, which
+            # sends descriptors: uvloop aborts when a watched descriptor is closed.
             self._loop.remove_writer(self._fd)
             self._backlog.clear()
             self._gathered.clear()
             self._gathered_size = 0
-            # This end and its user hold one another, and the buffer, 64 KiB, is not to
+            # This end and its user refer to each other. The buffer, 64 KiB, must not
             # wait with them for the garbage collector.
             del self._decoder
             # Closing is not enough: a fork of this process has a copy of the socket.
@@ -281,8 +282,8 @@ class AsyncChannel:
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError:
-            # The other side is gone. What it sent before is still to be read, and
-            # the end of that is where the loss is noticed, once.
+            # The other side is gone. The bytes that it has sent are still to be read,
+            # and their end reports the loss, once.
             self.refused += count
             return
         if sent < len(data):
@@ -326,8 +327,8 @@ class AsyncChannel:
     def _readable(self) -> None:
         """Reads all there is: uvloop reports a socket's error once and never again.
 
-        A read that brings less than it may was the last one, unless there is such an
-        error; to look is cheaper than to read in vain.
+        A read that returns less than it may was the last one, unless there is such an
+        error; checking for that is cheaper than a read in vain.
         """
         for _ in range(_MAX_READS):
             try:

@@ -1,7 +1,7 @@
 """Runs a chunk of a map: many calls of one callee that came in one frame.
 
-A call that fails takes nothing from the others: the chunk fails with the first error,
-and that carries the values and the other errors to the caller (``PartialChunk``).
+A failed call does not affect the others: the chunk fails with the first error, which
+carries the values and the other errors to the caller (``PartialChunk``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 _CHECK_INTERVAL = 0.001
-"""Seconds between two checks of a chunk whether it was cancelled."""
+"""Seconds between two checks whether the chunk was cancelled."""
 _NO_VALUE: Any = object()
 
 
@@ -30,15 +30,15 @@ def call_each(
 
     Args:
         method: The method.
-        batch: How many arguments each call has, and whether the first error ends the
-            chunk.
-        args: The arguments of all.
+        batch: The number of arguments of each call, and whether the first error ends
+            the chunk.
+        args: The arguments of all calls.
 
     Returns:
-        How many seconds it took, and the results.
+        The seconds that it took, and the results.
 
     Raises:
-        TaskCancelledError: Nobody wants the results any more.
+        TaskCancelledError: The chunk was cancelled, or is too late.
         Exception: The first error of a call; it carries the chunk, see PartialChunk.
     """
     width, stops = batch
@@ -71,16 +71,16 @@ async def await_each(
     args: Sequence[Any],
     slots: tuple[Callable[[], bool], Callable[[], None]],
 ) -> tuple[float, list[object]]:
-    """Calls an ``async def`` method once for each item, side by side in free slots.
+    """Calls an ``async def`` method once for each item, concurrently in free slots.
 
-    The chunk has a slot of its own, so it goes on where there is no other.
+    The chunk has a slot itself, so it continues without another one.
 
     Args:
         method: The method.
         batch: See ``call_each``.
-        args: The arguments of all.
-        slots: Takes one more slot, if there is one that nobody waits for; gives it to
-            whoever waits by then.
+        args: The arguments of all calls.
+        slots: Acquires one more slot, if one is free and no call waits for it; releases
+            it.
 
     Returns:
         See ``call_each``.
@@ -122,7 +122,7 @@ def _outcome(
     *,
     stops: bool,
 ) -> tuple[float, list[object]]:
-    """Returns the outcome of calls that ran side by side.
+    """Returns the outcome of calls that ran concurrently.
 
     Raises:
         Exception: The first error.
@@ -152,6 +152,6 @@ def _cancellation_check() -> Callable[[], None]:
 
     def raise_if_cancelled() -> None:
         if context.is_canceled():
-            raise TaskCancelledError("nobody wants the rest of a batch any more")
+            raise TaskCancelledError("the batch was cancelled")
 
     return raise_if_cancelled

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 _timeval = struct.Struct("ll")
-# A few hundred small answers: the caller takes the first while the rest are made.
+# A few hundred small results: the caller reads the first while the rest are made.
 _BURST = 4 * 1024
 
 
@@ -36,12 +36,12 @@ class BlockingChannel:
     Args:
         sock: Its end of a socket pair; blocking from now on.
         sharing: Shares segments over this pipe, if they are shared.
-        decoder: Decodes what is read; None for a new one.
+        decoder: Decodes the bytes; None for a new one.
 
     Attributes:
         sock: The same.
         decoder: The same.
-        read_timeout: Seconds that a read waits at the most; 0 for as long as it takes.
+        read_timeout: The maximum wait of a read in seconds; 0 for no limit.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class BlockingChannel:
         self.read_timeout = 0.0
 
     def set_read_timeout(self, seconds: float) -> None:
-        """Sets after how long reads that wait raise BlockingIOError; 0 for never.
+        """Sets after how long a waiting read raises BlockingIOError; 0 for never.
 
-        The kernel keeps the time: a read that does not wait pays nothing.
+        The kernel keeps the time: a read that does not wait costs nothing more.
         """
         if self.read_timeout != seconds:
             self.read_timeout = seconds
@@ -77,7 +77,7 @@ class BlockingChannel:
 
         Raises:
             EOFError: The other side is gone.
-            ProtocolError: It sent what is no frame.
+            ProtocolError: It sent bytes that are not a frame.
         """
         if self.sharing is not None:
             self._read = partial(self.sharing.read_first, self.sock)
@@ -90,7 +90,7 @@ class BlockingChannel:
 
         Raises:
             EOFError: The other side is gone.
-            ProtocolError: It sent what is no frame.
+            ProtocolError: It sent bytes that are not a frame.
         """
         while True:
             frames = self.receive_some()
@@ -98,12 +98,12 @@ class BlockingChannel:
                 return frames
 
     def receive_some(self) -> list[Frame]:
-        """Waits for bytes once; gives the frames they complete, perhaps none.
+        """Waits for bytes once; returns the frames that they complete, perhaps none.
 
         Raises:
-            BlockingIOError: None came for as long as ``set_read_timeout`` says.
+            BlockingIOError: No bytes came within the read timeout.
             EOFError: The other side is gone.
-            ProtocolError: It sent what is no frame.
+            ProtocolError: It sent bytes that are not a frame.
         """
         decoder = self.decoder
         try:
@@ -115,10 +115,10 @@ class BlockingChannel:
         return decoder.feed(data)
 
     def gather(self, frame: Frame) -> None:
-        """Keeps a frame to leave with the next ``flush``, or now if much is waiting.
+        """Keeps a frame for the next ``flush``; sends it now if many are waiting.
 
         Raises:
-            TypeError: A field of the frame is none that msgpack carries.
+            TypeError: msgpack does not support the type of a field.
             OSError: The other side is gone.
         """
         has_loans = loans_of(frame) is not None
@@ -127,7 +127,9 @@ class BlockingChannel:
         if sharing is None:
             data = encode_with_loans(frame) if has_loans else encode(frame)
         with self._write_lock:
-            if sharing is not None:  # its tables leave in the order they are made
+            if (
+                sharing is not None
+            ):  # its tables are sent in the order in which they are made
                 data = sharing.encode(frame)
             if type(data) is bytes:
                 self._gathered.append(data)
@@ -140,12 +142,12 @@ class BlockingChannel:
                 self._write()
 
     def try_send(self, frames: Callable[[], Iterable[Frame]]) -> None:
-        """Sends frames now if nothing is being written; else they are not asked for.
+        """Sends frames now unless a write is running; else does not request them.
 
         For destructors, which may run in the middle of a write of their own thread.
 
         Raises:
-            TypeError: A field of a frame is none that msgpack carries.
+            TypeError: msgpack does not support the type of a field.
         """
         if not self._write_lock.acquire(blocking=False):
             return
@@ -155,21 +157,21 @@ class BlockingChannel:
                 self._gathered_size += 1
             if self._gathered_size:
                 self._write()
-        except OSError:  # the other side is gone: there is nobody to tell
+        except OSError:  # the other side is gone
             pass
         finally:
             self._write_lock.release()
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not wait for anybody; says whether it was sent.
+        """Sends a frame if that does not block; returns whether it was sent.
 
         Args:
-            frame: One of a few KiB at the most.
+            frame: A frame of at most a few KiB.
 
         Raises:
             OSError: The other side is gone.
         """
-        # It may be held by this very thread, which runs a destructor.
+        # This thread may hold it, if it runs a destructor.
         if not self._write_lock.acquire(blocking=False):
             return False
         try:
@@ -186,8 +188,8 @@ class BlockingChannel:
         return True
 
     def close_in_fork(self) -> None:
-        """Closes a fork's copy of this end; what its parent has stays as it is."""
-        # A thread that is not here may have held it.
+        """Closes a fork's copy of this end; the parent's end does not change."""
+        # A thread that does not exist in the fork may have held it.
         self._write_lock = threading.Lock()
         self._gathered, self._gathered_size = [], 0
         self.sock.close()
@@ -196,11 +198,10 @@ class BlockingChannel:
 
     @property
     def has_gathered(self) -> bool:
-        """Whether a frame waits for ``flush``."""
         return self._gathered_size > 0
 
     def flush(self) -> None:
-        """Sends what was gathered; waits while the other side does not read.
+        """Sends the gathered frames; waits while the other side does not read.
 
         Raises:
             OSError: The other side is gone.
@@ -210,10 +211,10 @@ class BlockingChannel:
                 self._write()
 
     def send(self, frame: Frame) -> None:
-        """Sends a frame now, behind what was gathered.
+        """Sends a frame now, after the gathered ones.
 
         Raises:
-            TypeError: A field of the frame is none that msgpack carries.
+            TypeError: msgpack does not support the type of a field.
             OSError: The other side is gone.
         """
         self.gather(frame)

@@ -1,18 +1,18 @@
-"""Makes and reads the headers of calls: what goes with one besides its arguments.
+"""Makes and reads the headers of calls.
 
-Most calls have none, and then nothing of this runs. Headers travel as a dict:
+Most calls have none, and then no code here runs. Headers are sent as a dict:
 
-* ``batch``: that it is a chunk of a map, so many calls: how many arguments each
-  has, and whether the first error ends the chunk.
+* ``batch``: the call is a chunk of a map, so many calls: the number of arguments of
+  each, and whether the first error ends the chunk.
 * ``group``: the concurrency group that the caller has named.
-* ``detach``: that a stream runs on when nobody reads it; for the owner alone.
-* ``deadline``: when its time is over; see ``Deadline``.
-* ``mover``: gives another actor that may have the call if this one dies; for the
+* ``detach``: a stream continues without a reader; for the owner alone.
+* ``deadline``: see ``Deadline``.
+* ``mover``: returns another actor that may get the call if this one dies; for the
   owner alone.
-* ``name``: what the call is called where it runs.
-* ``observed``: what crosses with a call that is observed; see ``Observed``.
-* ``retries``: how often and after what it is sent again; for the owner alone.
-* ``variables``: the context variables that travel, each as a payload.
+* ``name``: the name of the call in the worker.
+* ``observed``: the data of an observed call; see ``Observed``.
+* ``retries``: how often and after which errors it is sent again; for the owner alone.
+* ``variables``: the propagated context variables, each as a payload.
 """
 
 from __future__ import annotations
@@ -45,23 +45,24 @@ def headers_of(
     """Makes the headers of a call that is made now; None for none.
 
     Args:
-        callee: What is called.
-        parent_call: The call that makes it, if one does.
-        label_of: Names that call, for messages, by its method or function.
+        callee: The callee.
+        parent_call: The call that makes it, if any.
+        label_of: Returns the label of that call, for messages, from its method or
+            function.
 
     Raises:
-        SerializationError: A context variable holds what cannot be sent.
+        SerializationError: The value of a context variable cannot be sent.
     """
     inherited = deadline_of(parent_call[2]) if parent_call is not None else None
-    if callee.headers is None and inherited is None and not _travels():
+    if callee.headers is None and inherited is None and not _sends_variables():
         return None
     headers = dict(callee.headers or {})
     timeout = cast("float | None", headers.pop("timeout", None))
     own = None if timeout is None else (time.monotonic() + timeout, timeout, "")
     if parent_call is not None and inherited is not None:
-        when, seconds, giver = inherited
-        inherited = (when, seconds, giver or label_of(parent_call[1]))
-    sooner = min((given for given in (own, inherited) if given), default=None)
+        when, seconds, source = inherited
+        inherited = (when, seconds, source or label_of(parent_call[1]))
+    sooner = min((each for each in (own, inherited) if each), default=None)
     if sooner is not None:
         headers["deadline"] = sooner
     observed = OBSERVED.get(None)
@@ -76,8 +77,8 @@ def headers_of(
     return headers or None
 
 
-def _travels() -> bool:
-    """Whether a marked variable may travel with the call that is being made."""
+def _sends_variables() -> bool:
+    """Whether a marked variable may be sent with the call that is being made."""
     count = len(PROPAGATED)
     if count != 1 or OBSERVED.name not in PROPAGATED:
         return count > 0
@@ -95,34 +96,34 @@ def enter_variables(headers: Mapping[str, Any]) -> None:
 
 
 def variables_in(headers: Mapping[str, Any]) -> dict[str, object]:
-    """Loads the context variables that travel with a call, to show them."""
+    """Loads the context variables that are sent with a call, to display them."""
     arrived = cast("Mapping[str, bytes]", headers.get("variables", {}))
-    found: dict[str, object] = {}
+    variables: dict[str, object] = {}
     for name, payload in arrived.items():
         try:
-            found[name] = decode(payload)
-        except Exception as error:  # noqa: BLE001  # the user's classes
-            found[name] = f"<cannot be loaded here: {error}>"
-    return found
+            variables[name] = decode(payload)
+        except Exception as error:  # noqa: BLE001  # the code of the user's classes
+            variables[name] = f"<cannot be loaded here: {error}>"
+    return variables
 
 
 def late_error(where: str, deadline: Deadline) -> DeadlineExceededError:
-    """Makes the error of a call whose time is over.
+    """Makes the error of a call whose deadline has passed.
 
     Args:
         where: The call: class and method.
         deadline: Its deadline.
     """
-    _, seconds, giver = deadline
-    given = (
-        f"the {seconds:g} s that {giver}, which called it, was given"
-        if giver
+    _, seconds, outer_call = deadline
+    timeout = (
+        f"the {seconds:g} s that {outer_call}, which called it, was given"
+        if outer_call
         else f"the {seconds:g} s that it was given"
     )
     return DeadlineExceededError(
-        f"{where} was not done within {given}: it was cancelled, with what it called",
+        f"{where} was not done within {timeout}: it was cancelled, with its own calls",
         timeout=seconds,
-        is_inherited=bool(giver),
+        is_inherited=bool(outer_call),
     )
 
 
@@ -132,8 +133,8 @@ def _packed(name: str, value: object) -> bytes:
         return payload if isinstance(payload, bytes) else dump(value)
     except Exception as error:
         raise SerializationError(
-            f"the context variable {name!r} holds a {type(value).__qualname__}, which "
-            f"cannot be sent to another process: {error}"
+            f"the value of the context variable {name!r}, a "
+            f"{type(value).__qualname__}, cannot be sent to another process: {error}"
         ) from error
 
 

@@ -1,15 +1,16 @@
-"""Encodes frames to bytes and decodes them, without touching a socket.
+"""Encodes frames to bytes and decodes them, without a socket.
 
-Small frames are plain msgpack values one after another, so a decoder takes any number
-of them out of one read in C. A frame with a large payload ends in the sizes of its
-buffers, which follow it raw, so that msgpack neither copies nor limits them. One whose
-payload lies in shared memory ends in a table that says where; such a table alone is not
-a frame but about that memory, and is not given to the receiver.
+Small frames are plain msgpack values one after another, so a decoder decodes any number
+of them from one read in C. A frame with a large payload ends in the sizes of its
+buffers, which follow it raw, so that msgpack neither copies nor limits them. A frame
+whose payload lies in shared memory ends in a table with its location. A table alone is
+not a frame but information about that memory, and is not passed to the receiver.
 
-What a frame claims is believed as far as it has come: a few bytes must not have their
-receiver take gigabytes. So buffers grow as they fill, and as msgpack makes a tuple as
-soon as it has read how long it is, none may be long: the loans of a frame, and the
-sizes of its buffers, travel in parts where they are many (``MAX_ITEMS``).
+A decoder trusts the sizes in a frame only as far as bytes have come: a few bytes must
+not make the receiver allocate gigabytes. So buffers grow as they fill. msgpack
+allocates a tuple as soon as it has read its length, so no tuple may be long: many
+borrowed references of a frame, or many sizes of buffers, are sent in parts
+(``MAX_ITEMS``).
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ if TYPE_CHECKING:
 
 
 class TableReader(Protocol):
-    """Reads the tables in which frames about shared memory end."""
+    """Reads the tables at the end of frames about shared memory."""
 
     def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """The payload at the location that a table gives."""
+        """Returns the payload at the location in a table."""
         ...
 
     def take_table(self, table: dict[str, Any]) -> None:
-        """Takes a table about the memory itself."""
+        """Processes a table about the memory itself."""
         ...
 
 
-# One packer for the process: it keeps its buffer, and as it calls no Python code while
-# it packs, the interpreter lock makes each call whole. At hand where there is a frame
-# with a small payload for certain: ``encode`` does the same.
+# One packer for the process: it keeps its buffer. It calls no Python code while it
+# packs, so the interpreter lock makes each call atomic. Callers use it directly for
+# frames that certainly have a small payload: ``encode`` does the same.
 _msgpack: Any = msgpack
 pack: Callable[[object], bytes] = _msgpack.Packer(
     use_bin_type=True, autoreset=True
@@ -56,17 +57,17 @@ _pack_with_escapes: Callable[[object], bytes] = _msgpack.Packer(
 
 _LARGEST_FRAME = 0xFFFF_FFFF
 MAX_ITEMS = 4096
-"""The items of a tuple in a frame, at the most. Of the thousand that msgpack lets stand
-inside of one another that is 32 MiB, whoever sends them."""
+"""The maximum number of items of a tuple in a frame. msgpack allows a thousand nested
+tuples, so a sender can make the receiver allocate at most 32 MiB."""
 _SEQUENCES = frozenset({list, tuple})
 _unpack_one: Any = partial(
     _msgpack.unpackb, use_list=False, strict_map_key=False, max_array_len=MAX_ITEMS
 )
 _READ_SIZE = 64 * 1024
 _LARGE_READ_SIZE = 256 * 1024
-"""As much as a socket holds; of a large payload it is copied once more, from memory
-that is warm, which costs no more than to clear a whole buffer before it is written."""
-# What it allocates at once; its own choice is a megabyte for each of our pipes.
+"""As much as a socket holds. The bytes of a large payload are copied again, from warm
+memory, which costs no more than clearing a whole buffer before it is written."""
+# The size of its buffer; its default is a megabyte for each of our pipes.
 _CHUNK = 64 * 1024
 
 
@@ -79,10 +80,10 @@ _MOST_SCALARS = 16
 
 
 def are_scalars(values: tuple[Any, ...]) -> bool:
-    """Whether values may stand in a frame as they are, instead of in its payload.
+    """Whether values may be in a frame as they are, instead of in its payload.
 
-    They are few, and pack for certain: integers are those of msgpack, and texts are
-    short and ASCII, which a text knows of itself.
+    They are few, and msgpack certainly supports them: integers are within its bounds,
+    and texts are short and ASCII, which a str object records.
     """
     if len(values) > _MOST_SCALARS:
         return False
@@ -101,8 +102,8 @@ def are_scalars(values: tuple[Any, ...]) -> bool:
 def encode(frame: Frame) -> bytes | list[Buffer]:
     """Encodes a frame: one piece, or several if its payload is large.
 
-    Texts of the user's (names, messages, tracebacks) may have halves of surrogate
-    pairs, which UTF-8 has no bytes for: these arrive as escapes.
+    Texts of the user (names, messages, tracebacks) may contain lone surrogates, which
+    UTF-8 cannot represent: these arrive as escapes.
     """
     payload = frame[-1]
     try:
@@ -121,9 +122,9 @@ def encode(frame: Frame) -> bytes | list[Buffer]:
 
 
 def loans_of(frame: Frame) -> Any:
-    """Gives the loans of a frame, which stand before its headers; None without any.
+    """Returns the borrowed references of a frame, which precede its headers, or None.
 
-    Only what has loans may have some in shared memory.
+    Only a frame with borrowed references may have some in shared memory.
     """
     if len(frame) <= 3:
         return None
@@ -137,7 +138,7 @@ def _with_escapes(field: Any) -> Any:
 
 
 def encode_with_loans(frame: Frame) -> bytes | list[Buffer]:
-    """Encodes a frame that may have more loans than a tuple holds; see ``encode``."""
+    """Encodes a frame that may have more borrowed references than a tuple can hold."""
     long = [
         n
         for n, field in enumerate(frame[:-1])
@@ -166,10 +167,10 @@ def _joined(parts: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def decode_message(data: bytes) -> list[Frame]:
-    """Decodes a message that has one or more frames, all whole and small.
+    """Decodes a message of one or more whole and small frames.
 
     Raises:
-        ProtocolError: They are no frames.
+        ProtocolError: The bytes are not frames.
     """
     try:
         frame = _unpack_one(data)
@@ -194,29 +195,31 @@ def _new_unpacker() -> Any:
     )
 
 
-def _no_frame(value: object) -> ValueError:
-    return ValueError(f"a {type(value).__name__} is no frame")
+def _not_a_frame(value: object) -> ValueError:
+    return ValueError(f"a {type(value).__name__} is not a frame")
 
 
 def _decode_error(error: Exception) -> ProtocolError:
-    return ProtocolError(f"the other side of the pipe sent what is no frame: {error!r}")
+    return ProtocolError(
+        f"the other side of the pipe sent something else than a frame: {error!r}"
+    )
 
 
 class FrameDecoder:
-    """Decodes bytes as they come, and gives frames when they are whole.
+    """Decodes bytes as they come, and returns frames when they are whole.
 
     Args:
         memory: Reads tables about shared memory; None if there are none.
 
     Attributes:
         memory: The same.
-        read_size: How many bytes are worth reading next.
+        read_size: The size of the next read.
     """
 
     def __init__(self, memory: TableReader | None = None) -> None:
         self.memory = memory
-        # Most pipes carry one whole frame at a time, and never need one: it takes 45
-        # KB, which are cleared when it is made.
+        # Most pipes carry one whole frame at a time, and never need it: it has 45 KB,
+        # which are cleared at its creation.
         self._unpacker: Any = None
         self._incomplete: Frame | None = None
         self.read_size = _READ_SIZE
@@ -226,14 +229,14 @@ class FrameDecoder:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether no large payload is half received."""
+        """Whether no large payload is incomplete."""
         return self._incomplete is None
 
     def feed(self, data: Buffer) -> list[Frame]:
-        """Takes the next bytes; gives the frames they complete, in order.
+        """Decodes the next bytes; returns the frames that they complete, in order.
 
         Raises:
-            ProtocolError: They are no frames.
+            ProtocolError: The bytes are not frames.
         """
         try:
             if self._incomplete is not None:
@@ -249,7 +252,7 @@ class FrameDecoder:
             raise _decode_error(error) from error
 
     def _feed_raw(self, data: memoryview) -> list[Frame]:
-        """Takes bytes that begin with some of a large payload."""
+        """Decodes bytes that begin with a part of a large payload."""
         frames: list[Frame] = []
         while self._incomplete is not None and data:
             buffer = self._buffers[-1]
@@ -262,11 +265,11 @@ class FrameDecoder:
         return frames
 
     def _unpack(self, data: Buffer) -> list[Frame]:
-        """Takes bytes that begin with a frame, or with what is left of one."""
+        """Decodes bytes that begin with a frame, or with the rest of one."""
         if self._unpacker is None:
             try:
                 only: Frame = _unpack_one(data)
-            except ValueError:  # a part of one, or more than one, or none at all
+            except ValueError:  # a part of a frame, several frames, or none
                 self._unpacker = _new_unpacker()
             else:
                 return self._take_only(only)
@@ -276,9 +279,9 @@ class FrameDecoder:
         return frames
 
     def _take_only(self, frame: Frame) -> list[Frame]:
-        """Takes a frame that came alone and whole."""
+        """Returns a frame that came alone and whole."""
         if type(frame) is not tuple:
-            raise _no_frame(frame)
+            raise _not_a_frame(frame)
         if self._long_loans is not None:
             frame = self._with_long_loans(frame)
         last: object = frame[-1]
@@ -303,7 +306,7 @@ class FrameDecoder:
             frame: Frame
             for frame in self._unpacker:
                 if type(frame) is not tuple:
-                    raise _no_frame(frame)
+                    raise _not_a_frame(frame)
                 last: object = frame[-1]
                 if type(last) is tuple or type(last) is dict:
                     self._take(frame, frames)
@@ -313,7 +316,7 @@ class FrameDecoder:
                 return
 
     def _take(self, frame: Frame, frames: list[Frame]) -> None:
-        """Takes a frame whose payload is elsewhere, or that is about such payloads."""
+        """Processes a frame whose payload is elsewhere, or a table about payloads."""
         last: object = frame[-1]
         if type(last) is tuple:
             self._begin_payload(frame)
@@ -323,12 +326,12 @@ class FrameDecoder:
             frames.append(frame)
 
     def _with_long_loans(self, frame: Frame) -> Frame:
-        """Puts the long loans that came before a frame into it."""
+        """Puts the borrowed references that came before a frame into it."""
         table, self._long_loans = cast("dict[str, Any]", self._long_loans), None
         place = table["at"]
         is_there = type(frame) is tuple and type(place) is int
         if not (is_there and 0 < place < len(frame) - 1):
-            raise ValueError("loans without a frame that has them")
+            raise ValueError("borrowed references without their frame")
         return (*frame[:place], _joined(table["loans"]), *frame[place + 1 :])
 
     def _take_table(self, frame: Frame, frames: list[Frame]) -> None:
@@ -343,12 +346,12 @@ class FrameDecoder:
             return
         location = {block: _joined(sizes) for block, sizes in table.items()}
         payload = self.memory.payload_at(location)
-        # Its receiver counts it among the loans, wherever frames of its kind have them.
+        # The receiver counts it as a borrowed reference, at any position in the frame.
         for field in frame:
             if type(field) is tuple and payload.block in field:
                 break
         else:
-            raise ValueError("a payload in shared memory is not among its loans")
+            raise ValueError("a block of a payload is not a borrowed reference")
         frames.append((*frame[:-1], payload))
 
     def _begin_payload(self, frame: Frame) -> None:
@@ -361,7 +364,7 @@ class FrameDecoder:
         self.read_size = _LARGE_READ_SIZE
 
     def _take_raw(self, frames: list[Frame]) -> bool:
-        """Takes what the unpacker has of a large payload; False if more must come."""
+        """Reads the unpacker's rest of a large payload; False if more must come."""
         self._advance(frames)
         while self._incomplete is not None:
             buffer = self._buffers[-1]
@@ -375,7 +378,7 @@ class FrameDecoder:
         return True
 
     def _advance(self, frames: list[Frame]) -> None:
-        """Steps over full buffers; the frame is whole when the last one is full."""
+        """Skips full buffers; the frame is whole when the last one is full."""
         while len(self._buffers[-1]) == self._sizes[-1]:
             self._sizes.pop()
             if not self._sizes:

@@ -1,16 +1,17 @@
-"""Carries errors across processes: what a call raised, and why a value cannot be sent.
+"""Sends errors to other processes: exceptions of calls, and why a value cannot be sent.
 
-The user's exception arrives as an instance of its own class and of ``TaskError``, by
-a class made for the two. Where that cannot be (the class forbids it, or its module is
-not here), a plain ``TaskError`` carries it. Exceptions often pickle and then do not
-load, as Python calls their constructor with ``args``: those are sent in parts.
+The user's exception arrives as an instance of its own class and of ``TaskError``, of a
+class derived from the two. If that is not possible (the class forbids it, or its module
+is missing here), a plain ``TaskError`` represents it. Some exceptions can be pickled
+but not loaded, because Python calls their constructor with ``args``: those are sent in
+parts.
 
-An answer fills a future with its value or with such an error. Loading either runs the
-user's code, and whatever that does, the future is done: nobody waits for an answer that
-has come.
+A result fills a future with its value or with such an error. Loading either runs the
+user's code. Whatever that code does, the future is done afterwards, so no caller waits
+for a result that has come.
 
-A value that cannot be sent is searched for what in it prevents that, and the error
-names it.
+The members of a value that cannot be sent are tried one by one, and the error names the
+one that prevents it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import traceback
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard, cast
 
 from actorlib._base.ids import ActorId
-from actorlib._base.own_files import OWN_FILES
 from actorlib._base.public import public
+from actorlib._base.stack_frames import OWN_FILES
 from actorlib._core.engine import HandlePin, current_engine
 from actorlib._core.serializers import REDUCERS
 from actorlib._futures.object_ref import IMMUTABLE, ObjectRef
@@ -64,35 +65,31 @@ if TYPE_CHECKING:
 
 
 _CONTROL_FLOW = (
-    StopIteration,  # of a coroutine; a future refuses it
-    asyncio.CancelledError,  # of the task that waits
+    StopIteration,  # it ends a coroutine; a future refuses it
+    asyncio.CancelledError,  # it cancels the waiting task
     GeneratorExit,
-    KeyboardInterrupt,  # of the whole loop
+    KeyboardInterrupt,  # it ends the whole loop
     SystemExit,
 )
-_args: Any = BaseException.args  # what a user's property of that name hides
+_args: Any = BaseException.args  # even if a user's property of that name hides it
 
 
 class SettableFuture(Protocol):
-    """Takes an answer as a future does."""
+    """Accepts a result as a future does."""
 
-    def set_result(self, result: Any, /) -> None:
-        """Takes the value."""
-        ...
+    def set_result(self, result: Any, /) -> None: ...
 
-    def set_exception(self, exception: BaseException, /) -> None:
-        """Takes why there is none."""
-        ...
+    def set_exception(self, exception: BaseException, /) -> None: ...
 
     def done(self) -> bool:
-        """Whether it needs no answer any more, as loading one may have cancelled it."""
+        """Whether it has a result or was cancelled, perhaps while one was loaded."""
         ...
 
 
 def fill_future(future: SettableFuture, frame: Frame) -> None:
-    """Fills a future with the value or the error of the frame that answers it.
+    """Fills a future with the value or the error in a frame.
 
-    Whatever loading it does, the future is done afterwards.
+    The future is done afterwards, whatever the loading does.
 
     Raises:
         KeyboardInterrupt: See ``fail_to_load``.
@@ -113,19 +110,19 @@ def fill_future(future: SettableFuture, frame: Frame) -> None:
 def load_result(
     future: SettableFuture, payload: Payload, loans: Collection[bytes] | None = None
 ) -> None:
-    """Gives a future the value in a payload, or why it cannot be loaded.
+    """Fills a future with the value in a payload, or with its loading error.
 
     Args:
-        future: The future; a ref keeps the payload of what can be changed.
+        future: The future; a ref keeps the payload of a mutable value.
         payload: The value.
-        loans: What is in it and counted.
+        loans: Its borrowed references.
 
     Raises:
         KeyboardInterrupt: See ``fail_to_load``.
     """
     try:
         if type(payload) is SharedPayload:
-            payload.hold()  # first, so that what is loaded shares that view
+            payload.hold()  # first, so that the loaded value shares that view
         value = decode(payload)
         kept = kept_with(value, payload, loans)
     except BaseException as error:  # noqa: BLE001  # loading runs the user's code
@@ -141,20 +138,20 @@ def load_result(
 def kept_with(
     value: object, payload: Payload, loans: Collection[bytes] | None = None
 ) -> KeptValue | None:
-    """Returns what a ref keeps beside the value of a payload.
+    """Returns the kept value of a ref, for the value of a payload.
 
     Args:
         value: The value that was decoded from it.
         payload: The payload.
-        loans: The ids that are counted in it; they are held while it is kept.
+        loans: Its borrowed references, which are held while it is kept.
 
     Returns:
-        None for a value that cannot be changed, unless it lies in shared memory: it is
-        sent on from there without a copy.
+        None for an immutable value, unless it lies in shared memory: it is sent on from
+        there without a copy.
     """
     own = b""
     if type(payload) is SharedPayload:
-        own = payload.block  # the payload holds that by itself
+        own = payload.block  # the payload itself holds its block
     elif type(value) in IMMUTABLE:
         return None
     holds: list[HandlePin] | None = None
@@ -166,10 +163,10 @@ def kept_with(
 
 
 def load_kept(kept: KeptValue) -> Any:
-    """Makes the value of a ref once more, as it was produced.
+    """Makes the value of a ref again, as it was produced.
 
     Raises:
-        Exception: Whatever loading it raised.
+        Exception: Loading raised it.
     """
     payload: Any = kept[0]
     return payload() if callable(payload) else decode(payload)
@@ -180,11 +177,11 @@ def fail_to_load(future: SettableFuture, error: BaseException) -> None:
 
     Args:
         future: The future.
-        error: What loading raised.
+        error: The exception of the loading.
 
     Raises:
-        KeyboardInterrupt: That is what loading was ended by. On an event loop it is
-            raised by itself a turn later: others may have an answer behind this one.
+        KeyboardInterrupt: It ended the loading. On an event loop it is raised a turn
+            later: the result of another call may follow this one.
     """
     why = str(error) if type(error) is SerializationError else one_line(error)
     failure = SerializationError(f"the result cannot be loaded here: {why}")
@@ -207,10 +204,11 @@ def _raise(error: BaseException) -> None:
 def exception_parts(
     error: BaseException,
 ) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
-    """Takes an exception apart: its class, the arguments that make it, its state.
+    """Returns the class of an exception, its constructor's arguments, and its state.
 
-    Builtin exceptions say themselves what makes them: it is not always ``args``
-    (``OSError.filename``), nor is all else in ``__dict__`` (``ImportError.name``).
+    Builtin exceptions have their own rule: the arguments are not always ``args``
+    (``OSError.filename``), nor is all other state in ``__dict__``
+    (``ImportError.name``).
     """
     arguments, state = own_args(error), dict(error.__dict__)
     for name in _slots_of(type(error)):
@@ -218,7 +216,7 @@ def exception_parts(
             state[name] = getattr(error, name)
     maker = next(base for base in type(error).__mro__ if "__reduce__" in vars(base))
     if maker.__module__ == "builtins":
-        # Only the builtin ones: a user's own says how to run the user's constructor.
+        # Only builtin methods: one of the user would run the user's constructor.
         _, arguments, *rest = cast("tuple[Any, ...]", error.__reduce__())
         if rest and isinstance(rest[0], dict):
             state |= rest[0]
@@ -226,12 +224,12 @@ def exception_parts(
 
 
 def own_args(error: BaseException) -> tuple[Any, ...]:
-    """Gives the ``args`` of an exception, also where its class hides them."""
+    """Returns the ``args`` of an exception, even if its class hides them."""
     return cast("tuple[Any, ...]", _args.__get__(error))
 
 
 def _set(error: BaseException, name: str, value: object) -> None:
-    """Sets an attribute, also where the class refuses to or only lets it be read."""
+    """Sets an attribute, even if the class refuses that or makes it read-only."""
     try:
         object.__setattr__(error, name, value)
     except AttributeError:
@@ -242,7 +240,7 @@ def _slots_of(cls: type) -> list[str]:
     return [
         name
         for base in cls.__mro__
-        for name in copyreg._slotnames(base)  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # as pickle finds them
+        for name in copyreg._slotnames(base)  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # as in pickle
     ]
 
 
@@ -252,7 +250,7 @@ def rebuild_exception(
     args: tuple[Any, ...],
     state: dict[str, Any],
 ) -> BaseException:
-    """Makes an exception from its parts, without a constructor of the user's.
+    """Makes an exception from its parts, without a constructor of the user.
 
     Args:
         cls: Its class.
@@ -262,7 +260,7 @@ def rebuild_exception(
     """
     try:
         error = cls.__new__(cls, *arguments)
-    except TypeError:  # MemoryError's own takes no other class, and keeps nothing
+    except TypeError:  # that of MemoryError accepts no other class, and has no state
         error = BaseException.__new__(cls, *arguments)
     _builtin_constructor(cls)(error, *arguments)
     _args.__set__(error, args)
@@ -274,19 +272,19 @@ def rebuild_exception(
 def exception_of(
     kind: int, summary: str, text: str, where: str, payload: Payload
 ) -> BaseException:
-    """Makes the exception that a FAILURE frame stands for.
+    """Makes the exception of a FAILURE frame.
 
     Args:
         kind: RAISED, DIED or CANCELLED.
-        summary: The last line of the traceback; of a cancelled call why, if it is
+        summary: The last line of the traceback; for a cancelled call the reason, if
             known.
         text: The traceback.
-        where: Which method of which actor.
-        payload: The pickled exception, or empty if it could not be pickled, or there
-            was none.
+        where: The method and the actor.
+        payload: The pickled exception; empty if it could not be pickled, or there was
+            none.
 
     Raises:
-        KeyboardInterrupt: Somebody pressed Ctrl-C while it was loaded.
+        KeyboardInterrupt: The user pressed Ctrl-C while it was loaded.
     """
     if kind == CANCELLED and not payload:
         return TaskCancelledError(summary or "the call was cancelled")
@@ -300,10 +298,10 @@ def exception_of(
 
 
 def _load(payload: Payload) -> object:
-    """Loads the exception in a payload; None if there is none that loads here.
+    """Loads the exception in a payload; None if there is none, or it cannot be loaded.
 
     Raises:
-        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
+        KeyboardInterrupt: The user pressed Ctrl-C meanwhile.
     """
     try:
         return decode(payload) if payload else None
@@ -312,9 +310,9 @@ def _load(payload: Payload) -> object:
 
 
 def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
-    """Whether raising an exception where a call is awaited has no other effect.
+    """Whether an exception that is raised in the awaiting task has no other effect.
 
-    Others would end or cancel the task that waits, or its loop, and a future refuses
+    Others would end or cancel the waiting task, or its loop, and a future refuses
     StopIteration.
     """
     return isinstance(error, Exception) and not isinstance(error, _CONTROL_FLOW)
@@ -323,9 +321,9 @@ def _may_be_raised(error: BaseException | None) -> TypeGuard[Exception]:
 def encode_exception(
     error: BaseException, encode: Callable[[object], Payload]
 ) -> Payload:
-    """Encodes an exception so that it will load; gives nothing if there is no way.
+    """Encodes an exception so that it can be loaded; empty if that is impossible.
 
-    Exceptions with a constructor of their own often pickle and then do not load, as
+    Exceptions with their own constructor can often be pickled but not loaded, because
     Python calls it with ``args``. Those are sent in parts and made again without it.
 
     Args:
@@ -335,9 +333,9 @@ def encode_exception(
     chunk = take_chunk(error)
     if chunk is not None:
         return _encode_chunk(chunk, encode)
-    for made in (lambda: error, lambda: _ExceptionParts(error)):
+    for make in (lambda: error, lambda: _ExceptionParts(error)):
         try:
-            payload = encode(made())
+            payload = encode(make())
             if type(decode(payload)) is type(error):
                 return payload
         except Exception:  # noqa: BLE001  # the user's class: there is another way
@@ -346,7 +344,7 @@ def encode_exception(
 
 
 _CHUNK = "_actorlib_chunk"
-"""The attribute by which the first error of a chunk carries the chunk."""
+"""The attribute of the first error of a chunk that contains the chunk."""
 
 
 class PartialChunk(NamedTuple):
@@ -356,7 +354,7 @@ class PartialChunk(NamedTuple):
         seconds: How long the calls took.
         values: Their values, with None in the place of each error. If the chunk ended
             at its first error, only the values before that.
-        failures: The errors, each with the place of its call.
+        failures: The errors, each with the index of its call.
     """
 
     seconds: float
@@ -375,7 +373,7 @@ class PartialChunk(NamedTuple):
     def without_unsendable(
         self, where: str, encode: Callable[[object], Payload]
     ) -> PartialChunk:
-        """Replaces each value that cannot be sent by an error that says so."""
+        """Replaces each value that cannot be sent by an error that explains it."""
         values, failures = list(self.values), list(self.failures)
         for place, value in enumerate(values):
             error = sending_error(value, encode)
@@ -387,7 +385,7 @@ class PartialChunk(NamedTuple):
 
 
 def take_chunk(error: BaseException) -> PartialChunk | None:
-    """Returns the chunk that an error carries, and removes it from the error."""
+    """Removes the chunk from an error, and returns it."""
     chunk: PartialChunk | None = error.__dict__.pop(_CHUNK, None)
     return chunk
 
@@ -395,15 +393,15 @@ def take_chunk(error: BaseException) -> PartialChunk | None:
 def _encode_chunk(chunk: PartialChunk, encode: Callable[[object], Payload]) -> Payload:
     try:
         return encode(_SentChunk(chunk))
-    except Exception:  # noqa: BLE001  # the user's classes: one value is to blame
+    except Exception:  # noqa: BLE001  # the user's classes: one of the values is the cause
         return encode(_SentChunk(chunk.without_unsendable("", encode)))
 
 
 class _SentChunk:
-    """Pickles a partial chunk, with each error in a payload of its own.
+    """Pickles a partial chunk, with a separate payload for each error.
 
-    So an error that does not load where it arrives takes no other with it. They are
-    pickled while the whole is, so what is counted in them is counted in the whole.
+    So an error that cannot be loaded does not affect the others. They are pickled at
+    the same time as the whole, so their references are counted with it.
     """
 
     def __init__(self, chunk: PartialChunk) -> None:
@@ -419,7 +417,7 @@ class _SentChunk:
 
 
 class _LoadedChunk(NamedTuple):
-    """A partial chunk as it was loaded: each error with its summary and traceback."""
+    """A partial chunk after loading: each error with its summary and traceback."""
 
     seconds: float
     values: list[Any]
@@ -445,9 +443,10 @@ def _loaded_chunk(
 
 
 def dump_exception(error: BaseException) -> bytes:
-    """Pickles an exception, or its traceback if it cannot; see ``encode_exception``.
+    """Pickles an exception, or its traceback if that is impossible.
 
-    For answers of the runtime itself: what is counted does not go with them.
+    For results of the runtime itself: references in it are not counted. See
+    ``encode_exception``.
     """
     payload = encode_exception(error, dump)
     if payload:
@@ -470,34 +469,35 @@ class _ExceptionParts:
 def traceback_of(error: BaseException) -> str:
     """Formats the traceback of a user's error, without our frames above it."""
     trace = error.__traceback__
-    # The outermost frame is always ours, wherever the package was loaded from.
+    # The outermost frame is always ours, whatever the package's path is.
     first = inner = trace.tb_next if trace is not None else None
     while inner is not None and inner.tb_frame.f_code.co_filename.startswith(OWN_FILES):
         inner = inner.tb_next
-    shown = traceback.format_exception(type(error), error, inner or first or trace)
-    return "".join(shown)
+    lines = traceback.format_exception(type(error), error, inner or first or trace)
+    return "".join(lines)
 
 
 def with_note(error: BaseException, note: str) -> BaseException:
-    """Copies an exception with a note more; gives itself if it cannot be copied.
+    """Copies an exception and adds a note; returns itself if it cannot be copied.
 
-    For an exception that others raise too, for whom the note is not.
+    For an exception that other waiters raise too, to whom the note does not apply.
     """
     try:
         cls, arguments, state = exception_parts(error)
         state["__notes__"] = [*state.get("__notes__", ()), note]
-        made = rebuild_exception(cls, arguments, own_args(error), state)
+        copy = rebuild_exception(cls, arguments, own_args(error), state)
     except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return error
-    made.__cause__, made.__context__ = error.__cause__, error.__context__
-    made.__suppress_context__ = error.__suppress_context__
-    return made.with_traceback(error.__traceback__)
+    copy.__cause__, copy.__context__ = error.__cause__, error.__context__
+    copy.__suppress_context__ = error.__suppress_context__
+    return copy.with_traceback(error.__traceback__)
 
 
 def clear_locals(error: BaseException) -> None:
-    """Lets go of all that the frames in an error's traceback hold; its lines stay.
+    """Clears the variables of the frames in an error's traceback; its lines stay.
 
-    Who keeps an error that was raised among other people's values would keep those.
+    A holder of such an error would otherwise keep the values of the code that raised
+    it.
     """
     following: BaseException | None = error
     seen: set[int] = set()
@@ -510,16 +510,16 @@ def clear_locals(error: BaseException) -> None:
 def task_error(
     cause: BaseException | None, summary: str, text: str, where: str
 ) -> TaskError:
-    """Makes a TaskError that is an instance of the cause's class too, if that can be.
+    """Makes a TaskError that is an instance of the cause's class too, if possible.
 
     Args:
-        cause: The exception; without one, what is known of it stands in for it.
+        cause: The exception; without one, the summary and the text replace it.
         summary: The last line of its traceback.
         text: The traceback.
-        where: Which method of which actor.
+        where: The method and the actor.
     """
     while isinstance(cause, TaskError) and cause.cause is not None:
-        cause = cause.cause  # it crossed another process before; the text tells of both
+        cause = cause.cause  # it crossed another process before; the text has both
     if cause is None:
         cause = UnserializableException(summary, text)
     error = _dual_error(cause)
@@ -547,22 +547,22 @@ def _task_error_of(
 
 
 def _dual_error(cause: BaseException) -> TaskError | None:
-    """Makes the same exception an instance of TaskError too, if there can be one."""
-    if isinstance(cause, UnserializableException):  # nobody raised that
+    """Makes the same exception an instance of TaskError too, if possible."""
+    if isinstance(cause, UnserializableException):  # no code raised it
         return None
     try:
         cls = _dual_class(type(cause))  # type: ignore[arg-type]  # classes are hashable
         _, arguments, state = exception_parts(cause)
-        made = rebuild_exception(cls, arguments, own_args(cause), state)
+        error = rebuild_exception(cls, arguments, own_args(cause), state)
     except Exception:  # noqa: BLE001  # the user's class: it may forbid anything
         return None
-    return made if isinstance(made, TaskError) else None
+    return error if isinstance(error, TaskError) else None
 
 
 @functools.cache
 def _dual_class(cls: type[BaseException]) -> type[TaskError]:
     if issubclass(cls, _CONTROL_FLOW):
-        raise TypeError(f"{cls.__name__} would mean something else to whoever awaits")
+        raise TypeError(f"{cls.__name__} has another meaning for the awaiting task")
 
     def reduce(self: TaskError) -> tuple[object, ...]:
         summary = f"{cls.__name__}: {self}"
@@ -582,10 +582,10 @@ def _dual_class(cls: type[BaseException]) -> type[TaskError]:
 
 
 def _builtin_constructor(cls: type[BaseException]) -> Any:
-    """Finds the constructor of the closest builtin base: it sets what a dict lacks.
+    """Returns the constructor of the closest builtin base, which sets the state in C.
 
-    ``OSError.errno`` or ``UnicodeDecodeError.start`` live in C; the user's own
-    ``__init__`` is not run again, as its arguments are not known.
+    ``OSError.errno`` or ``UnicodeDecodeError.start`` are not in a dict. The user's own
+    ``__init__`` is not run again, because its arguments are unknown.
     """
     for base in cls.__mro__:
         if base.__module__ == "builtins":
@@ -594,11 +594,11 @@ def _builtin_constructor(cls: type[BaseException]) -> Any:
 
 
 _MAX_DEPTH = 5
-"""Steps into a value that an error searches."""
+"""The depth to which an error searches a value."""
 _MAX_TRIES = 300
-"""Members that it tries: a value of millions is not searched to its end."""
+"""The members that it tries: a value of millions is not searched to its end."""
 _MAX_NAMED = 3
-"""How many of them an error names."""
+"""The maximum number of members that an error names."""
 
 
 def blame_argument(
@@ -607,12 +607,12 @@ def blame_argument(
     error: Exception,
     attempt: Callable[[object], object] = encode,
 ) -> str:
-    """Says which argument of a call cannot be sent, and why.
+    """Returns a message that names the argument that cannot be sent, and the reason.
 
     Args:
-        where: What is called.
-        arguments: Each with its place, counted from 0, or its name.
-        error: What came of the attempt to send all of them.
+        where: The callee.
+        arguments: Each with its position, counted from 0, or its name.
+        error: The error of the attempt to send all of them.
         attempt: Pickles a value as it is sent.
     """
     for place, value in arguments:
@@ -625,11 +625,11 @@ def blame_argument(
 
 
 def argument_label(place: int | str, where: object) -> str:
-    """Names an argument of a call.
+    """Returns the label of an argument of a call.
 
     Args:
-        place: Its place, counted from 0, or its name.
-        where: What is called.
+        place: Its position, counted from 0, or its name.
+        where: The callee.
     """
     named = f"{place}=" if isinstance(place, str) else str(place + 1)
     return f"argument {named} of {where}"
@@ -641,12 +641,12 @@ def unsendable_error(
     error: Exception,
     attempt: Callable[[object], object] = encode,
 ) -> SerializationError:
-    """Makes the error that says what cannot be sent, and what in it prevents that.
+    """Makes the error that names a value that cannot be sent, and the reason.
 
     Args:
-        what: What the value is, for example ``"argument 1 of Model.ping"``.
+        what: The label of the value, for example ``"argument 1 of Model.ping"``.
         value: The value.
-        error: What came of the attempt to send it.
+        error: The error of the attempt to send it.
         attempt: Pickles a value as it is sent.
     """
     return SerializationError(
@@ -657,12 +657,12 @@ def unsendable_error(
 
 @public("actorlib")
 class Failure(NamedTuple):
-    """Something that cannot be sent, although all that is in it can be.
+    """An object that cannot be sent, although all of its members can be.
 
     Attributes:
-        obj: What it is.
-        name: What it is called where it was found, as ``"self.lock"`` or ``"[3]"``.
-        parent: What it was found in; itself if it is the value that was asked about.
+        obj: The object.
+        name: Its name in the value, as ``"self.lock"`` or ``"[3]"``.
+        parent: The object that contains it; itself if it is the whole value.
     """
 
     obj: object
@@ -676,15 +676,15 @@ class Failure(NamedTuple):
         return isinstance(other, Failure) and hash(self) == hash(other)
 
     def __repr__(self) -> str:
-        found_in = type(self.parent).__qualname__
+        parent = type(self.parent).__qualname__
         kind = type(self.obj).__qualname__
-        return f"Failure({self.name!r}, a {kind}, in a {found_in})"
+        return f"Failure({self.name!r}, a {kind}, in a {parent})"
 
 
 def sending_error(
     value: object, attempt: Callable[[object], object] = encode
 ) -> Exception | None:
-    """Gives the error that sending a value raises, if it raises one."""
+    """Returns the error that sending a value raises, if any."""
     try:
         attempt(value)
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
@@ -699,37 +699,37 @@ def failures_in(
     tries: int = sys.maxsize,
     attempt: Callable[[object], object] = encode,
 ) -> list[Failure]:
-    """Finds the innermost things in a value that cannot be sent; itself if none are.
+    """Finds the innermost objects in a value that cannot be sent; itself if none are.
 
     Args:
-        value: What cannot be sent.
-        name: What it is called.
+        value: The value that cannot be sent.
+        name: Its name.
         depth: How many steps into it are searched.
-        tries: How many members are tried at the most: each is pickled for that.
+        tries: The maximum number of members to try: each try pickles one.
         attempt: Pickles a value as it is sent.
     """
-    left = itertools.repeat(None, tries)
-    return list(_culprits(Failure(value, name, value), depth, [], left, attempt))
+    budget = itertools.repeat(None, tries)
+    return list(_culprits(Failure(value, name, value), depth, [], budget, attempt))
 
 
 def _culprits(
     failure: Failure,
     depth: int,
     above: Sequence[object],
-    left: Iterator[None],
+    budget: Iterator[None],
     attempt: Callable[[object], object],
 ) -> Iterator[Failure]:
     inner = [
         Failure(member, f"{failure.name}{step}", failure.obj)
-        for (step, member), _ in zip(_members(failure.obj), left, strict=False)
-        if not any(member is seen for seen in (*above, failure.obj))
+        for (step, member), _ in zip(_members(failure.obj), budget, strict=False)
+        if not any(member is outer for outer in (*above, failure.obj))
         and sending_error(member, attempt) is not None
     ]
     if not inner or not depth:
         yield failure
         return
     for each in inner:
-        yield from _culprits(each, depth - 1, [*above, failure.obj], left, attempt)
+        yield from _culprits(each, depth - 1, [*above, failure.obj], budget, attempt)
 
 
 def unsendable_reason(
@@ -737,26 +737,29 @@ def unsendable_reason(
     error: Exception,
     attempt: Callable[[object], object] = encode,
 ) -> str:
-    """Says why a value cannot be sent: what in it prevents that, and its error.
+    """Explains why a value cannot be sent: the members that prevent it, and the error.
 
     Args:
         value: The value.
-        error: What came of the attempt to send it.
+        error: The error of the attempt to send it.
         attempt: Pickles a value as it is sent.
     """
     label = str(getattr(value, "__qualname__", type(value).__qualname__))
-    found = failures_in(value, label, _MAX_DEPTH, _MAX_TRIES, attempt)
-    if found[0].obj is value:
+    culprits = failures_in(value, label, _MAX_DEPTH, _MAX_TRIES, attempt)
+    first = culprits[0].obj
+    if first is value:
         return str(error)
-    named = [
-        f"{each.name}, a {type(each.obj).__qualname__}" for each in found[:_MAX_NAMED]
+    names = [
+        f"{each.name}, a {type(each.obj).__qualname__}"
+        for each in culprits[:_MAX_NAMED]
     ]
-    more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
-    return f"{'; '.join(named)}{more}: {sending_error(found[0].obj, attempt) or error}"
+    others = len(culprits) - _MAX_NAMED
+    more = f" and {others} more" if others > 0 else ""
+    return f"{'; '.join(names)}{more}: {sending_error(first, attempt) or error}"
 
 
 def _members(value: object) -> Iterator[tuple[str, object]]:
-    """Gives what a value is made of, each with the step to it."""
+    """Yields the members of a value, each with the step to it."""
     if inspect.ismethod(value):
         yield ".__self__", value.__self__
         yield from _members(value.__func__)
@@ -776,10 +779,10 @@ def _members(value: object) -> Iterator[tuple[str, object]]:
 
 
 def _is_sent_by_attributes(cls: type) -> bool:
-    """Whether pickle takes instances apart as it does by itself.
+    """Whether pickle sends the attributes of instances, by its default rule.
 
-    What else their attributes hold is not sent: what a class of its own way keeps
-    there, a ref its whole engine, is not to blame.
+    Other classes send something else than their attributes (a ref has its whole engine
+    there), so their attributes are not the cause.
     """
     own = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs_ex__")
     makers = (base for base in cls.__mro__ if any(name in vars(base) for name in own))
@@ -794,6 +797,8 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
             if hasattr(value, slot):
                 names[slot] = getattr(value, slot)
     for name, member in names.items():
-        if not name.startswith("__"):  # what Python keeps of a class is not sent
+        if not name.startswith(
+            "__"
+        ):  # attributes that Python adds to a class are not sent
             is_wrapped = isinstance(member, staticmethod | classmethod)
             yield f".{name}", cast("Any", member).__func__ if is_wrapped else member

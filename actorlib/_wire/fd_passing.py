@@ -1,14 +1,15 @@
-"""Passes descriptors between processes, and by them shares segments of memory.
+"""Passes descriptors between processes, and shares segments of memory by them.
 
-A read that may bring descriptors costs a small call a twentieth of its time, and most
-calls have none. So descriptors go by a side socket, each with one byte, before the
-frame that names it goes by the pipe: its reader finds the descriptor there, and never
-waits for one. The side socket itself comes with the first bytes of a worker's pipe.
+A read that may receive descriptors costs a small call a twentieth of its time, and most
+calls have none. So each descriptor is sent through a side socket, with one byte, before
+the frame that names it is sent through the pipe. The reader of the frame finds the
+descriptor there, and never waits for one. The side socket itself comes with the first
+bytes of a worker's pipe.
 
-To share a segment, its descriptor goes by the side socket, then a table with its name
-by the pipe, then the first frame that needs it. Both ways keep their order, so the n-th
-table stands for the n-th descriptor. The budget of shared memory and the ends of links
-travel in the same way.
+To share a segment, its descriptor is sent through the side socket, then a table with
+its name through the pipe, then the first frame that needs it. Both channels keep their
+order, so the n-th table belongs to the n-th descriptor. The budget of shared memory and
+the ends of links are sent in the same way.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
 
 _int = array.array("i").itemsize
 _ROOM = socket.CMSG_SPACE(_int)
-_CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: flags that know words are slow
+_CUT_SHORT = int(socket.MSG_CTRUNC)  # a plain number: the enum's operations are slow
 _PEEK = int(socket.MSG_PEEK)
 _CLOSED_ON_EXEC = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
-"""Has the kernel keep what comes from programs that are started here."""
+"""Hides received descriptors from programs that are started here."""
 
 
 class FdSocket:
-    """Carries descriptors: one end of a side socket.
+    """Sends and receives descriptors: one end of a side socket.
 
     Args:
         sock: The end of a socket pair; closed by ``close``.
@@ -52,46 +53,46 @@ class FdSocket:
         self._sock = sock
 
     def send(self, fd: int) -> bool:
-        """Sends a descriptor now; False if there is no room, or nobody to take it."""
+        """Sends a descriptor now; False without room, or if the other end is closed."""
         try:
             return send_fd(self._sock, b"\0", fd) == 1
         except OSError:
             return False
 
     def receive(self) -> int | None:
-        """Receives the next descriptor; whoever takes it closes it.
+        """Receives the next descriptor; the caller closes it.
 
         Returns:
-            None if this process may open no more of them. It is there still: see
-            ``skip``, and ``FdReserve``.
+            None if this process may open no more descriptors. It is still there: see
+            ``skip`` and ``FdReserve``.
 
         Raises:
-            ProtocolError: None is there, or something else is.
+            ProtocolError: There is none, or something else came.
         """
         try:
-            # Looked at first: what cannot be opened here would be lost by being read.
-            data, fds, is_cut = _received(self._sock, 1, _PEEK)
+            # Peeks first: a read would lose a descriptor that cannot be opened here.
+            data, fds, is_cut = _receive(self._sock, 1, _PEEK)
         except OSError as error:
-            raise ProtocolError(f"no descriptor came by the side: {error}") from error
+            raise ProtocolError(f"no descriptor on the side socket: {error}") from error
         if not fds:
             if data and is_cut:
                 return None
-            raise ProtocolError("no descriptor came by the side: none was sent")
+            raise ProtocolError("no descriptor on the side socket: none was sent")
         self.skip()
         return fds[0]
 
     def skip(self) -> None:
-        """Lets the descriptor go that came next."""
+        """Discards the next descriptor."""
         with contextlib.suppress(OSError):
             self._sock.recv(1)
 
     def close(self) -> None:
-        """Closes this end, and what has come and was not taken."""
+        """Closes this end, with the descriptors that were not received."""
         self._sock.close()
 
 
 def send_fd(sock: socket.socket, data: bytes, fd: int) -> int:
-    """Sends bytes with a descriptor beside the first of them; says how many went.
+    """Sends bytes with a descriptor at the first of them; returns how many were sent.
 
     Raises:
         OSError: As ``socket.send`` does.
@@ -105,18 +106,18 @@ def receive_first(sock: socket.socket, nbytes: int) -> tuple[bytes, FdSocket | N
 
     Raises:
         OSError: As ``socket.recv`` does.
-        ProtocolError: There were more descriptors than that.
+        ProtocolError: More than one descriptor came.
     """
-    data, fds, _ = _received(sock, nbytes)
+    data, fds, _ = _receive(sock, nbytes)
     if not fds:
         return data, None
     return data, FdSocket(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fds[0]))
 
 
-def _received(
+def _receive(
     sock: socket.socket, nbytes: int, flags: int = 0
 ) -> tuple[bytes, list[int], bool]:
-    """Reads bytes, the descriptor beside them, and whether one could not be opened."""
+    """Reads bytes, their descriptor, and whether one could not be opened."""
     data, ancillary, arrived, _ = sock.recvmsg(nbytes, _ROOM, _CLOSED_ON_EXEC | flags)
     fds: list[int] = []
     for level, kind, beside in ancillary:
@@ -136,15 +137,14 @@ class SegmentSharing:
     """Shares segments with the process at the other end of one pipe.
 
     Args:
-        memory: That of this process.
-        prefix: How the names of the other side's segments begin, if it is a worker:
+        memory: The shared memory of this process.
+        prefix: The prefix of the names of the other side's segments, if it is a worker:
             it may share no others. None for the owner, who may send every table.
 
     Attributes:
         known_segments: The names of segments that the other side has.
-        links: Ends of links that the owner has handed over and nobody has taken yet: a
-            callee's by the session of the caller, a caller's by that of the callee,
-            negative.
+        links: Ends of links from the owner that were not taken yet: a callee's by the
+            session of the caller, a caller's by the negative session of the callee.
     """
 
     def __init__(self, memory: SharedMemory, prefix: bytes | None = None) -> None:
@@ -158,7 +158,7 @@ class SegmentSharing:
         """Sends a worker its share of the budget, and its side socket.
 
         These are the first bytes of its pipe. If there can be no side socket, nothing
-        is sent, and large values go through the pipe.
+        is sent, and large values are sent through the pipe.
 
         Args:
             sock: The owner's end of the pipe.
@@ -177,10 +177,12 @@ class SegmentSharing:
         try:
             with theirs:
                 if self._fd_socket.send(budget.fd):
-                    send_fd(sock, data, theirs.fileno())  # an empty pipe takes it whole
+                    send_fd(
+                        sock, data, theirs.fileno()
+                    )  # an empty pipe accepts it whole
                 else:
                     self.close()
-        except OSError:  # it is gone, or too many descriptors are on their way
+        except OSError:  # it is gone, or too many descriptors are in transit
             self.close()
 
     def read_first(self, sock: socket.socket, nbytes: int) -> bytes:
@@ -196,19 +198,20 @@ class SegmentSharing:
         return data
 
     def encode(self, frame: Frame) -> bytes | list[Buffer]:
-        """Encodes a frame, behind the tables that share the segments it needs.
+        """Encodes a frame, after the tables that share the segments that it needs.
 
-        Descriptors go first. If one cannot, a payload that lies there goes through the
-        pipe; its block stays among the loans, and is given back when it was read.
+        Descriptors are sent first. If one cannot be sent, a payload in its segment is
+        sent through the pipe; its block stays a borrowed reference, and is returned
+        when the payload was read.
 
         Raises:
-            TypeError: A field of the frame is none that msgpack carries.
+            TypeError: msgpack does not support the type of a field.
         """
         payload = frame[-1]
         if type(payload) is SharedPayload and payload.segment in self.known_segments:
             loans = loans_of(frame)
             if loans and len(loans) == 1 and loans[0] == payload.block:
-                return encode(frame)  # nothing else in it can be unknown, or too long
+                return encode(frame)  # no other part can be unknown or too long
         unknown = self._unknown_segments(frame)
         data = encode_with_loans(frame)
         if not unknown:
@@ -225,7 +228,7 @@ class SegmentSharing:
         return [*tables, *data]
 
     def _unknown_segments(self, frame: Frame) -> list[bytes]:
-        """Lists the segments of blocks among its loans that the other side lacks."""
+        """Lists the segments of its borrowed blocks that the other side lacks."""
         known = self.known_segments
         unknown: list[bytes] = []
         for field in frame[1:-1]:
@@ -242,15 +245,15 @@ class SegmentSharing:
         return unknown
 
     def _share_segment(self, name: bytes) -> bytes | None:
-        """Sends the descriptor of a segment; gives its table, or None if it cannot."""
+        """Sends the descriptor of a segment; returns its table, or None."""
         try:
             segment = self.memory.segment(name)
         except ProtocolError:
-            # Its maker could not share it, or made the name up. What lies in it came
-            # through the pipe, and goes on so: whoever gets it is not to blame.
+            # Its maker could not share it, or invented the name. A payload in it came
+            # through the pipe, and is sent on so. The receiver is not at fault.
             return None
         table = encode(({"share": name, "size": segment.size},))
-        # Known first: if this is interrupted, what follows fails for lack of it.
+        # Added first: if this is interrupted, frames that need the segment fail.
         self.known_segments.add(name)
         if self._send_to_reader(segment.fd):
             return cast("bytes", table)
@@ -258,7 +261,7 @@ class SegmentSharing:
         return None
 
     def _send_to_reader(self, fd: int) -> bool:
-        """Sends a descriptor for reading, also where that is one more than may be."""
+        """Sends a read-only descriptor, even if the process may open no more."""
         if self._fd_socket is None:
             return False
         with contextlib.suppress(OSError):
@@ -275,17 +278,18 @@ class SegmentSharing:
             fd: The end; the caller still closes it here.
 
         Returns:
-            The frame that has to be sent next on the pipe; None if it could not go.
+            The frame that has to be sent next on the pipe; None if the end was not
+            sent.
         """
         if self._fd_socket is None or not self._fd_socket.send(fd):
             return None
         return ({"link": name},)
 
     def payload_at(self, location: dict[Any, Any]) -> SharedPayload:
-        """The payload at the location that a table gives.
+        """Returns the payload at the location in a table.
 
         Raises:
-            ProtocolError: It is nowhere.
+            ProtocolError: There is no such place.
         """
         for block in location:
             if block[:SEGMENT_NAME_SIZE] not in self.known_segments:
@@ -295,13 +299,13 @@ class SegmentSharing:
         return self.memory.payload_at(location)
 
     def take_table(self, table: dict[str, Any]) -> None:
-        """Takes a table about the memory itself.
+        """Processes a table about the memory itself.
 
         Raises:
-            ProtocolError: It makes no sense.
+            ProtocolError: It is malformed, or not allowed.
         """
         match table:
-            case {"free": bytes(block)} if self._prefix is None:  # the usual one
+            case {"free": bytes(block)} if self._prefix is None:  # the usual case
                 self.memory.free(block)
             case {"share": bytes(name), "size": int(size)} if self._may_share(name):
                 self._take_segment(name, size)
@@ -324,7 +328,7 @@ class SegmentSharing:
                 if fd is not None:  # else it shares nothing
                     self.memory.budget = MemoryBudget(limit, slot, fd)
             case _:
-                raise ProtocolError(f"a table that makes no sense: {table!r}")
+                raise ProtocolError(f"an invalid table: {table!r}")
 
     def _may_share(self, name: bytes) -> bool:
         return (
@@ -334,7 +338,7 @@ class SegmentSharing:
         )
 
     def close(self) -> None:
-        """Closes the side socket; from here on nothing more is shared."""
+        """Closes the side socket; from here on no more segments are shared."""
         for link in list(self.links):
             self._drop_link(link)
         side, self._fd_socket = self._fd_socket, None
@@ -342,13 +346,13 @@ class SegmentSharing:
             side.close()
 
     def _drop_link(self, link: int) -> None:
-        """Closes an end that nobody has taken."""
+        """Closes an end that was not taken."""
         fd = self.links.pop(link, None)
         if fd is not None:
             os.close(fd)
 
     def _take_segment(self, name: bytes, size: int) -> None:
-        """Takes a segment, also where no more descriptors can be kept open."""
+        """Receives a segment, even if no more descriptors can stay open."""
         side, memory = self._require_fd_socket(), self.memory
         fd = side.receive()
         if fd is not None:
@@ -363,7 +367,7 @@ class SegmentSharing:
         memory.add_missing_segment(name, size)
 
     def _receive_fd(self) -> int | None:
-        """Receives the descriptor that came next; None if it cannot be opened here."""
+        """Receives the next descriptor; None if it cannot be opened here."""
         side = self._require_fd_socket()
         fd = side.receive()
         if fd is None:
@@ -380,10 +384,10 @@ def _send_read_only(side: FdSocket, fd: int) -> bool:
     """Sends a descriptor of the same file that can only read it.
 
     Returns:
-        False if there is no room for it on its way.
+        False if there is no room for it in transit.
 
     Raises:
-        OSError: This process may not open any more files.
+        OSError: This process may not open more files.
     """
     readable = read_only_fd(fd)
     try:

@@ -1,7 +1,7 @@
 """Pickles functions and classes for the processes that run them, once each.
 
-What their globals and their closures hold of actors and objects is counted, as in
-arguments: whoever has the code holds them.
+References to actors and objects in their globals and closures are counted, as in
+arguments: a holder of the code holds them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from actorlib._base.ids import CountedId
 
 ADD_FUNCTION = "add_function"
-"""Names the call that brings a worker a function; other calls of it have a number."""
+"""The callee of the call that sends a function to a worker."""
 NO_CALL = LINKED - 1
-"""The number of such a call, which no other has: its answer is for nobody."""
+"""The number of such a call, whose result has no recipient."""
 
 
 class ClassDefinition:
-    """Holds the pickled class of an actor, and what the class captures.
+    """The pickled class of an actor, and the references that the class captures.
 
     Args:
-        engine: Counts what is captured, from now on and while this exists.
+        engine: Counts the references, from now on and while this object exists.
         source: The pickled class.
-        loans: The actors and the objects that are in it.
+        loans: The ids of the actors and the objects in it.
 
     Attributes:
         source: The same.
@@ -52,7 +52,7 @@ class ClassDefinition:
             engine.retain(loan)
 
     def __del__(self) -> None:
-        # An interpreter that is going down may have taken the engine apart already.
+        # While the interpreter shuts down, the engine may be cleared already.
         with suppress(AttributeError):
             for loan in self.loans:
                 self._engine.release(loan)
@@ -62,38 +62,39 @@ class ClassDefinitions:
     """Pickles classes of actors, each once for as long as it exists.
 
     Args:
-        engine: Counts what they capture.
+        engine: Counts their captured references.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: weakref.WeakKeyDictionary[object, ClassDefinition] = (
+        self._definitions: weakref.WeakKeyDictionary[object, ClassDefinition] = (
             weakref.WeakKeyDictionary()
         )
 
     def of(self, name: str, source: object, sent: object) -> ClassDefinition:
-        """Gives the pickled class of an actor.
+        """Returns the pickled class of an actor.
 
         Args:
-            name: What it is called, for messages.
-            source: The key that it is cached by.
-            sent: What is pickled.
+            name: Its name, for messages.
+            source: The key of the cache.
+            sent: The object to pickle.
 
         Raises:
             SerializationError: It cannot be sent, for example because a method uses a
                 global that cannot.
         """
-        found = self._known.get(source)
-        if found is None:
-            made = _pickle(self._engine, f"the actor class {name}", sent, sent)
-            found = self._known[source] = ClassDefinition(self._engine, *made)
-        return found
+        definition = self._definitions.get(source)
+        if definition is None:
+            pickled = _pickle(self._engine, f"the actor class {name}", sent, sent)
+            definition = ClassDefinition(self._engine, *pickled)
+            self._definitions[source] = definition
+        return definition
 
 
 def pickle_function(
     engine: Engine, label: str, source: object
 ) -> tuple[bytes, list[CountedId]]:
-    """Pickles a function; gives its bytes and its loans.
+    """Pickles a function; returns its bytes and its borrowed references.
 
     Raises:
         SerializationError: It cannot be sent, for example because it uses a global that
@@ -106,11 +107,11 @@ def pickle_function(
 def _pickle(
     engine: Engine, what: str, source: object, blamed: object
 ) -> tuple[bytes, list[CountedId]]:
-    """Pickles code; gives its bytes and its loans.
+    """Pickles code; returns its bytes and its borrowed references.
 
     Raises:
-        SerializationError: It cannot be sent; the message says what in ``blamed``
-            prevents that.
+        SerializationError: It cannot be sent; the message names the part of ``blamed``
+            that prevents it.
     """
     with collecting_ids(engine) as loans:
         try:
@@ -123,7 +124,7 @@ def _pickle(
 
 
 class PickledFunction:
-    """Wraps a pickled function inside of a payload; it arrives as the function.
+    """Puts a pickled function into a payload; it arrives as the function.
 
     Args:
         source: The pickled function.
@@ -139,13 +140,13 @@ class PickledFunction:
 def _load(source: bytes) -> Callable[..., Any]:
     try:
         function = decode(source)
-    except Exception as error:  # noqa: BLE001  # the user's modules: every call of it tells
+    except Exception as error:  # noqa: BLE001  # the user's modules: every call of it raises the error
         return _BrokenFunction(error)
     return cast("Callable[..., Any]", getattr(function, "__wrapped__", function))
 
 
 class _BrokenFunction:
-    """Stands for a function that could not be loaded; calling it raises why."""
+    """Replaces a function that could not be loaded; a call of it raises the error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error

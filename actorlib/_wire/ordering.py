@@ -1,12 +1,12 @@
-"""Keeps calls in order behind those whose arguments are not there yet.
+"""Keeps calls in order behind those that wait for their arguments.
 
-Calls of one caller to one actor go in the order in which they were made. A call that
-was given a ref as an argument cannot go before the ref has its value, so those behind
-it in its lane wait too; other lanes do not. Where order is not kept, a call may pass
-those before it; what does not pass still waits for all of them.
+Calls of one caller to one actor are sent in the order in which they were made. A call
+with a ref as an argument cannot be sent before the ref has its value. So the calls
+behind it in its lane wait too, while other lanes do not. If the order does not matter,
+a call may pass those before it; a call that may not pass still waits for all of them.
 
-A call is whatever its user needs to send it: a function, for example. Two calls must
-not be equal.
+A call is any object that its user needs for sending it, for example a function. Two
+calls must not be equal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ C = TypeVar("C", bound=Hashable)
 
 
 class CallOrder(Generic[K, C]):
-    """Decides which calls may go, lane by lane; a lane is there while it is blocked."""
+    """Decides which calls may be sent; a lane exists while it is blocked."""
 
     def __init__(self) -> None:
         self._lanes: dict[K, deque[C]] = {}
@@ -32,13 +32,14 @@ class CallOrder(Generic[K, C]):
         return bool(self._lanes)
 
     def add(self, lane: K, call: C, *, ready: bool, passes: bool = False) -> bool:
-        """Adds a call; True if it may go now.
+        """Adds a call; True if it may be sent now.
 
         Args:
             lane: Its lane.
             call: The call.
             ready: Whether its arguments are there.
-            passes: Whether it goes as soon as they are, whatever waits before it.
+            passes: Whether it is sent as soon as they are, before earlier calls that
+                wait.
         """
         if ready and passes:
             return True
@@ -55,14 +56,14 @@ class CallOrder(Generic[K, C]):
         return False
 
     def resolve(self, lane: K, call: C) -> list[C]:
-        """Says that the arguments of a call are there.
+        """Records that the arguments of a call are there.
 
         Args:
             lane: Its lane.
             call: The call.
 
         Returns:
-            The calls that may go now, in order.
+            The calls that may be sent now, in order.
         """
         waiting = self._lanes.get(lane)
         if waiting is None:

@@ -1,10 +1,11 @@
-"""Carries frames between two workers that call one another often, over a socket pair.
+"""Sends and receives frames between two workers over a link, a socket pair.
 
-The owner makes the pair and hands both ends over, so it has no name, no stranger can
-connect to it, and nothing is left of it. It carries messages, each of one or more whole
-frames, and never waits: what has no room goes by way of the owner instead. So nobody
-has to write on while its thread runs the user's code, two workers that send to one
-another cannot wait for one another, and either end knows exactly what the other has.
+The owner creates the pair and sends an end to each worker, so it has no name, no other
+process can connect to it, and it leaves nothing behind. It transports messages of one
+or more whole frames, and never waits: frames without room are sent through the owner
+instead. So no worker has to continue a write while its thread runs the user's code, two
+workers that send to each other cannot wait for each other, and each end knows exactly
+which frames the other has.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 _MAX_MESSAGE = 64 * 1024
-"""Bytes of one message: a larger frame goes over the owner's pipe."""
+"""Bytes of one message: a larger frame is sent through the owner's pipe."""
 _SEND_BUFFER = 1 << 20
-"""Bytes that may be on their way, with what the kernel adds; it may give less."""
+"""Bytes that may be in transit, including the kernel's overhead; it may allow less."""
 _BURST = 8 * 1024
 _NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)
-_UNLOOKED = 8
-"""So many messages are taken by themselves, once a look behind one was in vain."""
+_SINGLE_READS = 8
+"""The number of messages without a further read, after one read in vain."""
 _NO_ROOM = frozenset({errno.EAGAIN, errno.EMSGSIZE, errno.ENOBUFS, errno.ENOMEM})
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Makes both ends of a link.
+    """Creates both ends of a link.
 
     Raises:
-        OSError: There can be none: no more files, or a system without such sockets.
+        OSError: There are no more files, or the system has no such sockets.
     """
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     for end in ends:
@@ -44,7 +45,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def method_number(method: str) -> int:
-    """Numbers a method, where there is room for nothing else."""
+    """Returns a number for a method, where there is no room for its name."""
     return zlib.crc32(method.encode()) + 1
 
 
@@ -58,15 +59,15 @@ class PeerSocket:
 
     Attributes:
         is_open: Whether the other side may still be there.
-        has_more: Whether nobody has looked for a message behind the last one.
+        has_more: Whether another message may follow the last one.
     """
 
     __slots__ = (
         "_gathered",
         "_run",
+        "_single_reads",
         "_size",
         "_sock",
-        "_unlooked",
         "has_more",
         "is_open",
     )
@@ -78,39 +79,39 @@ class PeerSocket:
         self._size = 0
         self.is_open = True
         self.has_more = False
-        # How many messages came one behind another, and how many are taken by
-        # themselves yet; see ``expects_more``.
-        self._run = self._unlooked = 0
+        # How many messages came one after another, and how many further ones are read
+        # alone; see ``expects_more``.
+        self._run = self._single_reads = 0
 
     def fileno(self) -> int:
-        """The descriptor of this end; -1 after ``close``."""
+        """Returns the descriptor of this end; -1 after ``close``."""
         return self._sock.fileno()
 
     def send(self, frame: Frame) -> bool:
-        """Sends a frame; False if it has no room, or nobody reads.
+        """Sends a frame; False without room, or without a reader.
 
         Raises:
-            TypeError: A field of the frame is none that msgpack carries.
+            TypeError: msgpack does not support the type of a field.
         """
         data = encode(frame)
         return type(data) is bytes and self._send_message(data)
 
     def gather(self, frame: Frame) -> list[Frame]:
-        """Keeps a frame to leave with the next ``flush``, or now if many wait.
+        """Keeps a frame for the next ``flush``; sends it now if many are waiting.
 
         Returns:
-            The frames that have no room on this link.
+            The frames without room on this link.
         """
         data = encode(frame)
         if type(data) is not bytes or len(data) > _BURST:
-            left = self.flush()
-            return [] if not left and self.send(frame) else [*left, frame]
+            rest = self.flush()
+            return [] if not rest and self.send(frame) else [*rest, frame]
         self._gathered.append((frame, data))
         self._size += len(data)
         return self.flush() if self._size >= _BURST else []
 
     def flush(self) -> list[Frame]:
-        """Sends what was gathered; gives the frames that have no room on this link."""
+        """Sends the gathered frames; returns those without room on this link."""
         gathered, self._gathered, self._size = self._gathered, [], 0
         if not gathered or self._send_message(b"".join([data for _, data in gathered])):
             return []
@@ -120,19 +121,19 @@ class PeerSocket:
         """Receives the frames of the next message; none if there is no message.
 
         Raises:
-            EOFError: The other side is gone, and everything it sent was received.
-            ProtocolError: It sent what is no frame.
+            EOFError: The other side is gone, and everything that it sent was received.
+            ProtocolError: It sent bytes that are not a frame.
         """
         while True:
             try:
                 data = self._sock.recv(_MAX_MESSAGE)
             except BlockingIOError:
                 if self._run == 1:
-                    self._unlooked = _UNLOOKED
+                    self._single_reads = _SINGLE_READS
                 self._run = 0
                 self.has_more = False
                 return []
-            except ConnectionError:  # it left something unread; raised once
+            except ConnectionError:  # it has left unread bytes; raised once
                 continue
             except OSError:  # closed here
                 data = b""
@@ -144,31 +145,30 @@ class PeerSocket:
             return decode_message(data)
 
     def expects_more(self) -> bool:
-        """Whether another message is likely behind the one that has come.
+        """Whether another message is likely to follow the last one.
 
-        A look in vain costs as much as a message. It always is in vain where calls are
-        made one at a time, so only every few are followed by one; and it seldom is
-        where many are made, so there it goes on.
+        A read in vain costs as much as a message. It is always in vain if calls are
+        made one at a time, so then only every few messages are followed by one. It
+        rarely is in vain if many calls are made, so then it continues.
         """
-        if self._unlooked:
-            self._unlooked -= 1
+        if self._single_reads:
+            self._single_reads -= 1
             self._run = 0
             return False
         return True
 
     def shut_reading(self) -> None:
-        """Has the other side send nothing more; what it has sent can be received."""
+        """Stops the other side from sending; what it has sent can be received."""
         with contextlib.suppress(OSError):  # it is gone
             self._sock.shutdown(socket.SHUT_RD)
 
     def shut_writing(self) -> None:
-        """Sends nothing more; the other side can receive what was sent, to its end."""
+        """Sends no more; the other side can receive what was sent, to its end."""
         self.is_open = False
         with contextlib.suppress(OSError):  # it is gone
             self._sock.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Closes this end."""
         self.is_open = False
         self._sock.close()
 

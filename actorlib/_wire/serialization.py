@@ -1,25 +1,24 @@
-"""Serializes values: by msgpack what that carries faithfully, by pickle all else.
+"""Serializes values: by msgpack if it preserves them, else by pickle.
 
 A value arrives unchanged in type and in value, or not at all. msgpack alone cannot
-promise that: it would turn tuples into lists, bytearrays into bytes and instances of
-subclasses into their base, and it would lose that two names mean one list. So it
-carries plain values only (``None``, bool, int, float, str, bytes), arrays of numbers,
-and flat lists and dicts of them, where none of that can happen; cloudpickle carries the
-rest, classes of ``__main__`` and lambdas included. The two are told apart by their
-first bytes.
+guarantee that: it would turn tuples into lists, bytearrays into bytes and instances of
+subclasses into their base, and it would lose that two names refer to one list. So it
+encodes plain values only (``None``, bool, int, float, str, bytes), arrays of numbers,
+and flat lists and dicts of them, where none of that can happen. cloudpickle encodes the
+others, including classes of ``__main__`` and lambdas. The first bytes distinguish the
+two.
 
-Buffers of a large value (arrays, long bytes) are not copied into the pickle: they go
-behind the frame as they are.
+Buffers of a large value (arrays, long bytes) are not copied into the pickle: they
+follow the frame unchanged.
 
-Code that no file has (of a notebook's cells) takes its lines along, so that tracebacks
-show them wherever it runs.
+Code without a file (of a notebook's cells) is sent with its lines, so that tracebacks
+show them in every process.
 
 Tensors are reduced here and not by PyTorch, which pickles their bytes into the stream
 and so copies them twice on each side. Here a storage is one buffer, like an array of
-NumPy's, and what arrives is a tensor over a private mapping of the shared memory:
-nothing is copied, and what the receiver writes into it is its own. Storages elsewhere
-(CUDA, for example) are pickled as PyTorch does it. Tensors that share a storage share
-it when they arrive, too.
+NumPy. A tensor over a private mapping of the shared memory arrives: nothing is copied,
+and no other process sees the writes of the receiver. Other storages (CUDA, for example)
+are pickled by PyTorch. Tensors that share a storage still share it when they arrive.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import cloudpickle  # pyright: ignore[reportMissingTypeStubs]  # it ships none
-import msgpack  # pyright: ignore[reportMissingTypeStubs]  # likewise
+import msgpack  # pyright: ignore[reportMissingTypeStubs]  # it ships none
 
 from actorlib._core.serializers import REDUCERS
 from actorlib._shm.memory import SharedPayload
@@ -60,10 +59,10 @@ if TYPE_CHECKING:
 
 
 LARGE = 64 * 1024
-"""Bytes from which a buffer travels outside of its frame, without a copy."""
+"""Bytes from which a buffer is sent outside of its frame, without a copy."""
 
 _PROTOCOL = 5
-_PICKLED = b"\x80\x05"  # as msgpack: an empty map, with something behind it
+_PICKLED = b"\x80\x05"  # in msgpack: an empty map, followed by other bytes
 _NO_ARGUMENTS = b"\x90"
 _TORCH = "torch.storage"
 _OF_LIBRARIES: dict[type, Any] = {}
@@ -78,8 +77,8 @@ _pack: Callable[[object], bytes] = _msgpack.Packer(
     use_bin_type=True, autoreset=True
 ).pack
 _pack_head: Callable[[int], bytes] = _msgpack.Packer(autoreset=True).pack_array_header
-# What msgpack cannot hold after all: integers beyond 64 bits, lone surrogates, sizes
-# beyond its own limits.
+# The errors for values that msgpack does not support: integers beyond 64 bits, lone
+# surrogates, sizes beyond its limits.
 _NOT_PLAIN = (OverflowError, UnicodeEncodeError, ValueError, MemoryError)
 
 
@@ -87,9 +86,9 @@ def encode(value: object) -> Payload:
     """Encodes a value into a payload.
 
     Raises:
-        Exception: Whatever pickling raised; the value cannot be sent. What is no
-            Exception comes as a SerializationError.
-        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
+        Exception: Pickling raised it; the value cannot be sent. A BaseException becomes
+            a SerializationError.
+        KeyboardInterrupt: The user pressed Ctrl-C meanwhile.
     """
     if _is_plain(value):
         try:
@@ -99,7 +98,7 @@ def encode(value: object) -> Payload:
     if type(value) is bytes:
         buffers: list[Buffer] = []
         return [_pack(stand_in_for_bytes(value, buffers)), *buffers]
-    # A list would arrive in the place of a tuple.
+    # A tuple would arrive as a list.
     is_tuple = type(value) is tuple
     payload = None if is_tuple else _pack_arrays(value)
     return _pickle(value) if payload is None else payload
@@ -120,11 +119,11 @@ def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> by
     """Joins positional arguments, some of which are encoded, to those of a call.
 
     Args:
-        args: The arguments; for one that is encoded, anything.
-        encoded: The payloads of those that are, by their place.
+        args: The arguments; any object in the place of an encoded one.
+        encoded: The payloads of the encoded ones, by their position.
 
     Returns:
-        Nothing if they cannot be joined: one is pickled, or not plain.
+        Empty if they cannot be joined: one is pickled, or not plain.
     """
     parts: list[bytes] = [_pack_head(len(args))]
     for place, arg in enumerate(args):
@@ -144,19 +143,19 @@ def join_plain_call(args: Sequence[object], encoded: Mapping[int, object]) -> by
 def encode_array_call(args: tuple[object, ...]) -> Payload | None:
     """Encodes arrays and long bytes among plain positional arguments of a call.
 
-    Nothing in them is a handle or a ref: who encodes them has nothing to collect.
+    They contain no handles or refs, so the caller has no references to collect.
 
     Returns:
-        None if there are none, or others beside them.
+        None if there are none, or if there are other values.
     """
     return _pack_arrays(args, are_arguments=True)
 
 
 def encode_call(args: tuple[object, ...], kwargs: Mapping[str, object]) -> Payload:
-    """Encodes a call's arguments, to be read with ``decode_call``.
+    """Encodes a call's arguments, for ``decode_call``.
 
     Raises:
-        Exception: Whatever pickling raised; the arguments cannot be sent.
+        Exception: Pickling raised it; the arguments cannot be sent.
     """
     if not kwargs:
         plain = encode_plain_call(args)
@@ -170,10 +169,10 @@ def decode(payload: Payload) -> Any:
     """Decodes a payload into its value.
 
     Raises:
-        Exception: Whatever unpickling raised, for example ModuleNotFoundError. It runs
-            the user's code: what is no Exception comes as a SerializationError, or it
-            would end or cancel whoever loads for others.
-        KeyboardInterrupt: Somebody pressed Ctrl-C meanwhile.
+        Exception: Unpickling raised it, for example ModuleNotFoundError. It runs the
+            user's code: a BaseException becomes a SerializationError, because it would
+            end or cancel the task that loads for others.
+        KeyboardInterrupt: The user pressed Ctrl-C meanwhile.
     """
     try:
         if type(payload) is bytes:
@@ -184,24 +183,24 @@ def decode(payload: Payload) -> Any:
         if isinstance(payload, SharedPayload):
             pieces = payload.buffers()
         else:
-            given = cast("list[Buffer]", payload)
-            # As in shared memory: what may be written must not depend on the size.
-            pieces = [memoryview(piece).toreadonly() for piece in given]
+            buffers = cast("list[Buffer]", payload)
+            # As in shared memory: writability must not depend on the size.
+            pieces = [memoryview(piece).toreadonly() for piece in buffers]
         head, *rest = cast("Sequence[Buffer]", pieces)
         if head[:2] != _PICKLED:
             return unpack_with_arrays(head, rest)
         return pickle.loads(head, buffers=rest)
     except BaseException as error:
-        if _may_pass(error):
+        if _may_propagate(error):
             raise
-        raise SerializationError(f"loading it raised {one_line(error)}") from error
+        raise SerializationError(f"unpickling raised {one_line(error)}") from error
 
 
 def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
     """Decodes the positional and the keyword arguments of a call.
 
     Raises:
-        Exception: Whatever unpickling raised.
+        Exception: Unpickling raised it.
     """
     if payload == _NO_ARGUMENTS:
         return (), {}
@@ -212,11 +211,11 @@ def decode_call(payload: Payload) -> tuple[list[Any] | tuple[Any, ...], dict[str
 
 
 def with_own_buffers(payload: Payload) -> Payload:
-    """Gives a payload buffers of its own, where it is not sent at once.
+    """Copies the buffers of a payload that is not sent at once.
 
-    Buffers of a fresh payload are those of the value itself, and its owner may change
-    them as soon as the call has returned: also by another view than one that is
-    read-only.
+    Buffers of a new payload are those of the value itself, and its owner may change
+    them as soon as the call has returned, even through another view than a read-only
+    one.
     """
     if type(payload) is not list:
         return payload
@@ -227,31 +226,31 @@ def with_own_buffers(payload: Payload) -> Payload:
 
 
 def dump(value: object) -> bytes:
-    """Pickles a value in one piece: for what is kept and sent many times.
+    """Pickles a value in one piece: for values that are kept and sent many times.
 
     Raises:
-        Exception: Whatever pickling raised.
+        Exception: Pickling raised it.
     """
     stream = io.BytesIO()
     try:
         _WholePickler(stream, _PROTOCOL).dump(value)
     except BaseException as error:
-        if _may_pass(error):
+        if _may_propagate(error):
             raise
         raise SerializationError(f"pickling it raised {one_line(error)}") from error
     return stream.getvalue()
 
 
 def one_line(error: BaseException) -> str:
-    """Formats an exception in one line, whatever its own ``__str__`` does."""
+    """Formats an exception in one line, whatever its ``__str__`` does."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Returns True if an exception may pass through whoever loads for others.
+def _may_propagate(error: BaseException) -> bool:
+    """Whether an exception may propagate through code that loads for others.
 
-    Ctrl-C comes to the main thread alone; a KeyboardInterrupt anywhere else is the
-    user's own.
+    Ctrl-C comes to the main thread alone; a KeyboardInterrupt anywhere else is raised
+    by the user's code.
     """
     is_main = threading.current_thread() is threading.main_thread()
     return isinstance(error, Exception) or (
@@ -285,8 +284,8 @@ def _pack_arrays(value: object, *, are_arguments: bool = False) -> Payload | Non
 
     Args:
         value: The value, or a tuple of arguments.
-        are_arguments: Whether it is those. What is plain may stand inside of them, and
-            long bytes go beside the frame; in a value they are plain.
+        are_arguments: Whether it is a tuple of arguments. Arguments may be plain
+            containers, and their long bytes are sent beside the frame.
     """
     array = array_class()
     if array in REDUCERS:
@@ -300,7 +299,7 @@ def _pack_arrays(value: object, *, are_arguments: bool = False) -> Payload | Non
     if len(items) >= LARGE or (
         len(arrays) > 1 and len(set(map(id, arrays))) < len(arrays)
     ):
-        return None  # what is one arrives as one
+        return None  # pickle preserves the identity of an array
     buffers: list[Buffer] = []
     is_plain = _is_plain if are_arguments else _is_scalar
     packed: Any = _stand_ins(items, array, is_plain, buffers)
@@ -323,24 +322,24 @@ def _stand_ins(
     is_plain: Callable[[object], bool],
     buffers: list[Buffer],
 ) -> list[object] | None:
-    """What stands for the items of a payload; None if one cannot be carried."""
+    """Returns the representations of the items of a payload; None if one has none."""
     packed: list[object] = []
     for item in items:
-        carried = item
+        part = item
         if type(item) is array:
-            carried = stand_in(item, buffers, LARGE)
-            if carried is None:
+            part = stand_in(item, buffers, LARGE)
+            if part is None:
                 return None
         elif not is_plain(item):
             if type(item) is not bytes:
                 return None
-            carried = stand_in_for_bytes(item, buffers)
-        packed.append(carried)
+            part = stand_in_for_bytes(item, buffers)
+        packed.append(part)
     return packed
 
 
 def _items(value: object) -> Sequence[object] | None:
-    """What may be an array in a value; None if msgpack cannot carry the rest of it."""
+    """Returns the items that may be arrays; None if the rest is not plain."""
     if type(value) in {list, tuple}:
         return cast("Sequence[object]", value)
     if type(value) is dict:
@@ -354,7 +353,7 @@ def _pickle(value: object) -> Payload:
 
     def keep_inside(buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
-        # Inside of the pickle a copy of what may be written may be written, too.
+        # In the pickle a copy of a writable buffer would be writable, too.
         if raw.nbytes < LARGE and raw.readonly:
             return True
         buffers.append(raw)
@@ -368,7 +367,7 @@ def _pickle(value: object) -> Payload:
     try:
         _Pickler(stream, _PROTOCOL, keep_inside).dump(value)
     except BaseException as error:
-        if _may_pass(error):
+        if _may_propagate(error):
             raise
         raise SerializationError(f"pickling it raised {one_line(error)}") from error
     if not buffers and stream.tell() < LARGE:
@@ -378,13 +377,13 @@ def _pickle(value: object) -> Payload:
 
 def _view(buffer: Buffer, kind: str, shape: tuple[int, ...]) -> memoryview:
     flat: Any = memoryview(buffer).cast("B")
-    # A view of nothing has one dimension: no cast gives it more.
+    # An empty view has one dimension: a cast cannot add more.
     view: memoryview = flat.cast(kind, shape) if all(shape) else flat.cast(kind)
     return view
 
 
 def _reduce_view(view: memoryview) -> tuple[object, ...]:
-    """Reduces a view to its bytes; what arrives is read-only, as an array is."""
+    """Reduces a view to its bytes; it arrives read-only, as an array does."""
     plain = view.toreadonly()
     whole = pickle.PickleBuffer(plain) if plain.c_contiguous else plain.tobytes()
     return _view, (whole, plain.format, plain.shape)
@@ -393,21 +392,22 @@ def _reduce_view(view: memoryview) -> tuple[object, ...]:
 _cloudpickles: ChainMap[type, Any] = _cloudpickle.Pickler.dispatch_table
 _reduce_plain_code: Any = _cloudpickles[types.CodeType]
 _FILENAME = 10
-"""The place of the file name in the arguments of CodeType, in 3.11 to 3.14."""
+"""The position of the file name in the arguments of CodeType, in 3.11 to 3.14."""
 
 
 def _reduce_code(code: types.CodeType) -> tuple[object, ...]:
     make, reduced = _reduce_plain_code(code)
     # cloudpickle 3.1.3 names every file "<dynamic-code>", and tracebacks would have
-    # neither the file nor its lines. A new string, as pickle would write a reference
-    # to one that other code shares, and equal code would not give equal bytes.
+    # neither the file nor its lines. A new string, because pickle would write a
+    # reference to a string that other code shares, and equal code would not give equal
+    # bytes.
     filename = "".join(code.co_filename)
     parts = (*reduced[:_FILENAME], filename, *reduced[_FILENAME + 1 :])
     entry: Any = linecache.cache.get(code.co_filename)
-    # Whoever keeps lines that no file has (IPython, attrs) gives them no time.
+    # Libraries that add lines without a file (IPython, attrs) set no time.
     if entry is None or len(entry) != 4 or entry[1] is not None or entry[0] >= LARGE:
         return make, parts
-    # The list as it is, and no copy: pickle keeps it once for all code of one cell.
+    # The list itself, not a copy: pickle writes it once for all code of one cell.
     return _code_with_lines, (code.co_filename, entry[2], make, parts)
 
 
@@ -419,20 +419,20 @@ def _code_with_lines(
 
 
 def _reduce_cached(function: Any) -> str | tuple[object, ...]:
-    # Where others can import it, it goes by its name, as pickle does it everywhere.
+    # If others can import it, it is sent by its name, as pickle does.
     name = getattr(function, "__qualname__", "<locals>")  # a cached partial has none
     if function.__module__ != "__main__" and "<locals>" not in name:
         return cast("str", name)
-    return _cached, (function.cache_parameters(), function.__wrapped__)
+    return _load_cached, (function.cache_parameters(), function.__wrapped__)
 
 
-def _cached(parameters: Mapping[str, Any], function: Callable[..., Any]) -> object:
+def _load_cached(parameters: Mapping[str, Any], function: Callable[..., Any]) -> object:
     return functools.lru_cache(**parameters)(function)
 
 
-def _reduce_cached_property(given: Any) -> tuple[object, ...]:
-    state = {"attrname": given.attrname, "__doc__": given.__doc__}
-    return functools.cached_property, (given.func,), state
+def _reduce_cached_property(value: Any) -> tuple[object, ...]:
+    state = {"attrname": value.attrname, "__doc__": value.__doc__}
+    return functools.cached_property, (value.func,), state
 
 
 def _reduce_partial_method(method: functools.partialmethod[Any]) -> tuple[object, ...]:
@@ -446,7 +446,7 @@ _OWN: dict[type, Any] = {
     functools.cached_property: _reduce_cached_property,
     functools.partialmethod: _reduce_partial_method,
 }
-"""Reducers of our own.
+"""Reducers for classes that the libraries do not pickle correctly.
 
 cloudpickle would turn memoryviews into bytes, send cached functions of ``__main__`` by
 names that no worker knows, and fail on the lock of a cached property (Python 3.11).
@@ -455,17 +455,17 @@ pickle restores partial methods without the function that they need (Python 3.14
 
 
 def _with_annotations(function: types.FunctionType) -> types.FunctionType:
-    """Gives the function, or a copy if its annotations cannot be evaluated.
+    """Returns the function, or a copy if its annotations cannot be evaluated.
 
     The copy has them as strings. cloudpickle reads them all, and from Python 3.14 on
-    that evaluates them: names that type checkers alone import are not there.
+    that evaluates them, including names that only type checkers import.
     """
     if sys.version_info >= (3, 14):
         from annotationlib import Format, get_annotations  # noqa: PLC0415  # 3.14 has it
 
         try:
             function.__annotations__  # noqa: B018  # evaluates them
-        except Exception:  # noqa: BLE001  # they are code of the user's
+        except Exception:  # noqa: BLE001  # they are code of the user
             names = function.__globals__, function.__name__, function.__defaults__
             copy = types.FunctionType(function.__code__, *names, function.__closure__)
             functools.update_wrapper(copy, function)
@@ -477,16 +477,16 @@ def _with_annotations(function: types.FunctionType) -> types.FunctionType:
 
 
 class _DeferringPickler(_cloudpickle.Pickler):  # type: ignore[misc]  # it ships no types
-    """Pickles functions by value, whatever their annotations."""
+    """Pickles functions by value, even if their annotations cannot be evaluated."""
 
     def _dynamic_function_reduce(self, func: types.FunctionType) -> tuple[Any, ...]:
         base: Any = super()
-        parts = base._dynamic_function_reduce(_with_annotations(func))  # noqa: SLF001  # its own
+        parts = base._dynamic_function_reduce(_with_annotations(func))  # noqa: SLF001  # of its base
         return cast("tuple[Any, ...]", parts)
 
 
 class _Pickler(_DeferringPickler):
-    """Pickles one value whose buffers may go beside the pickle."""
+    """Pickles one value whose buffers may be sent beside the pickle."""
 
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](
         _OWN, REDUCERS, _OF_LIBRARIES, _cloudpickles
@@ -494,13 +494,13 @@ class _Pickler(_DeferringPickler):
 
 
 class _WholePickler(_DeferringPickler):
-    """Pickles in one piece; tensors go as PyTorch itself sends them."""
+    """Pickles in one piece; PyTorch pickles tensors itself."""
 
     dispatch_table: ClassVar[Any] = ChainMap[Any, Any](_OWN, REDUCERS, _cloudpickles)
 
 
 class _Long:
-    """Wraps bytes that are worth sending outside of the pickle."""
+    """Wraps long bytes, which are sent outside of the pickle."""
 
     __slots__ = ("data",)
 
@@ -512,17 +512,17 @@ class _Long:
 
 
 def _wrap_long_bytes(value: object) -> object:
-    """Has pickle send long bytes as a buffer, where it would copy them."""
+    """Makes pickle send long bytes as a buffer, which it would copy otherwise."""
     if type(value) is bytes and len(value) >= LARGE:
         return _Long(value)
     return value
 
 
 def storage_reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
-    """Gives the reducers of tensors' storages, by their class.
+    """Returns the reducers of tensors' storages, by their class.
 
     Args:
-        storage: The module ``torch.storage``, which may still be being imported.
+        storage: The module ``torch.storage``, whose import may still be running.
     """
     try:
         return {
@@ -534,7 +534,7 @@ def storage_reducers(storage: Any) -> dict[type, Callable[[Any], Any]]:
 
 
 def _reduce_typed(storage: Any) -> Any:
-    untyped = storage._untyped_storage  # noqa: SLF001  # as torch._utils asks for it
+    untyped = storage._untyped_storage  # noqa: SLF001  # as in torch._utils
     if untyped.device.type != "cpu":
         return storage.__reduce__()
     return _typed, (untyped, storage.dtype)

@@ -1,19 +1,19 @@
-"""Checks frames of workers: every kind that one may send, field by field.
+"""Checks frames from workers: every kind that a worker may send, field by field.
 
-A worker runs the user's code, so what it sends is checked before anything is done with
-it, once, where its session takes it in. This table is the whole of what passes: a frame
-of another kind or length, or a field that is not of its type, is a ProtocolError and
-ends that session alone. What a frame is for is said in ``messages``; here is what it
-looks like. A field that is added there is added here.
+A worker runs the user's code, so its session checks each of its frames once, where it
+receives them. This table is complete: a frame of another kind or length, or a field
+with another type, is a ProtocolError and ends that session alone. ``messages``
+describes the purpose of frames, this module their form. A field that is added there is
+added here.
 
-Types are exact: a subclass of what msgpack makes cannot arrive, and neither can a bool
-where there is a number. Numbers have bounds, as frames that are made of them later have
-to fit in 64 bits.
+Types are exact: msgpack cannot produce a subclass, and a bool is not accepted as a
+number. Numbers have bounds, because later frames that contain them have to fit in 64
+bits.
 
-Calls between workers pass here, two frames for each, so the check of a kind is compiled
-from its row when the first such frame comes, as ``namedtuple`` compiles its classes. A
-function for each field took 1.05 us of a CALL_ACTOR, and one expression takes 0.35
-(CPython 3.11).
+Each call between workers sends two frames through here. So the check of a kind is
+compiled from its row when the first such frame comes, as ``namedtuple`` compiles its
+classes. A function for each field took 1.05 us for a CALL_ACTOR, one expression takes
+0.35 (CPython 3.11).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ _SIZES: Final = {
     OBJECT_KIND: ID_SIZE,
     BLOCK_KIND: BLOCK_ID_STRUCT.size,
 }
-"""The bytes of the ids that may be among loans, by kind."""
+"""The sizes of the ids of borrowed references, by kind."""
 
 _MOST = 1 << 63
 _SESSIONS = 1 << 32
@@ -106,16 +106,16 @@ _PAYLOADS = frozenset({bytes, list, SharedPayload})
 _LAST_TIME = 1 << 37
 _LONGEST = 60
 _DEEPEST = 8
-"""How many dicts and tuples stand in one another among attributes, at the most."""
+"""The maximum depth of nested dicts and tuples in attributes."""
 
 
 class FieldType(NamedTuple):
-    """Describes what a field may be.
+    """The type of a field.
 
     Attributes:
-        name: What it is called where something else came.
-        test: An expression, true of a ``value`` that is such a thing and was sent by a
-            worker whose ids begin with ``prefix``.
+        name: Its description, for messages.
+        test: An expression that is true for a valid ``value`` from a worker whose ids
+            begin with ``prefix``.
     """
 
     name: str
@@ -123,14 +123,14 @@ class FieldType(NamedTuple):
 
 
 def check_frame(frame: Frame, prefix: bytes) -> tuple[bytes, ...]:
-    """Gives the loans of a frame, if it is one that a worker sends.
+    """Checks a frame from a worker, and returns its borrowed references.
 
     Args:
-        frame: What came.
-        prefix: How the ids of what this worker makes begin.
+        frame: The frame.
+        prefix: The prefix of the ids that this worker makes.
 
     Raises:
-        ProtocolError: Which field is wrong, and what it should be.
+        ProtocolError: The frame is invalid; the message names the field.
     """
     try:
         loans = _frame_tests[frame[0]](prefix, *frame)
@@ -145,8 +145,8 @@ def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
     kind, *values = frame
     fields = FRAMES.get(kind) if type(kind) is int else None
     if fields is None:
-        named = name_of(kind) if type(kind) is int else f"frames of kind {_short(kind)}"
-        return ProtocolError(f"no worker sends {named}")
+        label = name_of(kind) if type(kind) is int else f"frames of kind {_short(kind)}"
+        return ProtocolError(f"no worker sends {label}")
     if len(values) != len(fields):
         return ProtocolError(
             f"{name_of(kind)} has {len(fields)} fields "
@@ -163,26 +163,26 @@ def _refusal(frame: Frame, prefix: bytes) -> ProtocolError:
 class _FrameTests(dict[int, "Callable[..., tuple[bytes, ...] | None]"]):
     """Compiles the tests of frames, each when the first of its kind comes.
 
-    A test gives the loans of a frame, or None if it is none of that kind.
+    A test returns the borrowed references of a frame, or None if the frame is invalid.
     """
 
     def __missing__(self, kind: int) -> Callable[..., tuple[bytes, ...] | None]:
         fields = FRAMES[kind]
-        # By place, as some fields have names that mean something to Python.
+        # By position, because some fields have the names of Python keywords.
         tests = [
             f"({field.test.replace('value', f'_{place}')})"
             for place, field in enumerate(fields.values())
         ]
-        given = ", ".join(["prefix", "kind", *(f"_{n}" for n in range(len(fields)))])
+        names = ", ".join(["prefix", "kind", *(f"_{n}" for n in range(len(fields)))])
         test = " and ".join(["type(kind) is int", *tests])
         loans = f"_{[*fields].index('loans')} or ()" if "loans" in fields else "()"
-        self[kind] = _compiled(f"lambda {given}: ({loans}) if {test} else None")
+        self[kind] = _compiled(f"lambda {names}: ({loans}) if {test} else None")
         return self[kind]
 
 
 def _compiled(test: str) -> Callable[..., Any]:
-    made: Callable[..., Any] = eval(test, _NAMES)  # of the rows below, nothing else
-    return made
+    function: Callable[..., Any] = eval(test, _NAMES)  # only texts of the rows below
+    return function
 
 
 _frame_tests = _FrameTests()
@@ -279,14 +279,14 @@ _ABSENT: Final = object()
 
 
 def _items(value: Any, count: int) -> tuple[Any, ...]:
-    """Gives the items of a tuple of so many; absent ones if it is none."""
+    """Returns the items of a tuple of that length; absent ones for another value."""
     items = cast("tuple[Any, ...]", value) if type(value) is tuple else ()
     return items if len(items) == count else (_ABSENT,) * count
 
 
 def _is_deadline(value: Any) -> bool:
-    when, seconds, giver = _items(value, 3)
-    return _is_real(when, 0) and _is_real(seconds, 0) and type(giver) is str
+    when, seconds, outer_call = _items(value, 3)
+    return _is_real(when, 0) and _is_real(seconds, 0) and type(outer_call) is str
 
 
 def _is_batch(value: Any) -> bool:
@@ -325,7 +325,7 @@ def _is_observed(value: Any) -> bool:
 
 
 def _are_attributes(value: Any, depth: int = 0) -> bool:
-    """Whether a value is a dict by texts of plain values, and of such dicts."""
+    """Whether a value is a dict with str keys and plain values or such dicts."""
     return type(value) is dict and all(
         type(name) is str and _is_plain(item, depth)
         for name, item in cast("dict[object, object]", value).items()
@@ -362,7 +362,7 @@ def _are_headers(value: Any) -> bool:
         return False
     headers = cast("dict[Any, object]", value)
     return headers.keys() <= _HEADER_TESTS.keys() and all(
-        _HEADER_TESTS[name](given) for name, given in headers.items()
+        _HEADER_TESTS[name](header) for name, header in headers.items()
     )
 
 
@@ -407,7 +407,7 @@ _NAMES: Final[dict[str, Any]] = {
     "_is_real": _is_real,
     "_are_headers": _are_headers,
 }
-"""The names that tests use."""
+"""The names in tests."""
 
 FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     READY: {"name": _NAME, "pid": _number(1, _PIDS)},
@@ -482,7 +482,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "manner": _one_of("a manner of ending", BEHIND_CALLS, AT_ONCE, TO_RESTART),
     },
     RELEASE_REFS: {
-        "loan": FieldType("the id of a loan", "_is_id(value)"),
+        "loan": FieldType("the id of a borrowed reference", "_is_id(value)"),
         "count": _number(1, _MOST),
     },
     FIND: {
@@ -495,7 +495,7 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     LIST: {
         "call": _CALL,
         "what": _one_of(
-            "what is looked at",
+            "the name of a list",
             "actors",
             "available",
             "calls",
@@ -516,8 +516,8 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
     OBJECT_CANCEL: {"object": _OBJECT},
     GROUP: {
         "call": _CALL,
-        "verb": _one_of(
-            "a verb of groups", "find", "infos", "ready", "remove", "reserve"
+        "operation": _one_of(
+            "an operation of groups", "find", "infos", "ready", "remove", "reserve"
         ),
         "about": _BYTES,
     },
@@ -576,14 +576,14 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "made": _TIME,
         "began": _TIME,
         "ended": _TIME,
-        "status": _one_of("how a run ends", "ok", "error", "cancelled"),
+        "status": _one_of("the status of a run", "ok", "error", "cancelled"),
         "error": _TEXT,
     },
     LOG: {
         "level": _COUNT,
         "name": _TEXT,
         "created": FieldType(
-            "a time of some thousand years after 1970",
+            "a time in the next few thousand years",
             f"_is_real(value, 0) and value < {_LAST_TIME}",
         ),
         "call": _RUNS_IF_ANY,
@@ -595,4 +595,4 @@ FRAMES: Final[dict[int, dict[str, FieldType]]] = {
         "message": _TEXT,
     },
 }
-"""The frames that rise, by kind: their fields in order, behind the kind itself."""
+"""The frames that workers send, by kind: their fields in order, after the kind."""

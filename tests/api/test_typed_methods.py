@@ -153,7 +153,7 @@ def test_an_unknown_option_of_a_call_is_refused_at_once() -> None:
     hold = HandlePin(FakeEngine(loopless()), ONE, face)
     ping: Any = method_of(hold, face.methods["bare"])
 
-    with pytest.raises(TypeError, match="num_cpus=1 is no option of a method"):
+    with pytest.raises(TypeError, match="num_cpus=1 is not an option of a method"):
         ping.options(num_cpus=1)
 
 

@@ -375,14 +375,14 @@ def test_options_when_a_name_is_unknown_then_value_error_lists_the_known_ones(
 ) -> None:
     kind = ActorOptions if check is actor else RuntimeOptions
 
-    with pytest.raises(ValueError, match=rf"{name}=1 is no option") as caught:
+    with pytest.raises(ValueError, match=rf"{name}=1 is not an option") as caught:
         check({name: 1})
 
     assert all(known in str(caught.value) for known in keywords_of(kind))
 
 
 def test_options_when_a_name_is_nowhere_near_then_nothing_is_offered() -> None:
-    with pytest.raises(ValueError, match="is no option") as caught:
+    with pytest.raises(ValueError, match="is not an option") as caught:
         actor({"zzz": 1})
 
     assert "Did you mean" not in str(caught.value)

@@ -80,7 +80,7 @@ def test_names_when_the_folder_is_not_ones_own_then_none_is_taken(
     tmp_path.chmod(0o755)
     sockets = FolderSockets(KIND, str(tmp_path))
 
-    with pytest.raises(PermissionError, match="this user's alone"):
+    with pytest.raises(PermissionError, match="accessible to other users"):
         sockets.listen("service")
 
     assert sockets.names() == []

@@ -201,7 +201,7 @@ class TestCalls:
         reader = KINDS["serial"].remote()
         request_id.set(threading.Lock())
 
-        with pytest.raises(TypeError, match="'request_id' holds a lock") as caught:
+        with pytest.raises(TypeError, match="'request_id', a lock,") as caught:
             reader.read.remote()
 
         assert isinstance(caught.value, SerializationError)
@@ -213,7 +213,7 @@ class TestCalls:
     ) -> None:
         caller, back = AsyncCaller.remote(), KINDS["serial"].remote()
 
-        with pytest.raises(TaskError, match="'request_id' holds a lock"):
+        with pytest.raises(TaskError, match="'request_id', a lock,"):
             await caller.run.remote(_set_lock_and_ask, back)
 
         assert (await back.read.remote())[1] == 7
@@ -299,7 +299,7 @@ def test_propagate_when_another_module_has_that_name_then_refused() -> None:
     other: dict[str, Any] = {"__name__": "other", "ContextVar": ContextVar}
     code = "import actorlib; actorlib.propagate(ContextVar('request_id'))"
 
-    with pytest.raises(ValueError, match=r"marked already, by .*test_propagation"):
+    with pytest.raises(ValueError, match=r"test_propagation has already marked"):
         exec(code, other)  # a module of another name
 
 

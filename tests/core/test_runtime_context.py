@@ -180,7 +180,7 @@ async def test_returned_by_an_actor_that_nobody_held_it_goes_on() -> None:
 
 @pytest.mark.usefixtures("runtime")
 async def test_outside_an_actor_there_is_none() -> None:
-    with pytest.raises(RuntimeError, match="code is not an actor's"):
+    with pytest.raises(RuntimeError, match="no actor runs this code"):
         me()
 
 
@@ -206,7 +206,7 @@ async def test_context_when_returned_by_an_actor_then_it_arrives() -> None:
     context = await Caller.remote().run.remote(actorlib.get_runtime_context)
 
     assert context.get_actor_id()
-    with pytest.raises(RuntimeError, match="no actor"):
+    with pytest.raises(RuntimeError, match="does not run an actor"):
         _ = context.current_actor
 
 
@@ -382,10 +382,10 @@ async def test_in_the_constructor_it_ends_the_actor() -> None:
 
 
 async def test_outside_an_actor_it_is_refused() -> None:
-    with pytest.raises(TypeError, match="this is none"):
+    with pytest.raises(TypeError, match="no actor called it"):
         actorlib.exit_actor()
     async with running():
-        with pytest.raises(TypeError, match="this is none"):
+        with pytest.raises(TypeError, match="no actor called it"):
             actorlib.exit_actor()
 
 

@@ -114,11 +114,11 @@ def check_bundles(bundles: Bundles) -> None:
 def check_blocks(blocks: BlockAllocator) -> None:
     """Blocks and gaps cover a segment exactly, and no two gaps are neighbours."""
     end, was_gap = 0, False
-    for start, nbytes in sorted([*blocks._taken.items(), *blocks._gaps]):
-        is_gap = start not in blocks._taken
+    for start, nbytes in sorted([*blocks._blocks.items(), *blocks._gaps]):
+        is_gap = start not in blocks._blocks
         assert start == end
         assert nbytes
         assert not (is_gap and was_gap)
         end, was_gap = start + nbytes, is_gap
     assert end == blocks.size
-    assert blocks.used == sum(blocks._taken.values())
+    assert blocks.used == sum(blocks._blocks.values())

@@ -203,7 +203,7 @@ _BY_TEXT: dict[str, st.SearchStrategy[Any]] = {
     "count": st.integers(-1, 3),
     "name": _TEXTS,
     "namespace": st.none() | st.just("default"),
-    "verb": st.sampled_from(["find", "infos", "ready", "remove", "reserve"]),
+    "operation": st.sampled_from(["find", "infos", "ready", "remove", "reserve"]),
     "seconds": st.sampled_from([0, 1e-6, 1.0, 1e300]),
     "created": st.sampled_from([0, 1.5e9, 2**37]),
     "level": st.sampled_from([0, 10, 30, 2**62]),

@@ -149,7 +149,7 @@ async def street() -> AsyncGenerator[Street]:
 @pytest.mark.parametrize(
     ("frame", "what"),
     [
-        ((), "what is no frame"),
+        ((), "something else than a frame"),
         ((START, 1), "no worker sends START"),
         ((RESULT, 1), "values to unpack"),
         ((RESULT, "1", None, b""), "'call'"),

@@ -397,7 +397,7 @@ def test_folder_when_others_may_enter_it_then_not_used(tmp_path: Path) -> None:
     open_to_all.chmod(0o755)
     there = FolderSockets(QUERY_SOCKETS, str(open_to_all))
 
-    with pytest.raises(PermissionError, match="not this user's alone"):
+    with pytest.raises(PermissionError, match="accessible to other users"):
         there.listen("812-aa")
     assert find_servers(there) == []
 

@@ -252,7 +252,7 @@ def test_budget_when_it_holds_nonsense_then_values_go_another_way_until_it_is_kn
     os.pwrite(budget.fd, bytes([255]) * 8, 0)
 
     assert type(one.put(np.zeros(100_000))) is list
-    assert "the budget of shared memory makes no sense" in caplog.text
+    assert "the budget of shared memory is invalid" in caplog.text
 
 
 def test_fork_when_it_shares_then_not_what_its_parent_has(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from actorlib._shm.allocator import PAGE, whole_pages
 from actorlib._shm.layout import BLOCK_ID_STRUCT, SEGMENT_NAME_SIZE
 from actorlib._shm.segments import MemoryBudget
-from actorlib._shm.store import _LOOK_EVERY, SegmentStore
+from actorlib._shm.store import _CHECK_EVERY, SegmentStore
 from actorlib.exceptions import ProtocolError
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def test_memory_when_it_gets_short_then_what_was_kept_warm_goes_soon() -> None:
         store._budget.add_slot(1)
         other = MemoryBudget(64 * MIB, 1, os.dup(store._budget.fd))
         assert other.set_touched(40 * MIB)
-        for _ in range(_LOOK_EVERY):
+        for _ in range(_CHECK_EVERY):
             assert store.touched >= 6 * MIB
             store.free(taken(store, MIB))
 

@@ -325,7 +325,7 @@ async def test_frame_when_it_cannot_be_sent_then_no_descriptor_has_gone(
     payload = result(two.owner.memory, np.ones(20_000))
     with pytest.raises(TypeError):
         two.channel.send((RESULT, object(), *payload[2:]))
-    with pytest.raises(ProtocolError, match="no descriptor came"):
+    with pytest.raises(ProtocolError, match="no descriptor on the side socket"):
         two.worker._receive_fd()
 
 

@@ -110,7 +110,7 @@ def test_end_when_the_other_left_messages_unread_then_its_own_are_received() -> 
 
 @pytest.mark.parametrize("data", [b"", b"\xc1", b"\x93\x01"])
 def test_message_when_it_is_no_frame_then_that_is_said(data: bytes) -> None:
-    with pytest.raises(ProtocolError, match="no frame"):
+    with pytest.raises(ProtocolError, match="something else than a frame"):
         decode_message(data)
 
 

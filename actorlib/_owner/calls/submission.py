@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from actorlib._futures.object_ref import REFS
 from actorlib._owner.actors.creation import EncodedArguments
 from actorlib._owner.objects.refcount import OWNER
-from actorlib._wire.arguments import Arguments, call_when_done, share_arrays
-from actorlib._wire.call import Call
+from actorlib._wire.arguments import Arguments, Call, call_when_done, share_arrays
 from actorlib._wire.codec import are_scalars
 from actorlib._wire.ordering import CallOrder
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from actorlib._core.current_call import running
 from actorlib._core.propagation import PROPAGATED
 from actorlib._futures.stream_reader import StreamReader
-from actorlib._wire.arguments import Arguments
-from actorlib._wire.call import Call
+from actorlib._wire.arguments import Arguments, Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.messages import CALL_ACTOR, CALL_ACTOR_WITH, Frame
 from actorlib._wire.serialization import encode_plain_call

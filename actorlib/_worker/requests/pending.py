@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from actorlib._futures.object_ref import ObjectRef, mark_seen
 from actorlib._futures.stream_reader import StreamReader
-from actorlib._wire.arguments import Arguments, call_when_done
+from actorlib._wire.arguments import Arguments, Call, call_when_done
 from actorlib._wire.errors import fill_future, load_result
 from actorlib._wire.messages import CANCEL, CANCELLED, FAILURE, Frame
 from actorlib._wire.ordering import CallOrder
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from actorlib._core.engine import Engine
     from actorlib._futures.object_ref import ResultOwner
     from actorlib._shm.memory import Payload
-    from actorlib._wire.call import Call
 
     FrameMaker: TypeAlias = Callable[
         [Call, Payload, list[CountedId] | None], Frame | None

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from actorlib._core.current_call import running
 from actorlib._futures.stream_reader import StreamReader
 from actorlib._options.runtime_env import merged_env, refuse_env
-from actorlib._wire.arguments import Arguments
-from actorlib._wire.call import Call
+from actorlib._wire.arguments import Arguments, Call
 from actorlib._wire.call_headers import headers_of
 from actorlib._wire.function_code import pickle_function
 from actorlib._wire.messages import FORCE_CANCEL, REGISTER_FUNCTION, RUN, Frame
