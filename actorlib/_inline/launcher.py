@@ -1,39 +1,66 @@
 """Launches workers that are threads of this process.
 
 Calls, values, errors, names, handles, shares, restarts and endings are those of the
-local engine, which starts them. What threads cannot have is refused, or is otherwise:
+local engine. Threads cannot have the following, so it is refused or differs:
 
-* Variables and a directory of its own (``runtime_env``) are refused where an actor is
-  made. Masks are not set, though devices are given, and their ids told.
-* A function that runs is not interrupted by ``cancel()``: it is told, and stops where
-  it waits for something. ``max_calls`` ends a thread.
-* A method that does not return cannot be ended. Its actor is dead all the same, and its
+* Environment variables and a working directory per actor (``runtime_env``) are refused
+  where an actor is created. Devices are granted and their ids reported, but no
+  visibility variables are set.
+* ``cancel()`` does not interrupt a function that runs. The function is notified, and
+  stops where it waits for something. ``max_calls`` ends a thread.
+* A method that does not return cannot be ended. Its actor counts as dead, and its
   thread is left behind with a warning. ``atexit`` handlers run with the program's.
-* Modules and what they hold are shared by all actors and the owner: a test may replace
-  a function, and a program may come to rely on what processes would not share.
-* What is printed is printed here, as it is.
-* No actor has the main thread: signal handlers cannot be set in one.
-* A thread that the user's code starts asks as the owner would, unless it is given the
+* Modules and their state are shared by all actors and the owner. A test may replace a
+  function, and a program may come to rely on state that processes would not share.
+* Printed text appears here unchanged.
+* No actor has the main thread, so signal handlers cannot be set in an actor.
+* A thread that the user's code starts uses the owner's engine, unless it runs in the
   context of its actor (``asyncio.to_thread``, ``contextvars.copy_context().run``).
+
+A thread cannot be killed. It ends because its pipe ends. An actor that waits for a call
+notices that at once, an ``async def`` method is cancelled, and a plain method notices
+it when it returns. A thread that does not return is left behind, with a warning in the
+log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+import logging
+import os
+import socket
+import threading
+from contextlib import suppress
+from contextvars import Context
+from typing import TYPE_CHECKING, final
 
-from actorlib._inline.worker import InlineWorker
+from actorlib._core.engine import use_own_engine
 from actorlib._loops.fork_copies import close_in_forks
+from actorlib._loops.loop_thread import new_loop
 from actorlib._processes.fd_limit import FdLimit
+from actorlib._processes.launcher import ProcessExit
+from actorlib._wire.blocking_channel import BlockingChannel
+from actorlib._worker.__main__ import exit_code_of
+from actorlib._worker.executors import (
+    async_executor,
+    serial_executor,
+    task_executor,
+    threaded_executor,
+)
+from actorlib._worker.executors.group_loops import close
+from actorlib._worker.startup import ExecutorThreads, read_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actorlib._options.runtime_options import RuntimeOptions
+    from actorlib._worker.startup import Start
+
+_log = logging.getLogger("actorlib")
 
 _DESCRIPTORS = 8
-"""Of one actor at the most: the two ends of its pipe, and those of uvloop's loop."""
+"""Descriptors of one actor at most: both ends of its pipe, and those of a uvloop."""
 
 
 class InlineLauncher:
@@ -94,3 +121,142 @@ class InlineLauncher:
         if left:
             await asyncio.wait({worker.exited for worker in left})
         self._fd_limit.restore()
+
+
+@final
+class InlineWorker:
+    """Runs one worker on a thread; see WorkerProcess.
+
+    Args:
+        name: The thread's, for debuggers.
+        loop: The owner's loop.
+        grace: Seconds that it is waited for once it was killed.
+        on_gone: Called when it is waited for no more.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        grace: float,
+        on_gone: Callable[[InlineWorker], None],
+    ) -> None:
+        self.pid = os.getpid()
+        self.delay = ""
+        self.call_cells: list[int] | None = None
+        self.exited: asyncio.Future[ProcessExit] = loop.create_future()
+        self.sock, self._worker_sock = socket.socketpair()
+        self._loop = loop
+        self._grace = grace
+        self._on_gone = on_gone
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._executor_threads = ExecutorThreads()
+        self._code: int | None = None
+        self._grace_timer: asyncio.TimerHandle | None = None
+
+    # On the owner's thread.
+
+    def start(self) -> None:
+        """Starts the thread, which waits for the first frame."""
+        self._thread.start()
+
+    def kill(self) -> None:
+        """Ends the pipe, and after a grace the wait for the thread; harmless then."""
+        if self._grace_timer is None and not self.exited.done():
+            # What runs now is what a process would have run, whatever the thread does.
+            self.call_cells = [*(self.call_cells or ())]
+            with suppress(OSError):  # it has closed its end by itself
+                self._worker_sock.shutdown(socket.SHUT_RDWR)
+            self._grace_timer = self._loop.call_later(self._grace, self._abandon)
+
+    def close(self) -> None:
+        """Closes both ends of the pipe."""
+        self._worker_sock.close()
+        self.sock.close()
+
+    def identify(self, pid: int) -> None:
+        """Does nothing: it is known from the start."""
+
+    def rename(self, name: str) -> None:
+        """Does nothing: its output has no prefix."""
+
+    def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
+        """Does nothing: what it prints is this process's own output."""
+
+    def show(self, text: str) -> None:
+        """Does nothing: nobody sends it what it has logged."""
+
+    def _on_thread_ended(self) -> None:
+        self._thread.join()  # it has nothing left to do
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+        self._finish()
+
+    def _abandon(self) -> None:
+        if not self.exited.done():
+            _log.warning(
+                "%s was ended and does not return: a thread cannot be killed, so it is "
+                "left behind and runs on. The local engine would end its process",
+                self._thread.name,
+            )
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self.exited.done():
+            self.exited.set_result(ProcessExit(code=self._code, what="thread"))
+            self._on_gone(self)
+
+    # On its own.
+
+    def _run(self) -> None:
+        # Not in the thread's own context: from Python 3.14 on that lives as long as the
+        # thread's object, and holds the engine, which holds the actor's instance.
+        code = Context().run(exit_code_of, self._serve)
+        if self._grace_timer is None:
+            self._code = code
+        self._worker_sock.close()
+        self._executor_threads.join()
+        with suppress(RuntimeError):  # left behind, it has outlived the owner's loop
+            self._loop.call_soon_threadsafe(self._on_thread_ended)
+
+    def _serve(self) -> None:
+        use_own_engine()
+        pipe = BlockingChannel(self._worker_sock)
+        self.call_cells = pipe.memory.make_local_call_cells()
+        start = read_start(pipe.receive()[0])
+        self._executor_threads = start.threads
+        try:
+            serve(start, pipe, new_loop)
+        except OSError:
+            if self._grace_timer is None:
+                raise  # else it was killed, and what it had to say is not wanted
+
+
+def serve(
+    start: Start,
+    pipe: BlockingChannel,
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """Runs a worker on this thread until it ends.
+
+    Args:
+        start: What its START frame said.
+        pipe: Its end of the pipe.
+        new_loop: Makes the loop of an actor that needs one.
+
+    Raises:
+        BaseException: What ended it; EOFError if that was the owner's end.
+    """
+    if start.config.runs_functions:
+        task_executor.serve(start, pipe)
+        return
+    if not start.config.is_async:
+        (threaded_executor if start.config.limits else serial_executor).serve(
+            start, pipe
+        )
+        return
+    loop = new_loop()
+    try:
+        async_executor.serve(start, pipe, loop)
+    finally:
+        close(loop)

@@ -13,9 +13,11 @@ from __future__ import annotations
 import operator
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Coroutine
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,7 +35,6 @@ from actorlib._options.interface import (
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call
-from actorlib._worker.executors.executor_threads import ExecutorThreads
 from actorlib._worker.executors.invoke import constructor_failure
 from actorlib._worker.os_process import name_process
 from actorlib.exceptions import ProtocolError
@@ -111,6 +112,42 @@ def _run_alone(method: Callable[[], object]) -> None:
         import asyncio  # noqa: PLC0415  # actors without a loop never load it
 
         asyncio.run(cast("Coroutine[Any, Any, object]", done))
+
+
+class ExecutorThreads:
+    """The threads of one actor beside its main one.
+
+    They belong to it, also where several actors share a process. Nothing waits for them
+    at the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def start(
+        self, name: str, work: Callable[..., object], *args: object
+    ) -> threading.Thread:
+        """Starts a thread in a copy of the context that starts it.
+
+        Args:
+            name: What debuggers call it.
+            work: What it runs.
+            *args: For that.
+        """
+        thread = threading.Thread(
+            target=copy_context().run, args=(work, *args), name=name, daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def join(self) -> None:
+        """Waits until all of them have ended."""
+        for thread in self._threads:
+            thread.join()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ loop's, on which its plain methods run, too. The pipe is then read by a loop on 
 beside all of them, and frames cross to it.
 
 This file accepts frames, lets calls in and out of their gates, and ends the actor.
-``coroutines`` and ``async_streams`` run ``async def`` methods, ``plain_methods`` the
+``coroutines`` runs ``async def`` methods, ``plain_methods`` the
 others; ``group_loops`` says where those of groups run, and ``actor_loop`` runs the loop
 of the actor's own thread.
 """
@@ -48,7 +48,6 @@ from actorlib._wire.messages import (
 )
 from actorlib._worker.executors import invoke
 from actorlib._worker.executors.actor_loop import ActorLoop
-from actorlib._worker.executors.async_streams import AsyncStreams
 from actorlib._worker.executors.concurrency_groups import Gate, Gates
 from actorlib._worker.executors.coroutines import (
     BEGINS_AT_ONCE,
@@ -57,8 +56,8 @@ from actorlib._worker.executors.coroutines import (
 )
 from actorlib._worker.executors.generators import CUT_OFF, OutgoingStreams, is_stream
 from actorlib._worker.executors.group_loops import GroupLoops, MethodLoop, SharedGate
+from actorlib._worker.executors.invoke import MethodTiming
 from actorlib._worker.executors.loop_watchdog import LoopWatch, WatchThread
-from actorlib._worker.executors.method_timing import MethodTiming
 from actorlib._worker.executors.plain_methods import PlainMethods
 from actorlib._worker.requests.async_client import AsyncOwnerClient
 from actorlib._worker.startup import construct, shutting_down
@@ -67,7 +66,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from actorlib._wire.blocking_channel import BlockingChannel
-    from actorlib._worker.executors.executor_threads import GroupThreads
+    from actorlib._worker.executors.group_threads import GroupThreads
     from actorlib._worker.startup import Start
 
 P = ParamSpec("P")
@@ -166,17 +165,13 @@ class AsyncExecutor:
             self._plain_over,
             self._on_pipe_thread(self._pause),
         )
-        self._async_streams = AsyncStreams(
-            client,
-            self._streams,
-            self._on_pipe_thread(self._leave),
-            self._on_pipe_thread(self._return_place),
-        )
         self._coroutines = Coroutines(
             self.actor_loop,
-            self._async_streams,
+            self._streams,
             self._plain_methods,
             self._on_pipe_thread(self._ended),
+            self._on_pipe_thread(self._leave),
+            self._on_pipe_thread(self._return_place),
         )
         self._begin_scalars = (
             self._coroutines.begin_soon
@@ -364,7 +359,7 @@ class AsyncExecutor:
 
     async def _stop(self) -> None:
         await self._until(lambda: self._gates.are_empty)
-        self._async_streams.end()
+        self._coroutines.end_streams()
         await self._until(self._is_idle)
         if self._is_single:
             self._plain_methods.close()
@@ -447,7 +442,7 @@ class AsyncExecutor:
 
     def _start_call(self, frame: Frame, gate: Gate | None, is_async: bool) -> None:  # noqa: FBT001  # the hot path
         if is_async and frame[0] == STREAM_ACK:
-            if not self._async_streams.resume(frame[1]):
+            if not self._coroutines.resume_stream(frame[1]):
                 self._resumed_early.add(frame[1])
         elif is_async and gate is not None:
             self._coroutines.start(frame, gate, self._group_loops.loop_of(gate))
@@ -583,7 +578,7 @@ class AsyncExecutor:
             else:
                 self.actor_loop.break_actor(error)
             return
-        if has_run and not self._timing.ran(name, time.perf_counter() - started):
+        if has_run and not self._timing.record(name, time.perf_counter() - started):
             # Calls that wait may have been cancelled meanwhile.
             self._client.inbox.read_available()
 

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any
 
 from actorlib._core.current_call import running
 from actorlib._core.engine import ActorExit
+from actorlib._futures.object_ref import end_wait
 from actorlib._options.interface import bind_method
 from actorlib._wire.codec import pack
 from actorlib._wire.messages import (
@@ -50,16 +51,22 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker.executors import invoke
-from actorlib._worker.executors.generators import CUT_OFF
+from actorlib._worker.executors.generators import CUT_OFF, nbytes_of
 from actorlib._worker.executors.invoke import begin_run, start_async
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        Callable,
+        Coroutine,
+        Mapping,
+        Sequence,
+    )
     from contextvars import Context
 
     from actorlib._worker.executors.actor_loop import ActorLoop
-    from actorlib._worker.executors.async_streams import AsyncStreams
     from actorlib._worker.executors.concurrency_groups import Gate
+    from actorlib._worker.executors.generators import OutgoingStream, OutgoingStreams
     from actorlib._worker.executors.group_loops import MethodLoop
     from actorlib._worker.executors.plain_methods import PlainMethods
     from actorlib._worker.executors.run_events import CallRun
@@ -69,6 +76,8 @@ _can_call: Callable[[object], bool] = callable
 BEGINS_AT_ONCE = sys.version_info >= (3, 12)
 _LONG = 0.01
 """After so many seconds of first steps, the next ones wait for the loop's next turn."""
+_YIELD_MASK = 0x3F
+"""A generator whose reader keeps up lets other tasks run every 64 items."""
 _NEXT_TURN = -1
 """Stands for that turn among the calls that wait for it; no call has this number."""
 
@@ -78,9 +87,11 @@ class Coroutines:
 
     Args:
         actor_loop: The loop of the actor's own thread; ends the actor.
-        async_streams: Runs async generators.
+        streams: The streams of the actor.
         plain_methods: Knows how many calls of plain methods are to run.
         over: Takes the answer of a call, or None if it has ended the actor.
+        leave: Frees the place of a call among those that run at once.
+        return_place: Gives up the place that a paused stream would have got.
 
     Attributes:
         instance: The actor's object.
@@ -97,9 +108,11 @@ class Coroutines:
     def __init__(
         self,
         actor_loop: ActorLoop,
-        async_streams: AsyncStreams,
+        streams: OutgoingStreams,
         plain_methods: PlainMethods,
         over: Callable[[int, Gate | None, Frame | None], None],
+        leave: Callable[[Gate], None],
+        return_place: Callable[[int, Gate], None],
     ) -> None:
         client = self._client = actor_loop.client
         main = self._main = actor_loop.main
@@ -109,11 +122,11 @@ class Coroutines:
         self._tasks = main.tasks
         self._is_single = client.loop is main.loop
         self._channel = client.channel
-        self._streams = async_streams.streams
-        self._async_streams = async_streams
+        self._streams = streams
         self._plain_methods = plain_methods
         self._over = over
-        self._leave = async_streams.leave
+        self._leave = leave
+        self._return_place = return_place
         self.runs = (self._run_async.__code__, self._run_scalars.__code__)
         self.cancelled: set[int] = set()
         self.is_gathering = False
@@ -129,6 +142,8 @@ class Coroutines:
         self._unbegun: set[int] = set()
         # The loops of calls, where there are several.
         self._loop_of_call: dict[int, MethodLoop] = {}
+        # The streams that wait for their readers, by the numbers of their calls.
+        self._waiting_streams: dict[int, asyncio.Future[None]] = {}
 
     # On the thread that reads the pipe.
 
@@ -418,7 +433,7 @@ class Coroutines:
     ) -> Coroutine[Any, Any, object]:
         """Starts a call that has headers; gives what is to be awaited."""
         where = partial(self._client.where, frame[2])
-        stream = partial(self._async_streams.run, frame, gate, where=where)
+        stream = partial(self._run_stream, frame, gate, where=where)
         places = gate.take, partial(self._leave, gate)
         return start_async(frame[4], method, arguments, places, stream)
 
@@ -444,6 +459,109 @@ class Coroutines:
         self._client.discard(frame)
         answer = None if self._client.is_leaving else invoke.cancelled(call)
         self._over(call, gate, answer)
+
+    # Async generators, each in the task of its call.
+
+    async def _run_stream(
+        self,
+        frame: Frame,
+        gate: Gate,
+        source: AsyncGenerator[Any, None],
+        where: Callable[[], str],
+    ) -> int:
+        """Sends the items of a generator; returns their number.
+
+        While its reader is behind, the task waits, and its place among the calls that
+        run at once is free for another call. It queues for a place again when the
+        reader has taken items.
+
+        Raises:
+            asyncio.CancelledError: The call was cancelled, or the stream was cut off.
+            Exception: The error of the generator, or of an item that cannot be sent.
+        """
+        stream = self._streams.begin(frame)
+        try:
+            # Other streams of the actor may have used up the limit of unread items.
+            while not self._streams.may_go(stream):
+                await self._wait_for_reader(stream, gate)
+            async for value in source:
+                if self._client.is_over:
+                    self._client.check_over(stream.call)
+                _check_wanted(stream)
+                self._send_item(stream, value, where)
+                del value
+                if not stream.window.is_read or not stream.item_count & _YIELD_MASK:
+                    await asyncio.sleep(0)
+                if not stream.window.is_read and gate.waiting:
+                    await self._wait_for_reader(stream, gate)
+                while not self._streams.may_go(stream):
+                    await self._wait_for_reader(stream, gate)
+        except asyncio.CancelledError:
+            if stream.end_reason is None:
+                raise
+            raise asyncio.CancelledError(stream.end_reason) from None
+        finally:
+            self._streams.end(stream.call)
+            await source.aclose()
+        return stream.item_count
+
+    def _send_item(
+        self, stream: OutgoingStream, value: object, where: Callable[[], str]
+    ) -> None:
+        if stream.window.is_read:
+            item = invoke.encode_item(
+                self._client, stream.call, stream.item_count, value, where
+            )
+            self._streams.put(stream, nbytes_of(item[4]))
+            self._client.post(invoke.with_own_buffers(item))
+        stream.item_count += 1
+
+    async def _wait_for_reader(self, stream: OutgoingStream, gate: Gate) -> None:
+        if self._streams.are_closing:
+            raise asyncio.CancelledError
+        call = stream.call
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting_streams[call] = waiting
+        self._leave(gate)
+        self._streams.pause(stream)
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if self._waiting_streams.pop(call, None) is not None:
+                stream.is_paused = False
+                self._return_place(call, gate)
+            raise
+
+    def resume_stream(self, call: int) -> bool:
+        """Resumes a stream that has a place again; False if it no longer waits."""
+        waiting = self._waiting_streams.pop(call, None)
+        if waiting is None:
+            return False
+        _call_on_its_loop(waiting, end_wait)
+        return True
+
+    def end_streams(self) -> None:
+        """Ends the streams that wait for their readers, now or later."""
+        self._streams.are_closing = True
+        for waiting in [*self._waiting_streams.values()]:
+            _call_on_its_loop(waiting, asyncio.Future[None].cancel)
+
+
+def _check_wanted(stream: OutgoingStream) -> None:
+    """Ends a generator that went on although it was cancelled."""
+    task = asyncio.current_task()
+    if stream.end_reason is not None or (task is not None and task.cancelling()):
+        raise asyncio.CancelledError
+
+
+def _call_on_its_loop(
+    future: asyncio.Future[None], do: Callable[[asyncio.Future[None]], object]
+) -> None:
+    loop = future.get_loop()
+    if asyncio._get_running_loop() is loop:  # noqa: SLF001  # None, and no error, if there is none
+        do(future)
+    else:
+        loop.call_soon_threadsafe(do, future)
 
 
 def with_payload(frame: Frame) -> Frame:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from actorlib._core.engine import ActorExit
 from actorlib._loops.loop_thread import blocking_allowed, new_loop
 from actorlib._worker.executors.concurrency_groups import Gate
-from actorlib._worker.executors.executor_threads import GroupThreads
+from actorlib._worker.executors.group_threads import GroupThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -67,6 +67,9 @@ _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 _NO_KEYWORDS: dict[str, Any] = {}
 _QUICK = 100e-6
+"""Seconds that a quick method takes at most."""
+_FORGIVENESS = 0.98
+"""The factor by which the longest run of a method shrinks with each run."""
 _SELDOM = 0x3F
 
 
@@ -312,6 +315,29 @@ def pack_headers(headers: dict[str, Any] | None) -> dict[str, Any] | None:
     if isinstance(listed, tuple):
         listed = _dumped(cast("tuple[type, ...]", listed))
     return {**headers, "retries": (times, listed)}
+
+
+class MethodTiming:
+    """Records the longest recent run of each method, in seconds.
+
+    Executors use it to decide whether an answer may wait: only behind a method that is
+    known to be quick. A slow run is forgiven after a few hundred quick runs, because
+    every process is interrupted now and then on a busy machine.
+    """
+
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+
+    def is_quick(self, method: str) -> bool:
+        """Whether the method ran before and no recent run was slow."""
+        return self._longest.get(method, 1.0) <= _QUICK
+
+    def record(self, method: str, seconds: float) -> bool:
+        """Records a run; returns True if it was quick."""
+        self._longest[method] = max(
+            seconds, self._longest.get(method, 0.0) * _FORGIVENESS
+        )
+        return seconds <= _QUICK
 
 
 class CallExecutor(ABC, Generic[E]):

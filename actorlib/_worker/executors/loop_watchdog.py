@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from actorlib._wire.messages import Frame
     from actorlib._worker.executors.concurrency_groups import Gate
-    from actorlib._worker.executors.executor_threads import ExecutorThreads
+    from actorlib._worker.startup import ExecutorThreads
 
 _log = logging.getLogger("actorlib")
 

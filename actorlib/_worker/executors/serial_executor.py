@@ -25,8 +25,7 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker.executors.generators import is_stream
-from actorlib._worker.executors.invoke import CallExecutor
-from actorlib._worker.executors.method_timing import MethodTiming
+from actorlib._worker.executors.invoke import CallExecutor, MethodTiming
 from actorlib._worker.requests.client import OwnerClient
 from actorlib._worker.requests.inbox import PipeInbox
 from actorlib._worker.startup import construct, shutting_down
@@ -234,7 +233,7 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
             links = self._links = self._client.incoming_links
             links.runs_one = True
         started = time.perf_counter()
-        if self.execute(frame) and not self._timing.ran(
+        if self.execute(frame) and not self._timing.record(
             name, time.perf_counter() - started
         ):
             # Calls that wait may have been cancelled meanwhile.

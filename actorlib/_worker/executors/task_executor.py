@@ -47,8 +47,7 @@ from actorlib._worker.executors.interrupt_signal import (
     NoInterrupts,
     is_below,
 )
-from actorlib._worker.executors.invoke import CallExecutor
-from actorlib._worker.executors.method_timing import FunctionTiming, MethodTiming
+from actorlib._worker.executors.invoke import CallExecutor, MethodTiming
 from actorlib._worker.executors.serial_executor import SerialOwnerClient
 from actorlib._worker.requests.client import TOO_LATE, WAIT_REPORT_DELAY
 from actorlib._worker.requests.inbox import PipeInbox
@@ -90,6 +89,37 @@ class InterruptibleGenerator:
 
 
 _MOST_GATHERED = 32
+"""Answers that are sent together at most."""
+_FORGIVENESS = 0.8
+"""The factor by which the longest run of a function shrinks with each run."""
+_CHANGE = 2.0
+"""The factor by which a duration has to change to be reported again."""
+
+
+class FunctionTiming:
+    """Records the longest recent run of each function, in seconds.
+
+    The owner sends more calls ahead of a function the quicker it is. A slow run is
+    forgiven faster than one of a method: calls sent ahead in vain can be taken back.
+    """
+
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
+
+    def record(self, function: str, seconds: float) -> float | None:
+        """Records a run.
+
+        Returns:
+            The duration to report to the owner, or None if it has hardly changed.
+        """
+        longest = max(seconds, self._longest.get(function, 0.0) * _FORGIVENESS)
+        self._longest[function] = longest
+        reported = self._reported.get(function)
+        if reported is not None and reported / _CHANGE < longest < reported * _CHANGE:
+            return None
+        self._reported[function] = longest
+        return longest
 
 
 def _label_of(name: str) -> str:
@@ -337,7 +367,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
             self._gathered_count = 0
         self._served = frame
         self._started = started = time.perf_counter()
-        if self.execute(frame) and not self._timing.ran(
+        if self.execute(frame) and not self._timing.record(
             name, time.perf_counter() - started
         ):
             self._inbox.read_available()
@@ -412,7 +442,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         name = self._served[2]
         if name != ADD_FUNCTION:
             took = time.perf_counter() - self._started
-            duration = self._function_timing.ran(name, took)
+            duration = self._function_timing.record(name, took)
             if duration is not None:
                 self._pipe.gather((DURATION, name, duration))
 

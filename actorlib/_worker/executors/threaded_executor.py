@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 from actorlib._base.ids import LINKED
 from actorlib._wire.messages import CALL, CALL_WITH, STOP, STREAM_ACK, Frame
 from actorlib._worker.executors.concurrency_groups import Gate, Gates
-from actorlib._worker.executors.executor_threads import GroupThreads
+from actorlib._worker.executors.group_threads import GroupThreads
 from actorlib._worker.executors.invoke import CallExecutor
 from actorlib._worker.executors.serial_executor import make_actor
 from actorlib._worker.startup import shutting_down

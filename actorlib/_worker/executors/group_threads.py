@@ -1,55 +1,20 @@
-"""Starts the threads of an actor: those that run its calls, by concurrency group.
+"""Runs the calls of a concurrency group on threads.
 
-Threads are made when a call needs one, and kept.
+A thread is started when a call needs one, and kept.
 """
 
 from __future__ import annotations
 
 import queue
-import threading
 from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable
 
     from actorlib._wire.messages import Frame
-
-
-class ExecutorThreads:
-    """The threads of one actor beside its main one.
-
-    They belong to it, also where several actors share a process. Nothing waits for them
-    at the end of the process.
-    """
-
-    def __init__(self) -> None:
-        self._threads: list[threading.Thread] = []
-
-    def __len__(self) -> int:
-        return len(self._threads)
-
-    def start(
-        self, name: str, work: Callable[..., object], *args: object
-    ) -> threading.Thread:
-        """Starts a thread in a copy of the context that starts it.
-
-        Args:
-            name: What debuggers call it.
-            work: What it runs.
-            *args: For that.
-        """
-        thread = threading.Thread(
-            target=copy_context().run, args=(work, *args), name=name, daemon=True
-        )
-        self._threads.append(thread)
-        thread.start()
-        return thread
-
-    def join(self) -> None:
-        """Waits until all of them have ended."""
-        for thread in self._threads:
-            thread.join()
+    from actorlib._worker.startup import ExecutorThreads
 
 
 class GroupThreads:
