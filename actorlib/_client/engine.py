@@ -94,15 +94,13 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         self._is_closed = False
         super().__init__(start, loop, pipe)
         self._portal = RuntimePortal(loop)
-        self.set_channel(
-            AsyncChannel(
-                loop,
-                pipe.sock,
-                self._receive,
-                self._pipe_lost,
-                sharing=pipe.sharing,
-                decoder=pipe.decoder,
-            )
+        self.channel = AsyncChannel(
+            loop,
+            pipe.sock,
+            self._receive,
+            self._pipe_lost,
+            sharing=pipe.sharing,
+            decoder=pipe.decoder,
         )
         self.inbox.receive = self._take
         self.inbox.begin()

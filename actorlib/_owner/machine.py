@@ -397,6 +397,7 @@ class WorkerStarter:
         grace: Seconds a busy actor is given to end.
         output: Keeps what workers print; None while nobody wants it.
         attached: The frames that attach features to workers that start, by their kinds.
+        features: What features of every worker get before the user's code is imported.
     """
 
     def __init__(
@@ -418,6 +419,7 @@ class WorkerStarter:
         self._find = find
         self.output: OutputKeeper | None = None
         self.attached: dict[int, Frame] = {}
+        self.features: dict[str, object] = {}
 
     @cached_property
     def gangs(self) -> Gangs:
@@ -596,7 +598,7 @@ class WorkerStarter:
             max_unread=interface.max_unread,
             grace=self.grace,
             environment=environment,
-            features=features,
+            features={**self.features, **features},
             path=_path(directory),
             directory=directory,
             threads=int(threads) if threads.isdecimal() else None,

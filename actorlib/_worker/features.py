@@ -13,12 +13,12 @@ from importlib import import_module
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._wire.messages import FAILURE, LOG, OBSERVE, RAISED, RECORD_END
+from actorlib._wire.messages import FAILURE, OBSERVE, RAISED, RECORD_END
 from actorlib._wire.serialization import encode
 from actorlib._worker.executors.run_events import RunEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from actorlib._core.engine import Engine
     from actorlib._wire.actor_config import ActorConfig
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FEATURES = {
     "frameworks": "actorlib._features.frameworks.worker",
     "mps": "actorlib._features.mps.worker",
+    "logs": "actorlib._features.logs.worker",
     "cgroup": "actorlib._features.cgroups.worker",
 }
 """The module of each. Its function ``prepare`` gets the entry, before any of the user's
@@ -90,9 +91,9 @@ def attach_to_process_and_forks() -> None:
 def attach_to_forks() -> None:
     """Attaches what forks of the template have: none of them does that itself."""
     with suppress(ModuleNotFoundError):
-        from actorlib._features.logs.worker import send_records  # noqa: PLC0415  # likewise
+        from actorlib._features.logs.worker import prepare  # noqa: PLC0415  # likewise
 
-        send_records({})
+        prepare({})
 
 
 def import_parts() -> None:
@@ -100,19 +101,6 @@ def import_parts() -> None:
     for name in PARTS:
         with suppress(ModuleNotFoundError):
             import_module(name)
-
-
-def attach_to_process(frames: Iterable[Frame]) -> None:
-    """Attaches what is there before any of the user's code is imported.
-
-    Args:
-        frames: Those of START.
-    """
-    for kind, *what in frames:
-        if kind == LOG:
-            from actorlib._features.logs.worker import send_records  # noqa: PLC0415  # inline none does
-
-            send_records(*what)
 
 
 @final

@@ -224,10 +224,6 @@ def prepare(start: Start) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    if start.config.attached:
-        from actorlib._worker.features import attach_to_process  # noqa: PLC0415  # inline few have any
-
-        attach_to_process(start.config.attached)
     if list(start.config.path) != sys.path:
         sys.path[:] = start.config.path
     name_process(start.config.class_name)

@@ -131,7 +131,7 @@ class AsyncExecutor:
         # What plain code sets is there in all that runs later.
         self._main = MethodLoop(loop, copy_context(), is_shared=not self._is_single)
         self._client = client
-        self._channel = AsyncChannel(
+        self._channel = client.channel = AsyncChannel(
             pipe_loop,
             pipe.sock,
             self._receive_from_pipe,
@@ -140,7 +140,6 @@ class AsyncExecutor:
             decoder=pipe.decoder,
             pause_above=_PAUSE_ABOVE,
         )
-        client.set_channel(self._channel)
         self.actor_loop = ActorLoop(client, self._main)
         client.inbox.receive = self._receive_from_link
         client.on_leave = self._begin_to_leave

@@ -49,14 +49,15 @@ class SerialOwnerClient(OwnerClient):
 
     inbox: PipeInbox
 
-    def __init__(self, start: Start, pipe: BlockingChannel, inbox: PipeInbox) -> None:
+    def __init__(self, start: Start, pipe: BlockingChannel) -> None:
+        inbox = self._new_inbox(start, pipe)
         super().__init__(start, None, pipe, inbox)
         if start.config.limits:
             self._method_thread = None
         self.is_call_cancelled = inbox.cancelled.__contains__
-        inbox.settle = self.settle
-        inbox.item = self.item
-        inbox.take_other = self.take_other
+
+    def _new_inbox(self, start: Start, pipe: BlockingChannel) -> PipeInbox:
+        return PipeInbox(self, pipe, start.config.max_unread)
 
     def post(self, frame: Frame) -> None:
         """Sends a frame now: the method that posts it may go on for long."""
@@ -157,8 +158,7 @@ def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, 
     Raises:
         SystemExit: The constructor raised, and the owner was told what.
     """
-    inbox = PipeInbox(pipe, start.config.max_unread)
-    client = SerialOwnerClient(start, pipe, inbox)
+    client = SerialOwnerClient(start, pipe)
     set_engine(client)
     instance = construct(start, client)
     client.report_ready(instance)

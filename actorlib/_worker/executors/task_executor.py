@@ -135,41 +135,36 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
         EOFError: The owner is gone.
     """
     enter_directory(start)
-    inbox = TaskInbox(pipe)
-    client = TaskOwnerClient(start, pipe, inbox)
+    client = TaskOwnerClient(start, pipe)
     set_engine(client)
-    executor = TaskExecutor(pipe, inbox, client, is_inline=start.config.is_inline)
+    client.executor = TaskExecutor(client, is_inline=start.config.is_inline)
     try:
-        executor.run()
+        client.executor.run()
     except SystemExit:  # it ends the process, behind what was answered before
         pipe.flush()
         raise
 
 
 class TaskInbox(PipeInbox):
-    """Keeps the frames that came; returns calls while the one that runs waits.
+    """Keeps frames in order; returns calls to the owner while the current one waits.
 
     Attributes:
         is_waiting: Whether the call that runs waits for a result.
         must_return: Whether the owner wants the calls back that have not begun.
         resumed_wait: The number of the last wait that may end: its CPUs are back.
-        return_unstarted: Returns the calls that have not begun.
-        on_cancel: Called when a call is cancelled.
     """
 
-    return_unstarted: Callable[[], None]
-    on_cancel: Callable[[int], None]
-
-    def __init__(self, pipe: BlockingChannel) -> None:
-        super().__init__(pipe)
+    def __init__(self, client: TaskOwnerClient, pipe: BlockingChannel) -> None:
+        super().__init__(client, pipe)
         self.is_waiting = False
         self.must_return = False
         self.resumed_wait = 0
+        self._client = client
 
     def _sort(self, frame: Frame) -> None:
         kind = frame[0]
         if kind == RETURN_UNSTARTED and self.is_waiting:
-            self.return_unstarted()
+            self._client.executor.return_unstarted()
         elif kind == RETURN_UNSTARTED:
             self.must_return = True
         elif kind == RESUME:
@@ -177,29 +172,34 @@ class TaskInbox(PipeInbox):
         else:
             super()._sort(frame)
             if kind == CANCEL:
-                self.cancelled.add(frame[1])  # also of a stream: see stop_if_cancelled
-                self.on_cancel(frame[1])
+                # Even of a stream; see ``TaskExecutor.stop_if_cancelled``.
+                self.cancelled.add(frame[1])
+                self._client.executor.interrupt_if_current(frame[1])
 
 
 class TaskOwnerClient(SerialOwnerClient):
-    """The engine of a worker of functions: it may lend its CPUs while a call waits."""
+    """The engine of a worker of functions, which lends its CPUs while a call waits.
 
-    _executor: TaskExecutor
+    Attributes:
+        executor: Runs the calls.
+    """
 
-    def __init__(self, start: Start, pipe: BlockingChannel, inbox: TaskInbox) -> None:
-        super().__init__(start, pipe, inbox)
-        self._task_inbox = inbox
+    inbox: TaskInbox
+    executor: TaskExecutor
+
+    def __init__(self, start: Start, pipe: BlockingChannel) -> None:
+        super().__init__(start, pipe)
         self._waits = itertools.count(1)
 
-    def attach(self, executor: TaskExecutor) -> None:
-        """Takes what runs the calls here."""
-        self._executor = executor
+    def _new_inbox(self, start: Start, pipe: BlockingChannel) -> TaskInbox:
+        del start
+        return TaskInbox(self, pipe)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Reads until the ref is done, and yields the CPU; see ResultOwner."""
         if self.is_over:
             self.check_parent()
-        executor, inbox = self._executor, self._task_inbox
+        executor, inbox = self.executor, self.inbox
         is_look = timeout is not None and timeout <= 0
         if ref.done() or is_look or not executor.is_mine():
             super().wait(ref, timeout)
@@ -237,7 +237,7 @@ class TaskOwnerClient(SerialOwnerClient):
         Yields:
             The number of the wait; it ends behind the frame that says that it may.
         """
-        inbox = self._task_inbox
+        inbox = self.inbox
         if inbox.is_waiting:  # what is loaded meanwhile waits as well
             yield -1
             return
@@ -255,7 +255,7 @@ class TaskOwnerClient(SerialOwnerClient):
 
     def _resume(self, number: int) -> None:
         """Waits for the CPUs; a cancelled call goes on without, to its end."""
-        inbox, executor = self._task_inbox, self._executor
+        inbox, executor = self.inbox, self.executor
         if inbox.resumed_wait != number:
             self.post((RESUMED, number))
 
@@ -270,7 +270,7 @@ class TaskOwnerClient(SerialOwnerClient):
 
     def function_name(self, method: str) -> str:
         """A function, with its module; see CallLookup."""
-        return self._executor.function_name(method)
+        return self.executor.function_name(method)
 
     leave = Engine.leave  # refuses: this is not an actor
 
@@ -279,9 +279,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     """Runs the calls that came, one after the other.
 
     Args:
-        pipe: Where the answers go.
-        inbox: The frames that came.
-        client: The engine.
+        client: The engine of the worker, with its pipe and its inbox.
         is_inline: Whether this is a thread of the owner's process.
 
     Attributes:
@@ -291,17 +289,10 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
 
     _label_of = staticmethod(_label_of)
 
-    def __init__(
-        self,
-        pipe: BlockingChannel,
-        inbox: TaskInbox,
-        client: TaskOwnerClient,
-        *,
-        is_inline: bool,
-    ) -> None:
-        super().__init__(client, inbox.streams, inbox.cancelled)
-        self._pipe = pipe
-        self._inbox = inbox
+    def __init__(self, client: TaskOwnerClient, *, is_inline: bool) -> None:
+        super().__init__(client, client.inbox.streams, client.inbox.cancelled)
+        self._pipe = client.pipe
+        self._inbox = client.inbox
         self._timing = MethodTiming()
         self._function_timing = FunctionTiming()
         self.functions: dict[str, Callable[..., Any]] = {
@@ -309,7 +300,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         }
         self.current = 0
         self._gathered_count = 0
-        self._cells = pipe.memory.call_cells() or [0]
+        self._cells = client.memory.call_cells() or [0]
         self._main = threading.get_ident()
         # The call whose frame is served, and since when.
         self._served: Frame = ()
@@ -317,9 +308,6 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         # The same call if its function has begun; 0 for a stream, which is not timed.
         self._timed_call = 0
         self._find = self._function_of
-        inbox.return_unstarted = self.return_unstarted
-        inbox.on_cancel = self._on_cancel
-        client.attach(self)
         self._interrupts: InterruptSignal | NoInterrupts = NoInterrupts()
         self._outermost = {
             self._run_code.__code__,
@@ -518,7 +506,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self._return_if_asked()
         self.stop_if_cancelled()
 
-    def _on_cancel(self, call: int) -> None:
-        """A thread of the user's may be who reads that."""
+    def interrupt_if_current(self, call: int) -> None:
+        """Interrupts a cancelled call if it runs and another thread read that."""
         if call == self.current and threading.get_ident() != self._main:
             self._interrupts.send()

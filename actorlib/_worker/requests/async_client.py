@@ -70,24 +70,20 @@ class _Wakeup:
 class LoopInbox(Inbox):
     """Reads the pipe and the links of a worker on an event loop, or in its place.
 
-    Args:
-        loop: The loop.
-
     Attributes:
         thread: The thread of the loop.
-        channel: The pipe on the loop.
         receive: Takes the frames that have come over a link.
-        before_reading: Sends what the loop would send, before a thread waits.
         is_settling: Whether the value of an answer is being loaded.
         sources: What is read beside the pipe, by descriptor.
     """
 
-    channel: AsyncChannel
     receive: Callable[[list[Frame]], None]
-    before_reading: Callable[[], None]
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, client: AsyncOwnerClient, loop: asyncio.AbstractEventLoop
+    ) -> None:
         super().__init__()
+        self._client = client
         self.thread = 0
         self.is_settling = False
         self.sources: dict[int, LinkSource] = {}
@@ -150,19 +146,21 @@ class LoopInbox(Inbox):
             self.sources[self._wakeup.fileno()] = self._wakeup
         self._is_pulling = True
         try:
-            self.before_reading()
+            self._client.send_pending()
             self.run_deferred()
             if until() or self._is_wanted:
                 return True
-            return self.channel.pump(seconds, self.sources, self._read_next)
+            channel = self._client.channel
+            return channel.pump(seconds, self.sources, self._read_next)
         finally:
             self._is_pulling = False
 
     def _pull_available(self) -> None:
         """Reads what has come, in the place of the loop; see Inbox."""
         self.run_deferred()
-        if self.channel.is_open:
-            self.channel.pump(0, self.sources, self._read_next)
+        channel = self._client.channel
+        if channel.is_open:
+            channel.pump(0, self.sources, self._read_next)
 
     def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
         """Calls back from the loop's thread; see Inbox."""
@@ -283,16 +281,11 @@ class AsyncOwnerClient(OwnerClient):
     def __init__(
         self, start: Start, loop: asyncio.AbstractEventLoop, pipe: BlockingChannel
     ) -> None:
-        super().__init__(start, loop, pipe, LoopInbox(loop))
-        self.inbox.before_reading = self._send_pending
+        super().__init__(start, loop, pipe, LoopInbox(self, loop))
         self.is_leaving = False
         self._has_warned = False
         self._offered = 0
         self._collecting: _Collecting | None = None
-
-    def set_channel(self, channel: AsyncChannel) -> None:
-        """Takes the pipe on the loop."""
-        self.channel = self.inbox.channel = channel
 
     def flush(self) -> None:
         """Sends what waits for the end of this turn of the loop, which may be long.
@@ -409,7 +402,7 @@ class AsyncOwnerClient(OwnerClient):
             )
         super().wait(ref, timeout)
 
-    def _send_pending(self) -> None:
+    def send_pending(self) -> None:
         """Sends what waits for a turn of the loop, which does not come."""
         if threading.get_ident() == self.inbox.thread:
             self._flush_links()

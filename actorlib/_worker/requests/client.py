@@ -191,8 +191,7 @@ class OwnerClient(Engine):
         self.events: RunEvents | None = None
         self.running_calls: RunningCalls | None = None
         for frame in start.config.attached:
-            if frame[0] in _SWITCHED:
-                self.events = self._features.switch(frame)
+            self.events = self._features.switch(frame)
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
         self.memory.bind_to(blocks, self, self.receive_pending)
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._core.current_call import running
 from actorlib._wire.messages import (
@@ -290,6 +290,22 @@ def _sleep(waiter: SimpleQueue[None], seconds: float | None) -> bool:
     return True
 
 
+class FrameConsumer(Protocol):
+    """The client of a worker, as far as an inbox passes frames to it."""
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a RESULT or FAILURE frame answers."""
+        ...
+
+    def item(self, frame: Frame) -> None:
+        """Adds an item to a stream that this worker reads."""
+        ...
+
+    def take_other(self, frame: Frame) -> list[Frame]:
+        """Handles a frame about links or events; returns the frames that follow."""
+        ...
+
+
 class PipeInbox(Inbox):
     """Reads the pipe and the links of a worker without an event loop; sorts frames.
 
@@ -299,20 +315,18 @@ class PipeInbox(Inbox):
         calls: The calls that have not begun, and the streams to go on with.
         cancelled: The numbers of calls that were cancelled.
         streams: The streams that this actor makes; they are woken in order with calls.
-        settle: Takes an answer to something that this worker asked.
-        item: Takes an item of a stream that this worker reads.
-        take_other: Takes a frame about links or events; gives those that follow.
     """
 
-    settle: Callable[[Frame], None]
-    item: Callable[[Frame], None]
-    take_other: Callable[[Frame], list[Frame]]
-
-    def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
+    def __init__(
+        self, client: FrameConsumer, pipe: BlockingChannel, max_unread: int = -1
+    ) -> None:
         super().__init__()
+        self._settle = client.settle
+        self._item = client.item
+        self._take_other = client.take_other
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
-        self.streams = OutgoingStreams(self.calls.append, unread)
+        self.streams = OutgoingStreams(self.calls.append, max_unread)
         self._pipe = pipe
         self._poller = select.poll()
         self._poller.register(pipe.sock, select.POLLIN)
@@ -376,20 +390,20 @@ class PipeInbox(Inbox):
         if kind == CALL_SCALARS:
             self.calls.append((CALL, frame[1], frame[2], None, frame[3:]))
         elif kind in (RESULT, FAILURE):
-            self.settle(frame)
+            self._settle(frame)
         elif kind == CANCEL:
             self._note_cancelled(frame)
         elif kind in (CALL, CALL_WITH, STOP):
             self.calls.append(frame)
         elif kind == ITEM:
-            self.item(frame)
+            self._item(frame)
         elif kind == STREAM_ACK:
             self.streams.acknowledge(frame[1], frame[2])
         elif kind == STREAM_EXPIRE:
             for call in self.streams.stalled():
                 self.streams.cancel(call, CUT_OFF)
         else:
-            for following in self.take_other(frame):
+            for following in self._take_other(frame):
                 self._sort(following)
 
     def _note_cancelled(self, frame: Frame) -> None:
