@@ -68,8 +68,7 @@ class InlineLauncher:
 
     Args:
         loop: The owner's loop.
-        options: How the runtime behaves; what a busy actor is given to end is also what
-            it is given once it was killed.
+        options: The options of the runtime. A killed actor also gets the grace period.
     """
 
     environment: None = None
@@ -85,11 +84,11 @@ class InlineLauncher:
         close_in_forks(self, InlineLauncher.abandon)
 
     async def start(self) -> None:
-        """Does nothing: there is nothing to make ready; see Launcher."""
+        """Does nothing: a thread needs no preparation; see Launcher."""
 
     def launch(self, name: str, *, has_devices: bool) -> InlineWorker:
         """Starts the thread of an actor; see Launcher."""
-        del has_devices  # nothing here could keep them from anybody
+        del has_devices  # threads of one process share its devices
         self._fd_limit.raise_to((len(self._workers) + 1) * _DESCRIPTORS)
         worker = InlineWorker(
             f"{name} #{next(self._numbers)}",
@@ -102,12 +101,12 @@ class InlineLauncher:
         return worker
 
     def show_output(self) -> None:
-        """Does nothing: it is the program's own; see Launcher."""
+        """Does nothing: the output is the program's own; see Launcher."""
 
     def abandon(self) -> Callable[[], None]:
-        """Has every thread end by itself, as its pipe does; see Launcher.
+        """Closes the pipe of every thread, which ends it; see Launcher.
 
-        In a fork, which has none of the threads: closes its copies of the pipes.
+        In a fork, which has none of the threads, it closes the copies of the pipes.
         """
         for worker in self._workers:
             worker.close()
@@ -115,11 +114,11 @@ class InlineLauncher:
 
     async def aclose(self) -> None:
         """Ends every thread that can be ended; see Launcher."""
-        left = list(self._workers)
-        for worker in left:
+        workers = list(self._workers)
+        for worker in workers:
             worker.kill()
-        if left:
-            await asyncio.wait({worker.exited for worker in left})
+        if workers:
+            await asyncio.wait({worker.exited for worker in workers})
         self._fd_limit.restore()
 
 
@@ -128,10 +127,10 @@ class InlineWorker:
     """Runs one worker on a thread; see WorkerProcess.
 
     Args:
-        name: The thread's, for debuggers.
+        name: The name of the thread, for debuggers.
         loop: The owner's loop.
-        grace: Seconds that it is waited for once it was killed.
-        on_gone: Called when it is waited for no more.
+        grace: Seconds to wait for the thread after ``kill``.
+        on_gone: Called when the launcher no longer waits for the thread.
     """
 
     def __init__(
@@ -161,11 +160,14 @@ class InlineWorker:
         self._thread.start()
 
     def kill(self) -> None:
-        """Ends the pipe, and after a grace the wait for the thread; harmless then."""
+        """Ends the pipe, and after a grace period the wait for the thread.
+
+        It does nothing if the worker was killed or has ended.
+        """
         if self._grace_timer is None and not self.exited.done():
-            # What runs now is what a process would have run, whatever the thread does.
+            # A process would run no further calls, but the thread may.
             self.call_cells = [*(self.call_cells or ())]
-            with suppress(OSError):  # it has closed its end by itself
+            with suppress(OSError):  # the thread has closed its end
                 self._worker_sock.shutdown(socket.SHUT_RDWR)
             self._grace_timer = self._loop.call_later(self._grace, self._abandon)
 
@@ -175,19 +177,19 @@ class InlineWorker:
         self.sock.close()
 
     def identify(self, pid: int) -> None:
-        """Does nothing: it is known from the start."""
+        """Does nothing: the process id is known."""
 
     def rename(self, name: str) -> None:
         """Does nothing: its output has no prefix."""
 
     def keep_output(self, keep: Callable[[str, str, int, list[bytes]], None]) -> None:
-        """Does nothing: what it prints is this process's own output."""
+        """Does nothing: its output is that of this process."""
 
     def show(self, text: str) -> None:
-        """Does nothing: nobody sends it what it has logged."""
+        """Does nothing: its log records are made in this process."""
 
     def _on_thread_ended(self) -> None:
-        self._thread.join()  # it has nothing left to do
+        self._thread.join()  # it is about to end
         if self._grace_timer is not None:
             self._grace_timer.cancel()
         self._finish()
@@ -209,14 +211,15 @@ class InlineWorker:
     # On its own.
 
     def _run(self) -> None:
-        # Not in the thread's own context: from Python 3.14 on that lives as long as the
-        # thread's object, and holds the engine, which holds the actor's instance.
+        # Not in the thread's own context: from Python 3.14 on it lives as long as the
+        # thread object, and holds the engine, which holds the actor's instance.
         code = Context().run(exit_code_of, self._serve)
         if self._grace_timer is None:
             self._code = code
         self._worker_sock.close()
         self._executor_threads.join()
-        with suppress(RuntimeError):  # left behind, it has outlived the owner's loop
+        # The thread may have been left behind and the owner's loop closed.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._on_thread_ended)
 
     def _serve(self) -> None:
@@ -229,7 +232,7 @@ class InlineWorker:
             serve(start, pipe, new_loop)
         except OSError:
             if self._grace_timer is None:
-                raise  # else it was killed, and what it had to say is not wanted
+                raise  # otherwise it was killed, and its error does not matter
 
 
 def serve(
@@ -240,12 +243,12 @@ def serve(
     """Runs a worker on this thread until it ends.
 
     Args:
-        start: What its START frame said.
+        start: The content of its START frame.
         pipe: Its end of the pipe.
-        new_loop: Makes the loop of an actor that needs one.
+        new_loop: Creates the loop of an actor that needs one.
 
     Raises:
-        BaseException: What ended it; EOFError if that was the owner's end.
+        BaseException: The reason of its end; EOFError if the owner is gone.
     """
     if start.config.runs_functions:
         task_executor.serve(start, pipe)

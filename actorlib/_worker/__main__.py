@@ -87,7 +87,7 @@ def exit_code_of(serve: Callable[[], None]) -> int:
     try:
         serve()
     except EOFError:
-        return 0  # the owner is gone, so there is no one to report to
+        return 0  # the owner is gone
     except SystemExit as error:
         return code_of(error)
     except BaseException:  # noqa: BLE001  # the last frame of the actor
@@ -145,11 +145,11 @@ def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
 
 def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None]:
     if config.runs_functions:
-        from actorlib._worker.executors import task_executor  # noqa: PLC0415  # likewise
+        from actorlib._worker.executors import task_executor  # noqa: PLC0415  # on demand
 
         return task_executor.serve
     if config.is_async:
-        from actorlib._loops.loop_thread import new_loop  # noqa: PLC0415  # likewise
+        from actorlib._loops.loop_thread import new_loop  # noqa: PLC0415  # on demand
         from actorlib._worker.executors import async_executor  # noqa: PLC0415  # serial actors never load it
 
         return lambda start, pipe: async_executor.serve(start, pipe, new_loop())

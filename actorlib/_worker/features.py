@@ -85,7 +85,7 @@ def remove_leftovers(owner: int) -> None:
 def attach_to_process_and_forks() -> None:
     """Attaches features to the template and its forks, or to a spawned worker."""
     with suppress(ModuleNotFoundError):
-        from actorlib._features.stacks import worker  # noqa: PLC0415  # it may be missing
+        from actorlib._features.stacks import worker
 
         worker.offer_stacks()
 
@@ -93,7 +93,7 @@ def attach_to_process_and_forks() -> None:
 def attach_to_forks() -> None:
     """Attaches the features that forks inherit from the template ready-made."""
     with suppress(ModuleNotFoundError):
-        from actorlib._features.logs.worker import prepare  # noqa: PLC0415  # likewise
+        from actorlib._features.logs.worker import prepare
 
         prepare({})
 
@@ -150,7 +150,7 @@ class WorkerFeatures:
 
     def _observe(self, middlewares: bytes) -> None:
         if self._observer is None:
-            from actorlib._features.middleware.worker import RunObserver  # noqa: PLC0415  # seldom
+            from actorlib._features.middleware.worker import RunObserver
 
             self._observer = RunObserver(self._engine, self._config, self._gather)
         is_on = self._observer.switch(middlewares)
@@ -158,7 +158,7 @@ class WorkerFeatures:
 
     def _record(self, mode: int, number: int) -> None:
         if self._recorder is None:
-            from actorlib._features.recording.worker import RunRecorder  # noqa: PLC0415  # seldom
+            from actorlib._features.recording.worker import RunRecorder
 
             self._recorder = RunRecorder(self._post)
         self.events.recorder = None if mode == RECORD_END else self._recorder

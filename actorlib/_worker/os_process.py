@@ -159,7 +159,7 @@ def mark_of(pid: int) -> str:
 
 
 def find_mark() -> ctypes.Array[ctypes.c_char] | None:
-    """Finds the memory of the mark in the initial environment of this process.
+    """Returns the memory of the mark in the initial environment of this process.
 
     The kernel shows the environment at its original place in memory, even after
     ``setenv``. A fork of this process is marked by writing there, and so is every
@@ -209,13 +209,13 @@ class ProcessTitle:
 
 
 def _find_words() -> ctypes.Array[ctypes.c_char] | None:
-    """Finds the memory of the arguments that this process was started with."""
+    """Returns the memory of the arguments that this process was started with."""
     stat = read_stat("self")
     if stat is None:
         return None
     try:
-        with open("/proc/self/cmdline", "rb") as shown:  # noqa: PTH123  # no pathlib in the template
-            words = shown.read()
+        with open("/proc/self/cmdline", "rb") as cmdline:  # noqa: PTH123  # no pathlib in the template
+            words = cmdline.read()
     except OSError:
         return None
     start, end = stat.words

@@ -1,17 +1,17 @@
-"""Serves an actor with ``async def`` methods: its frames, its places, its end.
+"""Serves an actor with ``async def`` methods: its frames, its limits, its end.
 
-The constructor, the plain methods and the ``async def`` methods all run on one event
-loop, in the order in which their calls came, so the state of an actor belongs to one
-thread. A plain method blocks the loop while it runs. The loop also reads the pipe.
+The constructor, the plain methods and the ``async def`` methods run on one event loop,
+in the order of their calls, so the state of an actor belongs to one thread. A plain
+method blocks the loop while it runs. The loop also reads the pipe.
 
-Each concurrency group has threads of its own. A group that has coroutines has one: its
-loop's, on which its plain methods run, too. The pipe is then read by a loop on a thread
-beside all of them, and frames cross to it.
+Each concurrency group has its own threads. A group with coroutines has one thread,
+which runs its loop and its plain methods. With groups, the loop of another thread reads
+the pipe, and frames cross to the threads of the groups.
 
-This file accepts frames, lets calls in and out of their gates, and ends the actor.
-``coroutines`` runs ``async def`` methods, ``plain_methods`` the
-others; ``group_loops`` says where those of groups run, and ``actor_loop`` runs the loop
-of the actor's own thread.
+This file receives frames, admits calls through their gates, and ends the actor.
+``coroutines`` runs ``async def`` methods, ``plain_methods`` the others. ``group_loops``
+decides where the calls of groups run, and ``actor_loop`` runs the loop of the actor's
+own thread.
 """
 
 from __future__ import annotations
@@ -72,18 +72,19 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 _PAUSE_ABOVE = 4 * 1024 * 1024
+"""Unsent bytes above which the channel stops reading."""
 
 
 def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) -> None:
-    """Serves an actor with an event loop: makes it, runs its calls, ends it.
+    """Serves an actor with an event loop: creates it, runs its calls, ends it.
 
     Args:
-        start: What the START frame said.
-        pipe: The worker's end of the pipe, with what was read of it.
-        loop: A new loop, which runs on this thread meanwhile.
+        start: The content of the START frame.
+        pipe: The worker's end of the pipe, with the bytes that were read already.
+        loop: A new loop, which runs on this thread.
 
     Raises:
-        BaseException: What ends the process, as for a serial actor.
+        BaseException: The reason of the end, as for a serial actor.
         EOFError: The owner is gone.
     """
     pipe_loop = new_loop() if any(start.config.limits) else loop
@@ -110,8 +111,8 @@ class AsyncExecutor:
 
     Args:
         client: The engine of the worker, with its pipe and the loop that reads it.
-        start: What the START frame said.
-        loop: The loop of this thread: that of the pipe, if there are no groups.
+        start: The content of the START frame.
+        loop: The loop of this thread; without groups it reads the pipe.
 
     Attributes:
         actor_loop: Runs the loop of this thread.
@@ -128,7 +129,7 @@ class AsyncExecutor:
         self._loop = loop
         self._pipe_loop = pipe_loop
         self._is_single = pipe_loop is loop
-        # What plain code sets is there in all that runs later.
+        # Context variables that plain code sets are visible to later code.
         self._main = MethodLoop(loop, copy_context(), is_shared=not self._is_single)
         self._client = client
         self._channel = client.channel = AsyncChannel(
@@ -150,10 +151,10 @@ class AsyncExecutor:
             start.config.groups,
             kind=Gate if self._is_single else SharedGate,
         )
-        # The default is for coroutines; plain methods are one at a time anyhow.
+        # The default limit is for coroutines; plain methods run one at a time.
         self._limits_plain = bool(start.config.limits)
         self._method_kinds: dict[str, tuple[bool, Gate | None]] = {}
-        # Those of ``async def`` methods, if all of them run on the loop that reads.
+        # The gates of ``async def`` methods, if all run on the loop that reads.
         self._async_gates: dict[str, Gate] = {}
         self._resumed_early: set[int] = set()
         self._timing = MethodTiming()
@@ -209,12 +210,12 @@ class AsyncExecutor:
         began.wait()
 
     def set_instance(self, instance: object) -> None:
-        """Takes the actor's object: calls may come now, on whichever thread."""
+        """Sets the actor's object: calls may begin now, on any thread."""
         self._coroutines.instance = instance
         self._plain_methods.set_instance(instance)
 
     def finish(self) -> None:
-        """Cancels what still runs, sends what is left, and ends the other loops."""
+        """Cancels running calls, sends remaining frames, and ends the other loops."""
         self.actor_loop.end(None)
         self._watchdog.end()
         self._group_loops.stop_threads()
@@ -241,7 +242,7 @@ class AsyncExecutor:
         began.set()
         try:
             self._pipe_loop.run_forever()
-        except BaseException as error:  # noqa: BLE001  # a value could not be loaded; it ends the actor
+        except BaseException as error:  # noqa: BLE001  # of a value that was loaded; it ends the actor
             self.actor_loop.break_actor(error)
             self._pipe_loop.run_forever()
         self._channel.close()
@@ -249,12 +250,12 @@ class AsyncExecutor:
         self._pipe_loop.close()
 
     async def _cancel_and_drain(self) -> None:
-        """Lets the ``finally`` blocks of what still runs run, and answers leave."""
+        """Runs the ``finally`` blocks of running calls, and sends answers."""
         self._gates.clear()
         for call in self._coroutines.running():
             self._cancel(call)
-        self._coroutines.begin_ready()  # those that an error has kept from it
-        # A loop of a group may be blocked for ever.
+        self._coroutines.begin_ready()  # calls that an error has kept from beginning
+        # A loop of a group may be blocked forever.
         limit = None if self._is_single else self._start.config.grace
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(
@@ -291,7 +292,7 @@ class AsyncExecutor:
                 if gate is None or gate.running >= gate.limit or client.is_leaving:
                     self._accept(with_payload(frame))
                     continue
-                # The usual call, begun at hand: that is 0.3 us of 4.2.
+                # The usual call, begun here: that saves 0.3 us of 4.2.
                 gate.running += 1
                 self._begin_scalars(frame, gate)
                 continue
@@ -305,7 +306,7 @@ class AsyncExecutor:
             if kind in (RESULT, FAILURE):
                 self._client.settle(frame)
             elif kind == CANCEL:
-                # It may come by two ways, and would end the cleaning up.
+                # It may arrive on two routes; the second would cancel the clean-up.
                 if frame[1] not in self._coroutines.cancelled:
                     self._cancel(frame[1])
                 if len(frame) > 2 and self._plain_methods.count:
@@ -317,7 +318,7 @@ class AsyncExecutor:
                 self._receive_of_streams(frame)
 
     def _receive_from_link(self, frames: list[Frame]) -> None:
-        """Takes what has come over a link, and notes that it runs from now on."""
+        """Receives the frames of a link, and records calls as running from now on."""
         for frame in frames:
             if frame[0] in (CALL, CALL_WITH):
                 self._client.incoming_links.call_began(frame[1], frame[2])
@@ -344,7 +345,7 @@ class AsyncExecutor:
         self._start_background(self._leave_actor(self._start.config.grace))
 
     async def _leave_actor(self, grace: float) -> None:
-        """The actor ends by its own will: what runs has a grace, what waits has none.
+        """Ends the actor at its own request: running calls get a grace period.
 
         Args:
             grace: Seconds.
@@ -354,7 +355,7 @@ class AsyncExecutor:
             self._channel.send((LEAVE, waiting[1]))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._until(self._is_idle), grace)
-        self.actor_loop.end(ActorExit())  # what runs on is cancelled by finish()
+        self.actor_loop.end(ActorExit())  # finish() cancels calls that still run
 
     async def _stop(self) -> None:
         await self._until(lambda: self._gates.are_empty)
@@ -370,11 +371,11 @@ class AsyncExecutor:
             )
         if self._client.events is not None:
             self._client.events.close()
-        went = self._pipe_loop.create_future()
+        all_sent = self._pipe_loop.create_future()
         self._client.sender.when_all_sent(
-            lambda: self._client.later(partial(end_wait, went))
+            lambda: self._client.later(partial(end_wait, all_sent))
         )
-        await went
+        await all_sent
         self.actor_loop.end(None)
 
     async def _on_its_own_thread(self, work: Callable[[], None]) -> None:
@@ -387,7 +388,7 @@ class AsyncExecutor:
             self._coroutines.has_waits = True
             await change
 
-    def _tell_changed(self) -> None:
+    def _notify_waiters(self) -> None:
         changes, self._change_waiters = self._change_waiters, []
         self._coroutines.has_waits = False
         for change in changes:
@@ -398,7 +399,7 @@ class AsyncExecutor:
 
     def _pipe_lost(self, _: Exception | None) -> None:
         self._client.fail_all(EOFError("the owner is gone"))
-        # Nobody wants what waits or runs any more.
+        # No caller waits for running or waiting calls.
         self._gates.clear()
         for call in self._coroutines.running():
             self._cancel(call)
@@ -426,10 +427,10 @@ class AsyncExecutor:
             self._start_call(frame, gate, is_async)
 
     def _inspect(self, name: str) -> tuple[bool, Gate | None]:
-        """Whether a method is an ``async def``, and which gate its calls pass."""
+        """Returns whether a method is an ``async def``, and the gate of its calls."""
         try:
             method = find_method(self._coroutines.instance, name)
-        except AttributeError:  # the call itself says so
+        except AttributeError:  # the call itself reports it
             method = None
         is_async = inspect.iscoroutinefunction(method)
         is_async = is_async or inspect.isasyncgenfunction(method)
@@ -461,22 +462,22 @@ class AsyncExecutor:
             threads.submit(frame)
 
     def _wake(self, frame: Frame) -> None:
-        """A stream has room again: it stands in line for a place."""
+        """Queues a stream that has room again for a place."""
         self._client.inbox.do(partial(self._wake_here, frame))
 
     def _wake_here(self, frame: Frame) -> None:
-        # Where the actor ends, a plain one that is paused is closed instead.
+        # At the end of the actor, a paused plain generator is closed instead.
         if not self._streams.are_closing or self._method_kinds[frame[2]][0]:
             self._accept(frame, frame[4])
 
     def _leave(self, gate: Gate) -> None:
-        """A call is over: the one that waits for its place begins."""
+        """Frees the place of a call; the next waiting call begins."""
         frame = gate.leave()
         if frame is not None:
             self._start_call(frame, gate, self._method_kinds[frame[2]][0])
 
     def _ended(self, call: int, gate: Gate | None, answer: Frame | None) -> None:
-        """A call is over; no answer if it has ended the actor."""
+        """Sends the answer of a call, or none if the call has ended the actor."""
         if answer is None:
             self._channel.send((LEAVE, call))
         else:
@@ -485,22 +486,21 @@ class AsyncExecutor:
         if gate is not None:
             self._leave(gate)
         if self._change_waiters:
-            self._tell_changed()
+            self._notify_waiters()
 
     def _plain_ended(self, call: int, gate: Gate | None, answer: Frame | None) -> None:
-        """The same of a plain method."""
         self._plain_finished(call)
         self._ended(call, gate, answer)
 
     def _pause(self, call: int, gate: Gate | None) -> None:
-        """A plain stream waits for its reader, and gives its place to others."""
+        """Pauses a plain stream that waits for its reader, and frees its place."""
         self._plain_finished(call)
         if gate is not None:
             self._leave(gate)
-        # Here and not where it ran: what wakes it comes through this thread.
+        # On this thread, because frames that wake it arrive here.
         self._streams.pause(self._streams.of(call))
         if self._change_waiters:
-            self._tell_changed()
+            self._notify_waiters()
 
     def _plain_finished(self, call: int) -> None:
         self._plain_methods.count -= 1
@@ -515,25 +515,25 @@ class AsyncExecutor:
         if self._coroutines.cancel(call):
             pass
         elif self._streams.cancel(call):
-            pass  # a plain one that has begun: closed when its turn comes
+            pass  # a plain generator that has begun is closed at its next turn
         elif (waiting := self._gates.drop(call)) is not None:
             self._client.discard(waiting)
             self._send(invoke.cancelled(call))
             if self._change_waiters:
-                self._tell_changed()
+                self._notify_waiters()
         else:
             if self._plain_methods.count:
                 self._plain_methods.cancelled.add(call)
             self._coroutines.cancel_ready(call)
 
     def _was_cancelled(self, call: int) -> bool:
-        """Whether a call that runs is not wanted any more; from any thread."""
+        """Whether a running call was cancelled; from any thread."""
         return (
             call in self._coroutines.cancelled or call in self._plain_methods.cancelled
         )
 
     def _return_place(self, call: int, gate: Gate) -> None:
-        """A stream was cancelled while it waited: its end gives a place back."""
+        """Counts the place of a stream that was cancelled while it waited."""
         if call in self._resumed_early:
             self._resumed_early.discard(call)
         else:
@@ -547,8 +547,8 @@ class AsyncExecutor:
             self._client.incoming_links.answer(answer)
 
     def _on_pipe_thread(self, callback: Callable[P, None]) -> Callable[P, None]:
-        """Makes a callback run on the thread that reads the pipe."""
-        if self._is_single:  # it is called there already
+        """Wraps a callback to run on the thread that reads the pipe."""
+        if self._is_single:  # it is called on that thread
             return callback
 
         def cross(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -559,7 +559,7 @@ class AsyncExecutor:
     # Calls of plain methods, where they run.
 
     def _run_plain(self, frame: Frame, gate: Gate | None, methods: MethodLoop) -> None:
-        """Runs one on the loop of the actor's own thread, or of a group."""
+        """Runs a plain method on the loop of the actor's own thread, or of a group."""
         if self.actor_loop.has_ended:
             return
         if self._client.is_leaving:
@@ -567,7 +567,7 @@ class AsyncExecutor:
             return
         name = frame[2]
         if not self._timing.is_quick(name):
-            self._client.flush()  # what comes next may take long
+            self._client.flush()  # the next call may take long
         started = time.perf_counter()
         try:
             has_run = self._plain_methods.run(frame, gate)
@@ -578,15 +578,15 @@ class AsyncExecutor:
                 self.actor_loop.break_actor(error)
             return
         if has_run and not self._timing.record(name, time.perf_counter() - started):
-            # Calls that wait may have been cancelled meanwhile.
+            # Waiting calls may have been cancelled.
             self._client.inbox.read_available()
 
     def _run_in_group(self, frame: Frame) -> None:
-        """Runs one on a thread of its group."""
+        """Runs a plain method on a thread of its group."""
         _, gate = self._threads_of_call[frame[1]]
         try:
             self._plain_methods.run(frame, gate)
-        except BaseException as error:  # noqa: BLE001  # it ends the actor, from its own thread
+        except BaseException as error:  # noqa: BLE001  # it ends the actor
             self.actor_loop.break_actor(error)
 
     def _watch_loop(self, methods: MethodLoop) -> None:

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 class GroupThreads:
     """Runs the calls of one concurrency group on threads of its own.
 
-    They run calls of no other group, so what belongs to a thread (a database
-    connection, a ``threading.local``) is the group's own. Whoever submits calls
-    counts them (see Gate), so there are never more threads than may run at once; it
-    does so from one thread or under one lock, as nothing here has one.
+    The threads run calls of no other group, so objects of a thread (a database
+    connection, a ``threading.local``) belong to the group. The caller counts the calls
+    (see Gate), so there are never more threads than calls that may run at once. It
+    submits calls from one thread or under one lock, as this class has no lock.
 
     Args:
-        threads: Those of the actor, which these are among.
-        name: What debuggers call them.
-        serve: Runs a call; gives the next one that this thread is to run, if any.
+        threads: The threads of the actor, to which these belong.
+        name: The prefix of the names of the threads, for debuggers.
+        serve: Runs a call; returns the next call for the same thread, if any.
     """
 
     def __init__(
@@ -40,14 +40,14 @@ class GroupThreads:
         self._threads = threads
         self._name = name
         self._serve = serve
-        # Not that of the call which happens to need another thread.
+        # Not the context of the call that needs another thread.
         self._context = copy_context()
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._started: list[threading.Thread] = []
         self._idle = 0
 
     def submit(self, frame: Frame) -> None:
-        """Runs a call on one of them, now."""
+        """Runs a call on a thread now."""
         if self._idle:
             self._idle -= 1
             self._jobs.put(frame)
@@ -57,20 +57,20 @@ class GroupThreads:
         self._started.append(self._context.run(start, name, self._work, frame))
 
     def became_idle(self) -> None:
-        """Counts one that has run a call and has no other.
+        """Counts a thread that has run a call and has no other one.
 
-        It may not wait for the next call yet, but will. Whoever calls this does so
-        before the call's place among those that may run is free.
+        The thread may not wait for the next call yet, but will. Call this before the
+        place of the call is freed.
         """
         self._idle += 1
 
     def stop(self) -> None:
-        """Ends them, each behind the call that it runs."""
+        """Ends each thread after the call that it runs."""
         for _ in self._started:
             self._jobs.put(None)
 
     def join(self) -> None:
-        """Waits until all of them have ended."""
+        """Waits until all threads have ended."""
         for thread in self._started:
             thread.join()
 

@@ -1,7 +1,7 @@
 """Runs the plain methods of an actor with an event loop.
 
-That is done on a loop, which stands still meanwhile: the actor's own, or that of a
-concurrency group that has coroutines. A group without coroutines has threads.
+They run on a loop, which is blocked meanwhile: the actor's own, or that of a
+concurrency group with coroutines. A group without coroutines has threads.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
 
     Args:
         client: The engine of the worker.
-        streams: What the actor makes for readers.
-        over: Takes the answer of a call, or None if it has ended the actor.
-        pause: Takes a stream that waits for its reader.
+        streams: The streams of the actor.
+        over: Receives the answer of a call, or None if it has ended the actor.
+        pause: Receives a stream that waits for its reader.
 
     Attributes:
         cancelled: The calls that were cancelled before they ended.
-        count: How many calls run or are to run now.
+        count: The number of calls that run or are scheduled.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         self._gates: dict[int, Gate | None] = {}
 
     def set_instance(self, instance: object) -> None:
-        """Takes the actor's object, before its first call."""
+        """Sets the actor's object, before its first call."""
         self._instance = instance
         self._find = partial(getattr, instance)
 
@@ -60,18 +60,18 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         """Runs one call to its end, or a stream until its reader is behind.
 
         Args:
-            frame: The call, or what wakes a stream.
-            gate: Where it has a place, if it needs one.
+            frame: The call, or the frame that wakes a stream.
+            gate: The gate in which it has a place, if it needs one.
 
         Returns:
             Whether its code ran.
 
         Raises:
-            BaseException: What ends the actor.
+            BaseException: The reason of the actor's end.
         """
         call = frame[1]
         if frame[0] != CALL and is_stream(frame):
-            self._inbox.interrupted.discard(call)  # it is closed, if it was to be
+            self._inbox.interrupted.discard(call)  # a stream is closed instead
         self._gates[call] = gate
         self._inbox.begin_blocking()
         try:
@@ -86,7 +86,7 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
             self._inbox.end_blocking()
 
     def close(self) -> None:
-        """The actor ends: generators that are paused run their ``finally``."""
+        """Closes paused generators at the end of the actor: ``finally`` blocks run."""
         self._inbox.begin_blocking()
         try:
             self.close_streams()
@@ -106,7 +106,7 @@ class PlainMethods(CallExecutor["AsyncOwnerClient"]):
         self._client.post(with_own_buffers(item))
 
     def _others_wait(self) -> bool:
-        # An unread stream gives way to all that the loop has to do.
+        # A stream without a reader yields to all other work of the loop.
         return True
 
     def _read_now(self) -> None:

@@ -1,15 +1,15 @@
-"""Runs calls of functions in a worker: one at a time, on the main thread.
+"""Runs calls of functions in a worker, one at a time on the main thread.
 
-Every call is answered exactly once, also one that was cancelled or returned unstarted,
-so the owner knows at any time what is here. A function is sent once, before its first
-call.
+Every call is answered exactly once, even one that was cancelled or returned unstarted,
+so the owner always knows which calls are here. A function is sent once, before its
+first call.
 
-While a function runs nobody reads the pipe: behind a frame that is to be read then the
-owner sends a signal; see ``interrupt_signal``.
+No thread reads the pipe while a function runs. If a frame has to be read then, the
+owner sends a signal after it; see ``interrupt_signal``.
 
-A call that waits, for a result or for the reader of its stream, gives its CPUs back
-meanwhile, and returns the calls behind it. The owner decides that: it leaves both here
-if it has sent the result already.
+A call that waits, for a result or for the reader of its stream, lends its CPUs to
+others meanwhile, and the calls behind it are returned. The owner decides that: it
+leaves both here if it has sent the result already.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ if TYPE_CHECKING:
 
 
 class InterruptibleGenerator:
-    """Wraps a generator, whose code may be interrupted while it runs, and only then.
+    """Wraps a generator whose code may be interrupted while it runs, and only then.
 
     Args:
         source: The generator.
-        executor: Is told what runs.
+        executor: Records which call runs.
         call: The number of the call.
     """
 
@@ -80,7 +80,6 @@ class InterruptibleGenerator:
         self.close = source.close
 
     def __next__(self) -> Any:
-        """The next item."""
         self._executor.current = self._call
         try:
             return next(self._source)
@@ -123,7 +122,7 @@ class FunctionTiming:
 
 
 def _label_of(name: str) -> str:
-    # A function has its number before its name, which is the owner's affair.
+    # Removes the number before the name, which only the owner uses.
     return name.partition(":")[2]
 
 
@@ -131,7 +130,8 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
     """Runs a worker of functions from its start to its end.
 
     Raises:
-        BaseException: A function raised what ends its process, as SystemExit does.
+        BaseException: A function raised an error that ends its process, like
+            SystemExit.
         EOFError: The owner is gone.
     """
     enter_directory(start)
@@ -140,7 +140,7 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
     client.executor = TaskExecutor(client, is_inline=start.config.is_inline)
     try:
         client.executor.run()
-    except SystemExit:  # it ends the process, behind what was answered before
+    except SystemExit:  # it ends the process, behind earlier answers
         pipe.flush()
         raise
 
@@ -196,12 +196,12 @@ class TaskOwnerClient(SerialOwnerClient):
         return TaskInbox(self, pipe)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads until the ref is done, and yields the CPU; see ResultOwner."""
+        """Reads until the ref is done, and lends the CPUs; see ResultOwner."""
         if self.is_over:
             self.check_parent()
         executor, inbox = self.executor, self.inbox
-        is_look = timeout is not None and timeout <= 0
-        if ref.done() or is_look or not executor.is_mine():
+        is_poll = timeout is not None and timeout <= 0
+        if ref.done() or is_poll or not executor.runs_here():
             super().wait(ref, timeout)
             return
         inbox.read_available()
@@ -212,33 +212,36 @@ class TaskOwnerClient(SerialOwnerClient):
         awaited = ref.awaited_calls
         deadline = None if timeout is None else time.monotonic() + timeout
         while not is_over():
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            seconds = (
+                None if deadline is None else max(0.0, deadline - time.monotonic())
+            )
             with self.lending_cpus(*awaited) as number:
                 if not inbox.read(
-                    lambda: is_over() or inbox.resumed_wait == number, left
+                    lambda: is_over() or inbox.resumed_wait == number, seconds
                 ):
                     raise GetTimeoutError(TOO_LATE)
-            # More than those calls, or some that the owner does not know: from here on
-            # the CPUs are lent in any case, and this worker says when the wait is over.
+            # The wait is for more than those calls, or for calls that the owner does
+            # not know. From here on the CPUs are lent in any case, and this worker
+            # reports the end of the wait.
             awaited = (), 0
         executor.stop_if_cancelled()
 
     @contextmanager
     def lending_cpus(self, calls: Sequence[int] = (), count: int = 0) -> Generator[int]:
-        """Tells the owner of a wait, so that it may lend the CPUs to others.
+        """Reports a wait to the owner, so that it may lend the CPUs to others.
 
-        The owner does not lend them if it has answered enough calls before, and else
-        takes back the calls that have not begun here.
+        The owner does not lend them if it has answered enough of the calls already.
+        Otherwise it takes back the calls that have not begun here.
 
         Args:
-            calls: The calls that are waited for, if they are known.
-            count: How many of them.
+            calls: The calls that are awaited, if they are known.
+            count: How many of them have to be answered.
 
         Yields:
-            The number of the wait; it ends behind the frame that says that it may.
+            The number of the wait, which ends when the owner permits it.
         """
         inbox = self.inbox
-        if inbox.is_waiting:  # what is loaded meanwhile waits as well
+        if inbox.is_waiting:  # a value that is loaded during the wait waits, too
             yield -1
             return
         number = next(self._waits)
@@ -254,7 +257,7 @@ class TaskOwnerClient(SerialOwnerClient):
             inbox.is_waiting = False
 
     def _resume(self, number: int) -> None:
-        """Waits for the CPUs; a cancelled call goes on without, to its end."""
+        """Waits for the CPUs; a cancelled call continues without them, to its end."""
         inbox, executor = self.inbox, self.executor
         if inbox.resumed_wait != number:
             self.post((RESUMED, number))
@@ -265,25 +268,25 @@ class TaskOwnerClient(SerialOwnerClient):
             inbox.read(may_go)
 
     def where(self, method: str) -> str:
-        """Names a function, for messages: its number is nobody else's affair."""
+        """Returns the name of a function without its number, for messages."""
         return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
 
     def function_name(self, method: str) -> str:
-        """A function, with its module; see CallLookup."""
+        """Returns the name of a function with its module; see CallLookup."""
         return self.executor.function_name(method)
 
-    leave = Engine.leave  # refuses: this is not an actor
+    leave = Engine.leave  # refuses, because this is not an actor
 
 
 class TaskExecutor(CallExecutor[TaskOwnerClient]):
-    """Runs the calls that came, one after the other.
+    """Runs the calls of functions, one after the other.
 
     Args:
         client: The engine of the worker, with its pipe and its inbox.
         is_inline: Whether this is a thread of the owner's process.
 
     Attributes:
-        functions: The functions by the names that calls have on the pipe.
+        functions: The functions, by their names on the pipe.
         current: The call whose code runs and may be interrupted, or 0.
     """
 
@@ -302,10 +305,11 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self._gathered_count = 0
         self._cells = client.memory.call_cells() or [0]
         self._main = threading.get_ident()
-        # The call whose frame is served, and since when.
+        # The frame of the current call, and its start time.
         self._served: Frame = ()
         self._started = 0.0
-        # The same call if its function has begun; 0 for a stream, which is not timed.
+        # The current call if its function has begun; 0 for a stream, which is not
+        # timed.
         self._timed_call = 0
         self._find = self._function_of
         self._interrupts: InterruptSignal | NoInterrupts = NoInterrupts()
@@ -363,8 +367,8 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     def _serve_stream(self, frame: Frame) -> None:
         """Runs a stream to its end.
 
-        An actor pauses a stream whose reader is behind, and serves other calls. Here is
-        one call at a time, so it waits for the reader.
+        Unlike an actor, this thread waits for a reader that is behind: it runs one call
+        at a time.
         """
         self._pipe.flush()
         self._served = frame
@@ -393,7 +397,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         return self._interruptible(self.functions[name])
 
     def _interruptible(self, code: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps code that runs next, and may be interrupted while it does."""
+        """Wraps the code that runs next so that it may be interrupted."""
         self._cells[MARK] = self._timed_call = self._served[1]
         return partial(self._run_code, code)
 
@@ -447,7 +451,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self._inbox.read_available()
 
     def function_name(self, label: str) -> str:
-        """A function that runs, with its module; see CallLookup."""
+        """Returns the name of a function that runs, with its module; see CallLookup."""
         for name, function in self.functions.items():
             if name.partition(":")[2] == label:
                 return f"{function.__module__}.{function.__qualname__}"
@@ -456,9 +460,9 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     def _add_function(self, name: str, function: Callable[..., Any]) -> None:
         self.functions[name] = function
 
-    # What the owner says of calls that are here.
+    # Cancellations and returns.
 
-    def is_mine(self) -> bool:
+    def runs_here(self) -> bool:
         """Whether this thread runs a function."""
         return bool(self.current) and threading.get_ident() == self._main
 
@@ -467,32 +471,28 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         return self.current in self._inbox.cancelled
 
     def stop_if_cancelled(self) -> None:
-        """Stops the function that runs on this thread, if its call was cancelled.
+        """Stops the function that runs on this thread if its call was cancelled.
 
         Raises:
-            KeyboardInterrupt: It was; once for each call.
+            KeyboardInterrupt: It was cancelled; once for each call.
         """
         if self.current and self.is_cancelled():
             self.current = 0
             raise KeyboardInterrupt("the call was cancelled")
 
     def return_unstarted(self) -> None:
-        """Gives the calls back that have not begun."""
+        """Returns the calls that have not begun to the owner."""
         calls = self._inbox.calls
-        kept: list[Frame] = []
+        remaining: list[Frame] = []
         while calls:
             frame = calls.popleft()
             if frame[0] in (CALL, CALL_WITH) and frame[2] != ADD_FUNCTION:
-                self._return_one(frame)
+                unstarted = (FAILURE, frame[1], UNSTARTED, "", "", "", None, b"")
+                self._refuse(frame, unstarted)
+                self._pipe.flush()
             else:
-                kept.append(frame)
-        calls.extend(kept)
-        self._pipe.flush()
-
-    def _return_one(self, frame: Frame) -> None:
-        call = frame[1]
-        unbegun = (FAILURE, call, UNSTARTED, "", "", "", None, b"")
-        self._refuse(frame, unbegun)
+                remaining.append(frame)
+        calls.extend(remaining)
         self._pipe.flush()
 
     def _return_if_asked(self) -> None:
@@ -501,12 +501,12 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
             self.return_unstarted()
 
     def _read_interrupts(self) -> None:
-        """Looks at the pipe while a function runs."""
+        """Reads the pipe while a function runs."""
         self._inbox.read_available()
         self._return_if_asked()
         self.stop_if_cancelled()
 
     def interrupt_if_current(self, call: int) -> None:
-        """Interrupts a cancelled call if it runs and another thread read that."""
+        """Interrupts a cancelled call if it runs and another thread has read that."""
         if call == self.current and threading.get_ident() != self._main:
             self._interrupts.send()

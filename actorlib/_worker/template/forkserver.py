@@ -110,7 +110,7 @@ def next_request(control: socket.socket) -> Request | None:
     """Reads the next request; returns None if the owner is gone.
 
     Raises:
-        BlockingIOError: There is no further request now.
+        BlockingIOError: No further request has arrived.
     """
     try:
         # socket.recv_fds ignores its flags (CPython 3.11 to 3.13).
@@ -290,7 +290,7 @@ class Template:
             seconds: The limit of the wait; None for no limit.
 
         Returns:
-            The descriptors that are ready; empty if there was no event.
+            The descriptors that are ready; empty after the limit.
         """
         if self._workers or has_children():
             seconds = min(
@@ -590,7 +590,7 @@ class Template:
             kill_group(pid, signal.SIGKILL)
 
     def _end_workers(self) -> None:
-        """Gives the workers a moment to follow their owner, then ends them all."""
+        """Lets the workers follow their owner for a moment, then ends them all."""
         self._preforked.close()
         deadline = time.monotonic() + LEAVE_TIMEOUT
         while self._pids and (seconds := deadline - time.monotonic()) > 0:

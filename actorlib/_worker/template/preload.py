@@ -109,7 +109,7 @@ def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
     """
     importlib.import_module("actorlib._worker.executors.serial_executor")
     from actorlib._worker.__main__ import WarmWorker, flush_each_line, run_worker  # noqa: PLC0415  # warm now
-    from actorlib._worker.features import attach_to_process_and_forks  # noqa: PLC0415  # likewise
+    from actorlib._worker.features import attach_to_process_and_forks  # noqa: PLC0415  # on demand
 
     flush_each_line()
     attach_to_process_and_forks()
@@ -140,7 +140,7 @@ def rest() -> list[Callable[[], object]]:
         "uvloop",
     )
     loads = (partial(_load, name) for name in modules)
-    from actorlib._worker.features import attach_to_forks  # noqa: PLC0415  # likewise
+    from actorlib._worker.features import attach_to_forks  # noqa: PLC0415  # on demand
 
     return [*loads, _load_names, attach_to_forks, collect_garbage]
 

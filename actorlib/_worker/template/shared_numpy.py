@@ -4,7 +4,7 @@ An import of NumPy takes tens of milliseconds of CPU. A worker that begins one n
 the template through a byte of shared memory and a signal. The template then imports
 NumPy, too, in idle time or before the next fork, and puts the modules aside. A worker
 that imports NumPy later gets these modules. For other workers nothing changes: their
-``sys.modules`` has no NumPy. As long as no worker imports NumPy, there is no cost;
+``sys.modules`` has no NumPy. As long as no worker imports NumPy, this costs nothing;
 afterwards a fork takes a few tenths of a millisecond more, and half a megabyte.
 
 The result is the same as that of a normal import:
@@ -97,7 +97,7 @@ def configured_threads(environ: Mapping[str, str]) -> int:
 
 
 def openblas_of(library: Any) -> OpenBlas | None:
-    """Finds the functions of an OpenBLAS.
+    """Returns the functions of an OpenBLAS.
 
     Their names have a prefix and a suffix if several builds may be in one process.
 
@@ -186,7 +186,7 @@ class SharedNumpy:
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """Finds NumPy if it is the one that was put aside; see importlib."""
+        """Returns the spec of the NumPy that was put aside; see importlib."""
         del path, target
         if name != _NAME:
             return None
