@@ -41,13 +41,8 @@ from actorlib._loops.loop_thread import new_loop
 from actorlib._processes.fd_limit import FdLimit
 from actorlib._processes.launcher import ProcessExit
 from actorlib._wire.blocking_channel import BlockingChannel
-from actorlib._worker.__main__ import exit_code_of
-from actorlib._worker.executors import (
-    async_executor,
-    serial_executor,
-    task_executor,
-    threaded_executor,
-)
+from actorlib._worker.__main__ import exit_code_of, serve_function_of
+from actorlib._worker.executors import async_executor
 from actorlib._worker.executors.group_loops import close
 from actorlib._worker.startup import ExecutorThreads, read_start
 
@@ -250,13 +245,8 @@ def serve(
     Raises:
         BaseException: The reason of its end; EOFError if the owner is gone.
     """
-    if start.config.runs_functions:
-        task_executor.serve(start, pipe)
-        return
     if not start.config.is_async:
-        (threaded_executor if start.config.limits else serial_executor).serve(
-            start, pipe
-        )
+        serve_function_of(start.config)(start, pipe)
         return
     loop = new_loop()
     try:

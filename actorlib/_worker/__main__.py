@@ -127,7 +127,7 @@ def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
     start = read_start(pipe.receive_first()[0])
     # actorlib is imported first: the actor's ``sys.path`` may have files of the same
     # names.
-    serve = _executor_of(start.config)
+    serve = serve_function_of(start.config)
     if list(start.config.path) != sys.path:
         import_parts()
     features = load_features(start.config.features)
@@ -143,7 +143,10 @@ def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
     serve(start, pipe)
 
 
-def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None]:
+def serve_function_of(
+    config: ActorConfig,
+) -> Callable[[Start, BlockingChannel], None]:
+    """Returns the ``serve`` function of the executor of an actor."""
     if config.runs_functions:
         from actorlib._worker.executors import task_executor  # noqa: PLC0415  # on demand
 

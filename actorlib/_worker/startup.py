@@ -193,7 +193,7 @@ def read_start(frame: Frame) -> Start:
 
 
 def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
-    from actorlib._core.runtime_context import RuntimeContext  # noqa: PLC0415  # seldom
+    from actorlib._core.runtime_context import RuntimeContext  # noqa: PLC0415  # on demand
 
     is_actor = not config.runs_functions
     group = config.placement_group

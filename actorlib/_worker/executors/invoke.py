@@ -86,12 +86,12 @@ def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame
         except OverflowError:  # pragma: no cover  # encode() handles it
             pass
     try:
-        payload, lent = _encoded(engine, value)
+        payload, borrowed = _encoded(engine, value)
     except ObjectStoreFullError as error:
         return failure(engine, call, error, engine.where(method))
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
         return _unsendable_answer(engine, call, value, method, error)
-    return (RESULT, call, lent, payload)
+    return (RESULT, call, borrowed, payload)
 
 
 def _unsendable_answer(
@@ -147,10 +147,10 @@ def encode_item(
     try:
         if type(value) in _WITHOUT_HANDLES:
             return (ITEM, call, index, None, encode(value))
-        payload, lent = _encoded(engine, value)
+        payload, borrowed = _encoded(engine, value)
     except Exception as error:
         raise _unsendable(engine, f"{where()} yielded", value, error) from error
-    return (ITEM, call, index, lent, payload)
+    return (ITEM, call, index, borrowed, payload)
 
 
 def _unsendable(
@@ -200,8 +200,8 @@ def _failure(
 
     text = traceback_of(error)
     summary = one_line(error)
-    payload, lent = encode_error(engine, error)
-    return (FAILURE, call, RAISED, summary, text, where, lent, payload)
+    payload, borrowed = encode_error(engine, error)
+    return (FAILURE, call, RAISED, summary, text, where, borrowed, payload)
 
 
 def cancelled(call: int, why: str = "") -> Frame:
@@ -217,9 +217,9 @@ def is_cancelled(answer: Frame) -> bool:
 def _encoded(
     engine: SendingEngine, value: object
 ) -> tuple[Payload, list[CountedId] | None]:
-    with collecting_ids(engine) as lent:
-        payload = share_payload(engine.memory, encode(value), lent)
-        return payload, lent or None
+    with collecting_ids(engine) as borrowed:
+        payload = share_payload(engine.memory, encode(value), borrowed)
+        return payload, borrowed or None
 
 
 _dumped = lru_cache(maxsize=64)(dump)

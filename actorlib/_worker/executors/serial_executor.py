@@ -72,7 +72,7 @@ class SerialOwnerClient(OwnerClient):
             self.post(frame)
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not block; see WorkerEngine."""
+        """Sends a frame if that does not block; see OwnerClient."""
         if self._is_in_fork:
             raise EOFError("the pipe is that of the parent of this process")
         return self.pipe.offer(frame)

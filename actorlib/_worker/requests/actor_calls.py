@@ -140,16 +140,16 @@ class ActorCalls:
         return pack_headers(headers_of(callee, parent_call, self._engine.where))
 
     def _frame(
-        self, call: Call, payload: Payload, lent: list[CountedId] | None
+        self, call: Call, payload: Payload, borrowed: list[CountedId] | None
     ) -> Frame | None:
         """Sends a call over a link, or returns the frame for the owner."""
         number, parent, headers = call.number, call.parent, call.headers
         actor, name = call.callee.actor, call.callee.name
-        if lent or number in self._engine.sender.deferred:
+        if borrowed or number in self._engine.sender.deferred:
             self._links.fence(actor)
         elif self._links.send(number, parent, actor, name, headers, payload):
             return None
-        return _to_owner((number, parent, actor, name, lent), headers, payload)
+        return _to_owner((number, parent, actor, name, borrowed), headers, payload)
 
     def _send_plain(
         self,

@@ -48,10 +48,10 @@ class ActorCreation:
 
         def frame() -> Frame:
             try:
-                payload, lent = arguments.payload()
+                payload, borrowed = arguments.payload()
             except Exception as error:  # noqa: BLE001  # a ref failed, so the actor does
                 return (CREATE_ARGUMENTS, actor, False, None, dump_exception(error))
-            return (CREATE_ARGUMENTS, actor, True, lent, payload)
+            return (CREATE_ARGUMENTS, actor, True, borrowed, payload)
 
         # Sent at once, because the handle may be used at once; the arguments follow.
         if options.name is None:

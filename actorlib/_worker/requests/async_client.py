@@ -309,7 +309,7 @@ class AsyncOwnerClient(OwnerClient):
             inbox.do(partial(self._send, frame))
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not block; see WorkerEngine."""
+        """Sends a frame if that does not block; see OwnerClient."""
         channel, inbox = self.channel, self.inbox
         if self._is_in_fork or not channel.is_open or self.loop.is_closed():
             raise EOFError("the pipe is closed, or that of the parent of this process")

@@ -311,7 +311,19 @@ class OwnerClient(Engine):
         return WorkerFeatures(self, self._config, self.post, self.gather)
 
     @abstractmethod
-    def offer(self, frame: Frame) -> bool: ...
+    def offer(self, frame: Frame) -> bool:
+        """Sends a frame if that does not block; for any thread, and for destructors.
+
+        Args:
+            frame: A frame without borrowed references, of a few KiB at most.
+
+        Returns:
+            False if it was not sent, because the pipe is full.
+
+        Raises:
+            EOFError: Nothing can be sent any longer.
+            OSError: Nothing can be sent any longer.
+        """
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until the ref is done; see ResultOwner."""
@@ -326,6 +338,7 @@ class OwnerClient(Engine):
                 read(ref.done, None, ref)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
+        """Blocks any thread until the owner has answered; for short requests."""
         self.inbox.read(ref.done, None, ref)
 
     def was_canceled(self, call: int) -> bool:

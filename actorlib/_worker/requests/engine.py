@@ -63,31 +63,12 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         """Sends a frame to the owner, from any thread."""
         ...
 
-    def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not block; for any thread, and for destructors.
-
-        Args:
-            frame: A frame without borrowed references, of a few KiB at most.
-
-        Returns:
-            False if it was not sent, because the pipe is full.
-
-        Raises:
-            EOFError: Nothing can be sent any longer.
-            OSError: Nothing can be sent any longer.
-        """
-        ...
-
     def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
         """Sends a frame that the owner answers."""
         ...
 
     def ask_and_wait(self, kind: int, *fields: object) -> Any:
         """Sends a frame and blocks until the owner has answered it."""
-        ...
-
-    def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks any thread until the owner has answered; for short requests."""
         ...
 
     def later(self, callback: Callable[[], object]) -> None:

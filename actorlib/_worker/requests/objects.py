@@ -71,13 +71,13 @@ class WorkerObjects:
     def put(self, value: object) -> ObjectRef[Any]:
         """Stores the current value at the owner; see Engine."""
         engine = self._engine
-        payload, lent = encode_shared(engine, value)
+        payload, borrowed = encode_shared(engine, value)
         ref = self._new_ref(ObjectRef)
         object_id = ObjectId(ref.object_id)
         engine.post((OBJECT_ANNOUNCE, object_id, 0))
         self._hold_while_alive(ref, object_id)
-        engine.post((OBJECT_PUT, object_id, True, lent or None, payload))
-        fill_encoded(ref, payload, lent)
+        engine.post((OBJECT_PUT, object_id, True, borrowed or None, payload))
+        fill_encoded(ref, payload, borrowed)
         return ref
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
@@ -119,21 +119,21 @@ class WorkerObjects:
             error = TaskCancelledError("the call was cancelled")
         else:
             error = ref.exception()
-        lent: Collection[bytes] | None
+        borrowed: Collection[bytes] | None
         if error is None:
             try:
-                payload, lent = payload_of(self._engine, ref)
+                payload, borrowed = payload_of(self._engine, ref)
             except Exception as encoding_error:  # noqa: BLE001  # readers of the object get it
                 error = encoding_error
             else:
-                listed = [*(lent or ())] or None
+                listed = [*(borrowed or ())] or None
                 self._engine.post((OBJECT_PUT, object_id, True, listed, payload))
                 return
         else:
             # Retrieves the error once more: a future without a loop runs its callbacks
             # before it records that the error was not retrieved.
             self._engine.later(ref.exception)
-        payload, lent = encode_error(self._engine, error)
+        payload, borrowed = encode_error(self._engine, error)
         self._engine.post(
-            (OBJECT_PUT, object_id, False, lent, payload or dump_exception(error))
+            (OBJECT_PUT, object_id, False, borrowed, payload or dump_exception(error))
         )

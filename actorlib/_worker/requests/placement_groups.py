@@ -27,10 +27,10 @@ class GroupRequests(PlacementGroups):
     @override
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         spec = replace(spec, id=GroupId(self._engine.new_id(GROUP_KIND)))
-        ref = self._engine.ask(GROUP, "reserve", dump(spec))
         if spec.name:  # another group may have the name
-            self._engine.wait_here(ref)
-            ref.result()
+            self._ask("reserve", spec)
+        else:
+            self._engine.ask(GROUP, "reserve", dump(spec))
         return spec
 
     @override

@@ -125,8 +125,10 @@ class TaskCalls:
         headers = headers_of(spec, parent_call, self._engine.where)
         arguments = Arguments(self._engine, spec.name, args, kwargs)
 
-        def frame(call: Call, payload: Payload, lent: list[CountedId] | None) -> Frame:
-            return (RUN, call.number, parent, *registered, headers, lent, payload)
+        def frame(
+            call: Call, payload: Payload, borrowed: list[CountedId] | None
+        ) -> Frame:
+            return (RUN, call.number, parent, *registered, headers, borrowed, payload)
 
         def send(number: int) -> None:
             call = Call(number, spec, arguments, headers, parent)
