@@ -11,11 +11,37 @@ from actorlib._futures.object_ref import mark_seen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextvars import Context
 
-    from actorlib._worker.executors.group_loops import MethodLoop
+    from actorlib._wire.messages import Frame
+    from actorlib._worker.executors.concurrency_groups import Gate
     from actorlib._worker.requests.async_client import AsyncOwnerClient
 
 T = TypeVar("T")
+
+
+class MethodLoop:
+    """A loop and the calls that run on it.
+
+    Args:
+        loop: The loop.
+        context: The context of its plain methods.
+        is_shared: Whether another thread than the loop's reads the pipe.
+
+    Attributes:
+        loop: The loop.
+        call_soon: Schedules a callback from the thread that reads the pipe.
+        context: The context of its plain methods. Two threads cannot enter one context.
+        tasks: The calls of ``async def`` methods that run on it, by number.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, context: Context, *, is_shared: bool
+    ) -> None:
+        self.loop = loop
+        self.call_soon = loop.call_soon_threadsafe if is_shared else loop.call_soon
+        self.context = context
+        self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
 
 
 class ActorLoop:

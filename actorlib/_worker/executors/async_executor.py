@@ -47,7 +47,7 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker.executors import invoke
-from actorlib._worker.executors.actor_loop import ActorLoop
+from actorlib._worker.executors.actor_loop import ActorLoop, MethodLoop
 from actorlib._worker.executors.concurrency_groups import Gate, Gates
 from actorlib._worker.executors.coroutines import (
     BEGINS_AT_ONCE,
@@ -55,7 +55,7 @@ from actorlib._worker.executors.coroutines import (
     with_payload,
 )
 from actorlib._worker.executors.generators import CUT_OFF, OutgoingStreams, is_stream
-from actorlib._worker.executors.group_loops import GroupLoops, MethodLoop, SharedGate
+from actorlib._worker.executors.group_loops import GroupLoops, SharedGate
 from actorlib._worker.executors.invoke import MethodTiming
 from actorlib._worker.executors.loop_watchdog import LoopWatch, WatchThread
 from actorlib._worker.executors.plain_methods import PlainMethods
@@ -181,11 +181,10 @@ class AsyncExecutor:
         self._group_loops = GroupLoops(
             start,
             self._gates,
-            self._main,
+            self.actor_loop,
             lambda method: self._inspect(method)[0],
             self._run_in_group,
             self._watch_loop,
-            self.actor_loop.break_actor,
         )
         self._watchdog = WatchThread(start.threads, f"{start.config.class_name}-watch")
         self._watch_loop(self._main)

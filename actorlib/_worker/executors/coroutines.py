@@ -64,10 +64,9 @@ if TYPE_CHECKING:
     )
     from contextvars import Context
 
-    from actorlib._worker.executors.actor_loop import ActorLoop
+    from actorlib._worker.executors.actor_loop import ActorLoop, MethodLoop
     from actorlib._worker.executors.concurrency_groups import Gate
     from actorlib._worker.executors.generators import OutgoingStream, OutgoingStreams
-    from actorlib._worker.executors.group_loops import MethodLoop
     from actorlib._worker.executors.plain_methods import PlainMethods
     from actorlib._worker.executors.run_events import CallRun
 

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.engine import ActorExit
 from actorlib._loops.loop_thread import blocking_allowed, new_loop
+from actorlib._worker.executors.actor_loop import MethodLoop
 from actorlib._worker.executors.concurrency_groups import Gate
 from actorlib._worker.executors.group_threads import GroupThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Context
 
     from actorlib._wire.messages import Frame
+    from actorlib._worker.executors.actor_loop import ActorLoop
     from actorlib._worker.executors.concurrency_groups import Gates
     from actorlib._worker.startup import Start
 
@@ -50,60 +51,33 @@ class SharedGate(Gate):
             return super().leave()
 
 
-class MethodLoop:
-    """A loop and the calls that run on it.
-
-    Args:
-        loop: The loop.
-        context: The context of its plain methods.
-        is_shared: Whether another thread than the loop's reads the pipe.
-
-    Attributes:
-        loop: The loop.
-        call_soon: Schedules a callback from the thread that reads the pipe.
-        context: The context of its plain methods. Two threads cannot enter one context.
-        tasks: The calls of ``async def`` methods that run on it, by number.
-    """
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, context: Context, *, is_shared: bool
-    ) -> None:
-        self.loop = loop
-        self.call_soon = loop.call_soon_threadsafe if is_shared else loop.call_soon
-        self.context = context
-        self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
-
-
 class GroupLoops:
     """The loops and the threads of an actor's concurrency groups.
 
     Args:
         start: The content of the START frame.
         gates: The gates of the groups.
-        main: The loop of the actor's own thread, for calls without a group.
+        actor_loop: The loop of the actor's own thread, for calls without a group.
         is_async: Whether a method is an ``async def``.
         serve: Runs a call on a thread.
         watch: Called with each loop, on its thread.
-        break_actor: Ends the actor with an error, from any thread.
     """
 
     def __init__(
         self,
         start: Start,
         gates: Gates,
-        main: MethodLoop,
+        actor_loop: ActorLoop,
         is_async: Callable[[str], bool],
         serve: Callable[[Frame], None],
         watch: Callable[[MethodLoop], None],
-        break_actor: Callable[[BaseException], None],
     ) -> None:
         self._start = start
         self._gates = gates
-        self._main = main
+        self._actor_loop = actor_loop
         self._is_async = is_async
         self._serve = serve
         self._watch = watch
-        self._break_actor = break_actor
         self._threads: dict[Gate, GroupThreads] = {}
         self._loops: dict[Gate, MethodLoop] = {}
 
@@ -124,10 +98,12 @@ class GroupLoops:
             gate: The gate of the group; None for calls that no gate limits.
         """
         if gate is None or gate is self._gates.default:
-            return self._main
+            return self._actor_loop.main
         methods = self._loops.get(gate)
         if methods is None:
-            methods = MethodLoop(new_loop(), self._main.context.copy(), is_shared=True)
+            methods = MethodLoop(
+                new_loop(), self._actor_loop.main.context.copy(), is_shared=True
+            )
             self._loops[gate] = methods
             # There are threads if the caller has moved a coroutine to this group.
             threads = self._threads.pop(gate, None)
@@ -176,7 +152,7 @@ class GroupLoops:
                 except ActorExit:  # see ``ActorLoop.run``
                     continue
                 except BaseException as error:  # noqa: BLE001  # it ends the actor
-                    self._break_actor(error)
+                    self._actor_loop.break_actor(error)
         close(loop)
 
 
