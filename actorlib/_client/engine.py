@@ -227,11 +227,9 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
     # Further operations of a runtime; see RuntimeEngine.
 
     def snapshot(self) -> Snapshot:
-        """Returns the current state of the runtime, from its owner."""
         return cast("Snapshot", self.ask_and_wait(LIST, "snapshot"))
 
     def calls(self) -> list[CallInfo]:
-        """Returns the unanswered calls of the runtime, without their variables."""
         return cast("list[CallInfo]", self.ask_and_wait(LIST, "calls"))
 
     @override
@@ -244,7 +242,6 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
 
     @property
     def is_closed(self) -> bool:
-        """Whether this process has detached."""
         return self._is_closed
 
     async def aclose(self) -> None:

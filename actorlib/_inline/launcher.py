@@ -167,7 +167,6 @@ class InlineWorker:
             self._grace_timer = self._loop.call_later(self._grace, self._abandon)
 
     def close(self) -> None:
-        """Closes both ends of the pipe."""
         self._worker_sock.close()
         self.sock.close()
 

@@ -67,7 +67,6 @@ def _ready(instance: object) -> bool:
 def _call(
     instance: object, function: Callable[..., object], /, *args: Any, **kwargs: Any
 ) -> object:
-    """Calls a function with the actor's object as its first argument."""
     return function(instance, *args, **kwargs)
 
 
@@ -143,7 +142,6 @@ class ExecutorThreads:
         return thread
 
     def join(self) -> None:
-        """Waits until all threads have ended."""
         for thread in self._threads:
             thread.join()
 
@@ -232,7 +230,6 @@ def prepare(start: Start) -> None:
 
 
 def enter_directory(start: Start) -> None:
-    """Changes to the working directory of the actor."""
     if start.config.directory is not None:
         os.chdir(start.config.directory)
 

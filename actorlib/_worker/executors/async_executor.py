@@ -546,7 +546,6 @@ class AsyncExecutor:
             self._client.incoming_links.answer(answer)
 
     def _on_pipe_thread(self, callback: Callable[P, None]) -> Callable[P, None]:
-        """Wraps a callback to run on the thread that reads the pipe."""
         if self._is_single:  # it is called on that thread
             return callback
 
@@ -558,7 +557,6 @@ class AsyncExecutor:
     # Calls of plain methods, where they run.
 
     def _run_plain(self, frame: Frame, gate: Gate | None, methods: MethodLoop) -> None:
-        """Runs a plain method on the loop of the actor's own thread, or of a group."""
         if self.actor_loop.has_ended:
             return
         if self._client.is_leaving:
@@ -581,7 +579,6 @@ class AsyncExecutor:
             self._client.inbox.read_available()
 
     def _run_in_group(self, frame: Frame) -> None:
-        """Runs a plain method on a thread of its group."""
         _, gate = self._threads_of_call[frame[1]]
         try:
             self._plain_methods.run(frame, gate)

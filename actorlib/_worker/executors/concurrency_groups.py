@@ -103,11 +103,9 @@ class Gates:
         return self._gates[group or self._groups.get(method, "")]
 
     def name_of(self, gate: Gate) -> str:
-        """Returns the group of a gate."""
         return next(group for group, other in self._gates.items() if other is gate)
 
     def by_group(self) -> dict[str, Gate]:
-        """Returns all gates, by group."""
         return self._gates
 
     def drop(self, call: int) -> Frame | None:
@@ -119,7 +117,6 @@ class Gates:
 
     @property
     def are_empty(self) -> bool:
-        """Whether no call waits."""
         return not any(gate.waiting for gate in self._gates.values())
 
     def clear(self) -> list[Frame]:

@@ -194,7 +194,6 @@ class Coroutines:
         return [*self._tasks, *beginning, *(frame[1] for frame, _ in self._ready)]
 
     def forget(self, call: int) -> None:
-        """Forgets a call that is over."""
         if not self._is_single:
             self._loop_of_call.pop(call, None)
 
@@ -342,7 +341,6 @@ class Coroutines:
     def _returned(
         self, call: int, name: str, gate: Gate, methods: MethodLoop, value: object
     ) -> None:
-        """Answers a call whose method has returned a value."""
         try:
             answer = (
                 self._answer_cancelled(call)

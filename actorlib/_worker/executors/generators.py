@@ -92,11 +92,9 @@ class OutgoingStreams:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """The number of open streams."""
         return len(self._open)
 
     def begin(self, frame: Frame) -> OutgoingStream:
-        """Creates the stream of a call."""
         stream = self._open[frame[1]] = OutgoingStream(frame[1], frame[2], frame[4])
         return stream
 
@@ -185,7 +183,6 @@ class OutgoingStreams:
             self._wake(other.wake_frame)
 
     def clear(self) -> list[OutgoingStream]:
-        """Removes and returns all streams."""
         with self._lock:
             streams = list(self._open.values())
             self._open.clear()
@@ -224,12 +221,10 @@ def _unread_of(stream: OutgoingStream) -> int:
 
 
 def is_stream(frame: Frame) -> bool:
-    """Whether a CALL_WITH frame calls a generator."""
     return "stream" in frame[4]
 
 
 def nbytes_of(payload: Any) -> int:
-    """The size of a payload in bytes."""
     if type(payload) is bytes:
         return len(payload)
     if isinstance(payload, SharedPayload):

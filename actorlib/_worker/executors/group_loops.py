@@ -114,7 +114,6 @@ class GroupLoops:
         return methods
 
     def threads_of(self, gate: Gate) -> GroupThreads:
-        """Returns the threads of a group, for its plain methods."""
         threads = self._threads.get(gate)
         if threads is None:
             name = f"{self._start.config.class_name}-{self._gates.name_of(gate)}"

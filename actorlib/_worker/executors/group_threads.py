@@ -70,7 +70,6 @@ class GroupThreads:
             self._jobs.put(None)
 
     def join(self) -> None:
-        """Waits until all threads have ended."""
         for thread in self._started:
             thread.join()
 

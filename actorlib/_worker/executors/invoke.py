@@ -205,12 +205,10 @@ def _failure(
 
 
 def cancelled(call: int, why: str = "") -> Frame:
-    """Creates the answer of a call that was cancelled."""
     return (FAILURE, call, CANCELLED, why, "", "", None, b"")
 
 
 def is_cancelled(answer: Frame) -> bool:
-    """Whether an answer reports a cancellation."""
     return bool(answer[0] == FAILURE and answer[2] == CANCELLED)
 
 

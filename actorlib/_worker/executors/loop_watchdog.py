@@ -81,7 +81,6 @@ class WatchThread:
             self._threads.start(self._name, self._look)
 
     def end(self) -> None:
-        """Ends the checks."""
         self._ended.set()
         self._woken.set()
 

@@ -112,7 +112,6 @@ class CallRun:
             recorder.ran(self._frame, self._resumed, time.monotonic(), "")
 
     def resume(self) -> None:
-        """Begins the next part of the run."""
         self._resumed = time.monotonic()
 
     def finish(

@@ -72,7 +72,6 @@ class SerialOwnerClient(OwnerClient):
             self.post(frame)
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not block; see OwnerClient."""
         if self._is_in_fork:
             raise EOFError("the pipe is that of the parent of this process")
         return self.pipe.offer(frame)
@@ -106,7 +105,6 @@ class SerialOwnerClient(OwnerClient):
         raise ActorExit
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads until the ref is done; see ResultOwner."""
         if self.refcount.released:  # the call may not be quick this time
             self._return_borrowed_now()
         super().wait(ref, timeout)
@@ -247,7 +245,6 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
         self.execute(frame)
 
     def flush(self) -> None:
-        """Sends the gathered answers."""
         if self._client.refcount.released:  # rare, so it is checked first
             for returned in self._client.release_frames():
                 self._pipe.gather(returned)

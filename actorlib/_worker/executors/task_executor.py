@@ -184,7 +184,7 @@ class TaskOwnerClient(SerialOwnerClient):
         executor: Runs the calls.
     """
 
-    inbox: TaskInbox
+    inbox: TaskInbox  # pyright: ignore[reportIncompatibleVariableOverride]  # it is set once
     executor: TaskExecutor
 
     def __init__(self, start: Start, pipe: BlockingChannel) -> None:
@@ -451,7 +451,6 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self._inbox.read_available()
 
     def function_name(self, label: str) -> str:
-        """Returns the name of a function that runs, with its module; see CallLookup."""
         for name, function in self.functions.items():
             if name.partition(":")[2] == label:
                 return f"{function.__module__}.{function.__qualname__}"
@@ -463,11 +462,9 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     # Cancellations and returns.
 
     def runs_here(self) -> bool:
-        """Whether this thread runs a function."""
         return bool(self.current) and threading.get_ident() == self._main
 
     def is_cancelled(self) -> bool:
-        """Whether the call that runs was cancelled."""
         return self.current in self._inbox.cancelled
 
     def stop_if_cancelled(self) -> None:
@@ -481,7 +478,6 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
             raise KeyboardInterrupt("the call was cancelled")
 
     def return_unstarted(self) -> None:
-        """Returns the calls that have not begun to the owner."""
         calls = self._inbox.calls
         remaining: list[Frame] = []
         while calls:
@@ -501,7 +497,6 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
             self.return_unstarted()
 
     def _read_interrupts(self) -> None:
-        """Reads the pipe while a function runs."""
         self._inbox.read_available()
         self._return_if_asked()
         self.stop_if_cancelled()

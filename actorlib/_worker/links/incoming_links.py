@@ -59,20 +59,16 @@ class IncomingLink:
         self._read = read
 
     def fileno(self) -> int:
-        """The descriptor of the link."""
         return self.socket.fileno()
 
     @property
     def has_more(self) -> bool:
-        """Whether ``read_next`` may have left frames; see LinkSource."""
         return self.socket.has_more and not self.is_paused
 
     def read(self) -> list[Frame]:
-        """Reads the calls and cancellations that have arrived."""
         return self._read(self)
 
     def read_next(self) -> list[Frame]:
-        """Reads the next calls and cancellations; see LinkSource."""
         return self._read(self, is_next=True)
 
 
@@ -191,7 +187,6 @@ class IncomingLinks:
         self.call_over(frame[1])
 
     def flush(self) -> None:
-        """Sends the gathered answers."""
         while self.gathered:
             for frame in self.gathered.pop().flush():
                 self._post(frame)

@@ -126,7 +126,6 @@ class RoutePolicy:
         return Route.FENCE
 
     def link_opened(self) -> None:
-        """Records that there is a link."""
         self.has_link = True
         self._calls = self._threshold = 0
 
@@ -179,16 +178,13 @@ class OutgoingLink:
         self._lost = lost
 
     def fileno(self) -> int:
-        """The descriptor of the link."""
         return -1 if self.socket is None else self.socket.fileno()
 
     @property
     def has_more(self) -> bool:
-        """Whether ``read_next`` may have left answers; see LinkSource."""
         return self.socket is not None and self.socket.has_more
 
     def read_next(self) -> list[Frame]:
-        """Reads the next answers; see LinkSource."""
         return self.read(is_next=True)
 
     def read(self, *, is_next: bool = False) -> list[Frame]:
@@ -520,7 +516,6 @@ class OutgoingLinks:
         return {*self._links.values(), *unanswered}
 
     def close(self) -> None:
-        """Closes all links: this process detaches and continues."""
         with self._engine.sender.lock:
             for link in self._read_links():
                 self._discard(link)

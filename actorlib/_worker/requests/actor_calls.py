@@ -48,7 +48,6 @@ class AsyncResultOwner:
         self.travel = engine.travel
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Cancels a call; see ResultOwner."""
         return self._stop(call, recursive=recursive)
 
 
@@ -119,8 +118,6 @@ class ActorCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator; see Engine."""
-
         def new_result() -> StreamReader:
             reader = StreamReader.of(callee, self._loop, self._engine)
             self._results.add(reader)

@@ -77,7 +77,6 @@ class ActorCreation:
 
 
 def _describe(spec: ActorSpec, options: ActorOptions) -> bytes:
-    """Pickles an actor's interface and options for the owner."""
     # Pickled separately, because the owner may not have the modules of these classes.
     retried = spec.interface.retried()
     listed = dump((spec.options.retry_exceptions, retried))

@@ -135,7 +135,6 @@ class LoopInbox(Inbox):
     # Reading.
 
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
-        """Reads once in place of the loop; see Inbox."""
         if self.is_settling:
             raise RuntimeError(
                 "get() in code that loads a result would wait for itself: await the "
@@ -210,7 +209,6 @@ class LoopInbox(Inbox):
                 self._hand_over()  # the other thread may have left
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Makes the thread with the turn run a callback; see Inbox."""
         super().later(callback)
         if not self._is_scheduled:
             self._schedule()
@@ -309,7 +307,6 @@ class AsyncOwnerClient(OwnerClient):
             inbox.do(partial(self._send, frame))
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not block; see OwnerClient."""
         channel, inbox = self.channel, self.inbox
         if self._is_in_fork or not channel.is_open or self.loop.is_closed():
             raise EOFError("the pipe is closed, or that of the parent of this process")
@@ -338,7 +335,6 @@ class AsyncOwnerClient(OwnerClient):
             self.channel.send_now(frame)
 
     def leave(self) -> NoReturn:
-        """Ends this actor, from any thread or task; see Engine."""
         if not self.is_leaving:
             self.is_leaving = True
             with contextlib.suppress(RuntimeError):  # the loop is closed

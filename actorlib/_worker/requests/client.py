@@ -213,7 +213,6 @@ class OwnerClient(Engine):
 
         @lazy
         def context(self) -> RuntimeContext:
-            """The context that the code of this worker runs in."""
             return self._new_context(process=self)
 
         @lazy
@@ -228,7 +227,6 @@ class OwnerClient(Engine):
 
     @lazy
     def sender(self) -> OrderedSender:
-        """Sends frames about other actors, in order."""
         from actorlib._worker.requests.pending import OrderedSender
 
         return OrderedSender(self, self._results, self.post)
@@ -342,7 +340,6 @@ class OwnerClient(Engine):
         self.inbox.read(ref.done, None, ref)
 
     def was_canceled(self, call: int) -> bool:
-        """Whether a call that runs here was cancelled; see CallLookup."""
         if not self.is_call_cancelled(call):
             self.inbox.read_available()
         return self.is_call_cancelled(call)
@@ -382,7 +379,6 @@ class OwnerClient(Engine):
                     self.outgoing_links.cancel(call, recursive=True)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls a function once when a ref is done; see ResultOwner."""
         self.inbox.call_when_done(ref, then)
 
     @abstractmethod
@@ -460,7 +456,6 @@ class OwnerClient(Engine):
         return amounts
 
     def set_interface(self, interface: Callable[[], Interface]) -> None:
-        """Sets the function that returns the interface of this actor's class."""
         self._interface = interface
 
     @override

@@ -121,9 +121,7 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
 class LinkSource(Protocol):
     """A link that is read."""
 
-    def fileno(self) -> int:
-        """The descriptor of the link."""
-        ...
+    def fileno(self) -> int: ...
 
     @property
     def has_more(self) -> bool:

@@ -338,7 +338,6 @@ class PipeInbox(Inbox):
         self._events: select.epoll | None = None
 
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
-        """Reads once; see Inbox."""
         del until
         if self.deferred:
             self.run_deferred()

@@ -55,7 +55,6 @@ class WorkerObjects:
         self._borrowed = BorrowedRefs(lambda: engine)
 
     def name(self) -> ObjectId:
-        """Creates an id for the object of a ref of this worker."""
         return ObjectId(new_id(self._prefix, OBJECT_KIND, next(self._numbers)))
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
@@ -113,7 +112,6 @@ class WorkerObjects:
             self._engine.post((OBJECT_GET, ref.call, object_id))
 
     def _put_result(self, ref: ObjectRef[Any], object_id: ObjectId) -> None:
-        """Sends the result of a ref to the owner."""
         error: BaseException | None
         if ref.cancelled():
             error = TaskCancelledError("the call was cancelled")

@@ -109,7 +109,6 @@ class PendingResults:
             self._entries[ref.call] = weakref.ref(ref, gone)
 
     def settle(self, frame: Frame) -> None:
-        """Fills the ref of an answer."""
         ref = self._take_out(frame[1])
         if self.stopped and frame[1] in self.stopped:
             self.stopped.discard(frame[1])
@@ -121,7 +120,6 @@ class PendingResults:
                 ref.exception()  # no report of a ref that is no longer awaited
 
     def item(self, frame: Frame) -> None:
-        """Adds an item to its stream."""
         reader = self._entries.get(frame[1])
         if isinstance(reader, StreamReader):
             reader.put(

@@ -82,7 +82,6 @@ class TaskCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
         send = self._prepare(spec, args, kwargs)
         ref = self._results.new(self)
         ref.callee = spec.name  # not the function, which may capture handles
@@ -95,7 +94,6 @@ class TaskCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a generator function; see Engine."""
         send = self._prepare(spec, args, kwargs)
         reader = StreamReader.of(spec, self._loop, self._engine)
         reader.allow_force(self.force_cancel)

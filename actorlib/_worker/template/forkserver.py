@@ -579,7 +579,6 @@ class Template:
             self._send(self._ended.pop(mark))
 
     def _kill_orphans(self) -> None:
-        """Kills every child that is not a worker."""
         for pid in children():
             if pid not in self._workers:
                 with contextlib.suppress(ProcessLookupError):

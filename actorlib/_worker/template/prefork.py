@@ -188,7 +188,6 @@ class PreforkedChildren:
         self._waiting.append(child)
 
     def has(self, pid: int) -> bool:
-        """Whether a process is a waiting child."""
         return any(child.pid == pid for child in self._waiting)
 
     def missed_assignment(self, pid: int) -> bool:
@@ -221,7 +220,6 @@ class PreforkedChildren:
 
 
 def room_for_children() -> int:
-    """Returns the number of preforked children that the machine has room for."""
     open_files = os.sysconf("SC_OPEN_MAX")
     return affordable(_available_memory(), None if open_files < 0 else open_files)
 
