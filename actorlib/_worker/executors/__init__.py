@@ -8,9 +8,8 @@ In reading order:
 * ``threaded_executor``: runs several calls at once, on threads.
 * ``task_executor``: runs calls of functions, one at a time on the main thread.
 * ``async_executor``: serves an actor with ``async def`` methods: its frames, the limits
-  of its calls, its end.
+  of its calls, its plain methods, its end.
 * ``coroutines``: runs the ``async def`` methods and async generators of such an actor.
-* ``plain_methods``: runs its plain methods.
 * ``actor_loop``: runs the loop of its own thread, and its constructor there.
 * ``group_loops``: runs the loops and the threads of its concurrency groups.
 * ``concurrency_groups``: limits how many calls of a group run at once.

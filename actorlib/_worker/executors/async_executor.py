@@ -8,10 +8,9 @@ Each concurrency group has its own threads. A group with coroutines has one thre
 which runs its loop and its plain methods. With groups, the loop of another thread reads
 the pipe, and frames cross to the threads of the groups.
 
-This file receives frames, admits calls through their gates, and ends the actor.
-``coroutines`` runs ``async def`` methods, ``plain_methods`` the others. ``group_loops``
-decides where the calls of groups run, and ``actor_loop`` runs the loop of the actor's
-own thread.
+This file receives frames, admits calls through their gates, runs plain methods, and
+ends the actor. ``coroutines`` runs ``async def`` methods. ``group_loops`` decides where
+the calls of groups run, and ``actor_loop`` runs the loop of the actor's own thread.
 """
 
 from __future__ import annotations
@@ -56,9 +55,12 @@ from actorlib._worker.executors.coroutines import (
 )
 from actorlib._worker.executors.generators import CUT_OFF, OutgoingStreams, is_stream
 from actorlib._worker.executors.group_loops import GroupLoops, SharedGate
-from actorlib._worker.executors.invoke import MethodTiming
+from actorlib._worker.executors.invoke import (
+    CallExecutor,
+    MethodTiming,
+    with_own_buffers,
+)
 from actorlib._worker.executors.loop_watchdog import LoopWatch, WatchThread
-from actorlib._worker.executors.plain_methods import PlainMethods
 from actorlib._worker.requests.async_client import AsyncOwnerClient
 from actorlib._worker.startup import construct, shutting_down
 
@@ -106,8 +108,13 @@ def serve(start: Start, pipe: BlockingChannel, loop: asyncio.AbstractEventLoop) 
             executor.finish()
 
 
-class AsyncExecutor:
+class AsyncExecutor(CallExecutor[AsyncOwnerClient]):
     """Runs the methods of an actor with an event loop.
+
+    It is the executor of plain methods, and passes ``async def`` methods to
+    ``Coroutines``. A plain method runs on a loop, which is blocked meanwhile: the
+    actor's own, or that of a concurrency group with coroutines. A group without
+    coroutines has threads.
 
     Args:
         client: The engine of the worker, with its pipe and the loop that reads it.
@@ -124,6 +131,8 @@ class AsyncExecutor:
         start: Start,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
+        streams = OutgoingStreams(self._wake, start.config.max_unread)
+        super().__init__(client, streams, set())
         pipe, pipe_loop = client.pipe, client.loop
         self._start = start
         self._loop = loop
@@ -131,7 +140,7 @@ class AsyncExecutor:
         self._is_single = pipe_loop is loop
         # Context variables that plain code sets are visible to later code.
         self._main = MethodLoop(loop, copy_context(), is_shared=not self._is_single)
-        self._client = client
+        self._inbox = client.inbox
         self._channel = client.channel = AsyncChannel(
             pipe_loop,
             pipe.sock,
@@ -145,7 +154,6 @@ class AsyncExecutor:
         client.inbox.receive = self._receive_from_link
         client.on_leave = self._begin_to_leave
         client.is_call_cancelled = self._was_cancelled
-        self._streams = OutgoingStreams(self._wake, start.config.max_unread)
         self._gates = Gates(
             start.config.limits or {"": LOOPED_LIMIT},
             start.config.groups,
@@ -158,17 +166,13 @@ class AsyncExecutor:
         self._async_gates: dict[str, Gate] = {}
         self._resumed_early: set[int] = set()
         self._timing = MethodTiming()
+        # The plain calls that run, with their gates.
+        self._plain_gates: dict[int, Gate | None] = {}
         self._plain_over = self._on_pipe_thread(self._plain_ended)
-        self._plain_methods = PlainMethods(
-            client,
-            self._streams,
-            self._plain_over,
-            self._on_pipe_thread(self._pause),
-        )
+        self._plain_paused = self._on_pipe_thread(self._pause_plain)
         self._coroutines = Coroutines(
             self.actor_loop,
             self._streams,
-            self._plain_methods,
             self._on_pipe_thread(self._ended),
             self._on_pipe_thread(self._leave),
             self._on_pipe_thread(self._return_place),
@@ -200,7 +204,7 @@ class AsyncExecutor:
         """Reads the pipe from now on, while a loop runs."""
         asyncio.set_event_loop(self._loop)
         if self._is_single:
-            self._client.inbox.begin()
+            self._inbox.begin()
             return
         hide_from_other_loops()
         began = threading.Event()
@@ -210,8 +214,8 @@ class AsyncExecutor:
 
     def set_instance(self, instance: object) -> None:
         """Sets the actor's object: calls may begin now, on any thread."""
-        self._coroutines.instance = instance
-        self._plain_methods.set_instance(instance)
+        self._coroutines.instance = self._instance = instance
+        self._find = partial(getattr, instance)
 
     def finish(self) -> None:
         """Cancels running calls, sends remaining frames, and ends the other loops."""
@@ -221,7 +225,7 @@ class AsyncExecutor:
         if self._is_single:
             self.actor_loop.run_until_done(self._cancel_and_drain())
             self._channel.close()
-            self._client.inbox.finish()
+            self._inbox.finish()
             return
         if self._pipe_thread is None:
             return
@@ -237,7 +241,7 @@ class AsyncExecutor:
     def _read_pipe(self, began: threading.Event) -> None:
         asyncio.set_event_loop(self._pipe_loop)
         self._beside = UserLoopPortal(self._pipe_loop)
-        self._client.inbox.begin()
+        self._inbox.begin()
         began.set()
         try:
             self._pipe_loop.run_forever()
@@ -245,7 +249,7 @@ class AsyncExecutor:
             self.actor_loop.break_actor(error)
             self._pipe_loop.run_forever()
         self._channel.close()
-        self._client.inbox.finish()
+        self._inbox.finish()
         self._pipe_loop.close()
 
     async def _cancel_and_drain(self) -> None:
@@ -264,8 +268,8 @@ class AsyncExecutor:
         self._group_loops.stop_loops()
 
     def _receive_from_pipe(self, frames: list[Frame]) -> None:
-        if self._client.inbox.sources:
-            self._client.inbox.read_links()
+        if self._inbox.sources:
+            self._inbox.read_links()
         self._receive(frames)
 
     def _receive(self, frames: list[Frame]) -> None:
@@ -308,8 +312,8 @@ class AsyncExecutor:
                 # It may arrive on two routes; the second would cancel the clean-up.
                 if frame[1] not in self._coroutines.cancelled:
                     self._cancel(frame[1])
-                if len(frame) > 2 and self._plain_methods.count:
-                    client.inbox.interrupt(frame[1])
+                if len(frame) > 2 and self._coroutines.plain_count:
+                    self._inbox.interrupt(frame[1])
             elif kind == STOP and not self._client.is_leaving:
                 self._receive(self._client.incoming_links.close_links())
                 self._start_background(self._stop())
@@ -361,9 +365,9 @@ class AsyncExecutor:
         self._coroutines.end_streams()
         await self._until(self._is_idle)
         if self._is_single:
-            self._plain_methods.close()
+            self._close_plain_streams()
         else:
-            closing = self._on_its_own_thread(self._plain_methods.close)
+            closing = self._on_its_own_thread(self._close_plain_streams)
             await asyncio.wrap_future(
                 asyncio.run_coroutine_threadsafe(closing, self._loop),
                 loop=self._pipe_loop,
@@ -394,7 +398,7 @@ class AsyncExecutor:
             end_wait(change)
 
     def _is_idle(self) -> bool:
-        return not (self._plain_methods.count or self._coroutines.running())
+        return not (self._coroutines.plain_count or self._coroutines.running())
 
     def _pipe_lost(self, _: Exception | None) -> None:
         self._client.fail_all(EOFError("the owner is gone"))
@@ -449,7 +453,7 @@ class AsyncExecutor:
             self._start_plain(frame, gate)
 
     def _start_plain(self, frame: Frame, gate: Gate | None) -> None:
-        self._plain_methods.count += 1
+        self._coroutines.plain_count += 1
         if gate is None or self._group_loops.has_coroutines(gate):
             methods = self._group_loops.loop_of(gate)
             methods.call_soon(
@@ -462,7 +466,7 @@ class AsyncExecutor:
 
     def _wake(self, frame: Frame) -> None:
         """Queues a stream that has room again for a place."""
-        self._client.inbox.do(partial(self._wake_here, frame))
+        self._inbox.do(partial(self._wake_here, frame))
 
     def _wake_here(self, frame: Frame) -> None:
         # At the end of the actor, a paused plain generator is closed instead.
@@ -491,7 +495,7 @@ class AsyncExecutor:
         self._plain_finished(call)
         self._ended(call, gate, answer)
 
-    def _pause(self, call: int, gate: Gate | None) -> None:
+    def _pause_plain(self, call: int, gate: Gate | None) -> None:
         """Pauses a plain stream that waits for its reader, and frees its place."""
         self._plain_finished(call)
         if gate is not None:
@@ -502,10 +506,10 @@ class AsyncExecutor:
             self._notify_waiters()
 
     def _plain_finished(self, call: int) -> None:
-        self._plain_methods.count -= 1
-        if not self._plain_methods.count:
-            self._plain_methods.cancelled.clear()
-            self._client.inbox.interrupted.clear()
+        self._coroutines.plain_count -= 1
+        if not self._coroutines.plain_count:
+            self._cancelled.clear()
+            self._inbox.interrupted.clear()
         threads = self._threads_of_call.pop(call, None)
         if threads is not None:
             threads[0].became_idle()
@@ -521,15 +525,13 @@ class AsyncExecutor:
             if self._change_waiters:
                 self._notify_waiters()
         else:
-            if self._plain_methods.count:
-                self._plain_methods.cancelled.add(call)
+            if self._coroutines.plain_count:
+                self._cancelled.add(call)
             self._coroutines.cancel_ready(call)
 
     def _was_cancelled(self, call: int) -> bool:
         """Whether a running call was cancelled; from any thread."""
-        return (
-            call in self._coroutines.cancelled or call in self._plain_methods.cancelled
-        )
+        return call in self._coroutines.cancelled or call in self._cancelled
 
     def _return_place(self, call: int, gate: Gate) -> None:
         """Counts the place of a stream that was cancelled while it waited."""
@@ -567,7 +569,7 @@ class AsyncExecutor:
             self._client.flush()  # the next call may take long
         started = time.perf_counter()
         try:
-            has_run = self._plain_methods.run(frame, gate)
+            has_run = self._run_method(frame, gate)
         except BaseException as error:  # noqa: BLE001  # it ends the actor
             if methods is self._main:
                 self.actor_loop.end(error)
@@ -576,14 +578,69 @@ class AsyncExecutor:
             return
         if has_run and not self._timing.record(name, time.perf_counter() - started):
             # Waiting calls may have been cancelled.
-            self._client.inbox.read_available()
+            self._inbox.read_available()
 
     def _run_in_group(self, frame: Frame) -> None:
         _, gate = self._threads_of_call[frame[1]]
         try:
-            self._plain_methods.run(frame, gate)
+            self._run_method(frame, gate)
         except BaseException as error:  # noqa: BLE001  # it ends the actor
             self.actor_loop.break_actor(error)
+
+    def _run_method(self, frame: Frame, gate: Gate | None) -> bool:
+        """Runs a plain call to its end, or a stream until its reader is behind.
+
+        Args:
+            frame: The call, or the frame that wakes a stream.
+            gate: The gate in which it has a place, if it needs one.
+
+        Returns:
+            Whether its code ran.
+
+        Raises:
+            BaseException: The reason of the actor's end.
+        """
+        call = frame[1]
+        if frame[0] != CALL and is_stream(frame):
+            self._inbox.interrupted.discard(call)  # a stream is closed instead
+        self._plain_gates[call] = gate
+        self._inbox.begin_blocking()
+        try:
+            return self.execute(frame)
+        except ActorExit:
+            self._inbox.end_blocking()
+            self._plain_over(call, self._plain_gates.pop(call), None)
+            if self._client.running_calls is not None:
+                self._client.running_calls.end(call)
+            return True
+        finally:
+            self._inbox.end_blocking()
+
+    def _close_plain_streams(self) -> None:
+        self._inbox.begin_blocking()
+        try:
+            self.close_streams()
+        finally:
+            self._inbox.end_blocking()
+
+    def _answer(self, answer: Frame) -> None:
+        self._inbox.end_blocking()
+        gate = self._plain_gates.pop(answer[1])
+        self._plain_over(answer[1], gate, with_own_buffers(answer))
+
+    def _pause(self, call: int) -> None:
+        self._inbox.end_blocking()
+        self._plain_paused(call, self._plain_gates.pop(call))
+
+    def _send_item(self, item: Frame) -> None:
+        self._client.post(with_own_buffers(item))
+
+    def _others_wait(self) -> bool:
+        # A stream without a reader yields to all other work of the loop.
+        return True
+
+    def _read_now(self) -> None:
+        self._inbox.read_available()
 
     def _watch_loop(self, methods: MethodLoop) -> None:
         client, actor_loop = self._client, self.actor_loop

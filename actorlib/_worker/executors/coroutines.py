@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from actorlib._worker.executors.actor_loop import ActorLoop, MethodLoop
     from actorlib._worker.executors.concurrency_groups import Gate
     from actorlib._worker.executors.generators import OutgoingStream, OutgoingStreams
-    from actorlib._worker.executors.plain_methods import PlainMethods
     from actorlib._worker.executors.run_events import CallRun
 
 _can_call: Callable[[object], bool] = callable
@@ -87,7 +86,6 @@ class Coroutines:
     Args:
         actor_loop: The loop of the actor's own thread; ends the actor.
         streams: The streams of the actor.
-        plain_methods: Counts the calls of plain methods that are scheduled.
         over: Receives the answer of a call, or None if it has ended the actor.
         leave: Frees the place of a call among those that run at once.
         return_place: Counts the place of a stream that was cancelled while it waited.
@@ -96,6 +94,8 @@ class Coroutines:
         instance: The actor's object.
         runs: The code that runs a call, with its method as the local ``name``.
         cancelled: The calls that run and were cancelled.
+        plain_count: The number of plain calls that run or are scheduled, which the
+            executor counts.
         is_gathering: Whether the frames of one read are being sorted.
         has_woken: Whether a frame may have woken a task, which continues before a later
             call begins.
@@ -108,7 +108,6 @@ class Coroutines:
         self,
         actor_loop: ActorLoop,
         streams: OutgoingStreams,
-        plain_methods: PlainMethods,
         over: Callable[[int, Gate | None, Frame | None], None],
         leave: Callable[[Gate], None],
         return_place: Callable[[int, Gate], None],
@@ -122,7 +121,7 @@ class Coroutines:
         self._is_single = client.loop is main.loop
         self._channel = client.channel
         self._streams = streams
-        self._plain_methods = plain_methods
+        self.plain_count = 0
         self._over = over
         self._leave = leave
         self._return_place = return_place
@@ -164,7 +163,7 @@ class Coroutines:
     def begin_soon(self, frame: Frame, gate: Gate) -> None:
         """Begins a call on the only loop, behind all earlier work."""
         if self.is_gathering and not (
-            self._unbegun or self._plain_methods.count or self.has_woken
+            self._unbegun or self.plain_count or self.has_woken
         ):
             self._ready.append((frame, gate))
         else:
