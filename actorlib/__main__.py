@@ -1,7 +1,7 @@
 """The command line: ``actorlib devices``, or ``python -m actorlib devices``.
 
-Each command is a pair of functions here, one that says its words and one that runs it,
-and a file in ``_cli``, which is imported when it is run.
+Each command is a pair of functions here, one that declares its arguments and one that
+runs it, and a module of ``_cli`` that is imported when it runs.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Add = Callable[..., argparse.ArgumentParser]
-    """Adds a command; its parser comes back."""
+    """Adds a command; returns its parser."""
 
 _INTERRUPTED = 130
 _SORTS = ("cpu", "memory", "device", "name", "calls", "waiting", "age", "pid")
-"""What top sorts by: said again here, as every command would load what sorts."""
+"""The sort keys of top, repeated here so that other commands need not import them."""
 _ACTOR = (
     "its name, its pid, its id or the end of that, or its class if it is the only one"
 )
@@ -42,25 +42,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Args:
-        argv: The words behind the program's name; None for those of this process.
+        argv: The arguments behind the program's name; None for those of this process.
 
     Returns:
-        The exit code: 0, 1 after an error that was told on standard error or if
-        ``doctor`` has found a problem, 3 if the error was that there is no such runtime
-        or actor, 4 if a runtime does not answer, 130 after Ctrl-C.
+        The exit code. 0: success. 1: an error, reported on standard error, or a problem
+        found by ``doctor``. 3: the runtime or actor does not exist. 4: a runtime does
+        not answer. 130: Ctrl-C.
 
     Raises:
-        SystemExit: Help or the version was asked for (0), the words make no command
-            (2), or nobody reads the output any more (1).
+        SystemExit: Help or the version was requested (0), the arguments are invalid
+            (2), or the output is closed (1).
     """
     _ready_streams()
-    asked = _parser().parse_args(argv)
+    args = _parser().parse_args(argv)
     try:
-        code: int = asked.run(asked)
+        code: int = args.run(args)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except (ActorlibError, ValueError, OSError) as error:
-        from actorlib._cli.pages import printable  # noqa: PLC0415  # few go wrong
+        from actorlib._cli.pages import printable
 
         sys.stderr.write(printable(f"actorlib: error: {error}\n"))
         return next(
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ready_streams() -> None:
-    """Has the standard streams take any text, also where there are none (``>&-``)."""
+    """Makes the standard streams accept any text, even if they are closed (``>&-``)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115  # it stays
@@ -122,7 +122,7 @@ def _demo(add: Add) -> None:
         type=_count,
         default=64,
         metavar="N",
-        help="how many actors are placed at once to be timed (default: 64)",
+        help="how many actors to place at once for the timing (default: 64)",
     )
     parser.add_argument(
         "--gpus",
@@ -139,10 +139,14 @@ def _demo(add: Add) -> None:
     parser.set_defaults(run=_run_demo)
 
 
-def _run_demo(asked: argparse.Namespace) -> int:
-    from actorlib._cli.demo import demo  # noqa: PLC0415  # it loads rich
+def _run_demo(args: argparse.Namespace) -> int:
+    from actorlib._cli.demo import demo
 
-    demo(actors=asked.actors, gpus=asked.gpus, start_method=asked.start_method)
+    demo(
+        actors=args.actors,
+        gpus=args.gpus,
+        start_method=args.start_method,
+    )
     return 0
 
 
@@ -151,54 +155,54 @@ def _devices(add: Add) -> None:
         "devices",
         help="list the accelerators of this machine, and why others are not offered",
         description="Lists the accelerators that actors on this machine may hold: "
-        "model, memory, links, what is visible; and what is not offered, with the "
-        "reason. Finding nothing is no error.",
+        "model, memory, links, visibility; and devices that are not offered, with the "
+        "reason. A machine without accelerators is not an error.",
     )
     _as_json(parser)
     parser.set_defaults(run=_run_devices)
 
 
-def _run_devices(asked: argparse.Namespace) -> int:
-    from actorlib._cli import devices  # noqa: PLC0415  # likewise
+def _run_devices(args: argparse.Namespace) -> int:
+    from actorlib._cli import devices
 
-    devices.show(as_json=asked.json)
+    devices.show(as_json=args.json)
     return 0
 
 
 def _doctor(add: Add) -> None:
     parser = add(
         "doctor",
-        help="examine this machine: what is well, what is not, and what to do",
+        help="examine this machine: what works, what does not, and what to do",
         description="Examines this machine: Python and packages, the start of an "
         "actor, limits, what a container may use, shared memory, cgroups, devices and "
-        "who has taken them, NVML, workers that killed programs have left. A problem "
-        "keeps actorlib, or devices that are there, from working; a warning is what "
-        "can be had and is not. The exit code is 1 if there is a problem, else 0.",
+        "their users, NVML, workers that killed programs have left. A problem keeps "
+        "actorlib, or an existing device, from working; a warning names a possible "
+        "improvement. The exit code is 1 if there is a problem, otherwise 0.",
         epilog="example: actorlib doctor --json",
     )
     _as_json(parser)
     parser.set_defaults(run=_run_doctor)
 
 
-def _run_doctor(asked: argparse.Namespace) -> int:
-    from actorlib._cli import doctor  # noqa: PLC0415  # likewise
+def _run_doctor(args: argparse.Namespace) -> int:
+    from actorlib._cli import doctor
 
-    return doctor.show(as_json=asked.json)
+    return doctor.show(as_json=args.json)
 
 
 def _ps(add: Add) -> None:
     parser = add(
         "ps",
-        help="show the runtimes of this user, their actors, and who waits for what",
+        help="show the runtimes of this user, their actors, and waiting requests",
         description="Shows the runtimes of this user on this machine, and their "
         "actors: process, state, devices and shares, device memory in use and granted, "
-        "what keeps an actor to that, CPU, memory, calls that run and that wait, "
-        "restarts; then who waits, for what, and who has it. If the event loop of a "
-        "runtime is blocked, it says since when, and where. Device memory in use "
-        "is what NVML says, if devices are watched. CPU is measured over a tenth of a "
-        "second. Memory that processes share is divided among them (pss), or counted "
-        "in full if there are very many processes (rss). On a narrow terminal the "
-        "least important columns are left out.",
+        "how the grant is enforced, CPU, memory, running and waiting calls, restarts; "
+        "then the waiting requests, and the holders of what they wait for. If the "
+        "event loop of a runtime is blocked, it shows since when, and where. Device "
+        "memory in use comes from NVML, if devices are watched. CPU is measured over a "
+        "tenth of a second. Memory that processes share is divided among them (pss), "
+        "or counted in full if there are very many processes (rss). On a narrow "
+        "terminal the least important columns are omitted.",
         epilog="example: actorlib ps --pid 812 --json",
     )
     _about_a_runtime(parser)
@@ -207,22 +211,22 @@ def _ps(add: Add) -> None:
     parser.set_defaults(run=_run_ps)
 
 
-def _run_ps(asked: argparse.Namespace) -> int:
-    from actorlib._cli import ps  # noqa: PLC0415  # likewise
+def _run_ps(args: argparse.Namespace) -> int:
+    from actorlib._cli import ps
 
-    return ps.show(as_json=asked.json, pid=asked.pid, has_dead=asked.all)
+    return ps.show(as_json=args.json, pid=args.pid, has_dead=args.all)
 
 
 def _top(add: Add) -> None:
     parser = add(
         "top",
         help="show runtimes and their actors live, with calls a second and devices",
-        description="Shows what ps does, live, with calls a second and their history, "
-        "and with how busy devices are, as NVML says. Calls that go straight between "
+        description="Shows the same as ps, live, with calls per second and their "
+        "history, and with the utilization of devices from NVML. Direct calls between "
         "two actors are not counted. Keys sort: c by CPU, m by memory, d by memory of "
-        "devices, n by name, r by calls a second, w by waiting calls, a by age, p by "
-        "pid; the same key again turns the order round. / filters, arrows and j and k "
-        "move, q leaves. If the output is no terminal, one page is printed.",
+        "devices, n by name, r by calls per second, w by waiting calls, a by age, p by "
+        "pid; the same key again reverses the order. / filters, arrows and j and k "
+        "move, q quits. If the output is not a terminal, one page is printed.",
         epilog="examples: actorlib top --sort calls; actorlib top --json --once; "
         "actorlib top --web",
     )
@@ -234,7 +238,7 @@ def _top(add: Add) -> None:
         type=_interval,
         default=1.0,
         metavar="SECONDS",
-        help="seconds between two looks, 0.1 or more (default: 1); more if a look "
+        help="seconds between two updates, 0.1 or more (default: 1); more if an update "
         "takes long",
     )
     parser.add_argument(
@@ -249,46 +253,43 @@ def _top(add: Add) -> None:
         metavar="TEXT",
         help="show actors with this in their name, class, state, id, pid or device",
     )
-    parser.add_argument(
-        "--once", action="store_true", help="look once, print that, and end"
-    )
+    parser.add_argument("--once", action="store_true", help="print one page, and end")
     parser.set_defaults(run=_run_top)
 
 
-def _run_top(asked: argparse.Namespace) -> int:
-    if asked.web:
-        return _run_page(asked)
-    if asked.host is not None or asked.port is not None:
-        raise ValueError("--host and --port are of the page: write --web, too")
-    from actorlib._cli import top  # noqa: PLC0415  # likewise
+def _run_top(args: argparse.Namespace) -> int:
+    if args.web:
+        return _run_page(args)
+    if args.host is not None or args.port is not None:
+        raise ValueError("--host and --port belong to the page: add --web")
+    from actorlib._cli import top
 
     return top.show(
-        as_json=asked.json,
-        is_once=asked.once,
-        interval=asked.interval,
-        sort=asked.sort,
-        needle=asked.filter,
-        pid=asked.pid,
+        as_json=args.json,
+        is_once=args.once,
+        interval=args.interval,
+        sort=args.sort,
+        needle=args.filter,
+        pid=args.pid,
     )
 
 
-def _run_page(asked: argparse.Namespace) -> int:
-    if asked.json or asked.once:
+def _run_page(args: argparse.Namespace) -> int:
+    if args.json or args.once:
         raise ValueError("--web serves a page until Ctrl-C: no --json, no --once")
-    from actorlib._cli import web  # noqa: PLC0415  # few serve a page
+    from actorlib._cli import web
 
-    host = "127.0.0.1" if asked.host is None else asked.host
-    return web.serve(pid=asked.pid, host=host, port=asked.port or 0)
+    host = "127.0.0.1" if args.host is None else args.host
+    return web.serve(pid=args.pid, host=host, port=args.port or 0)
 
 
 def _calls(add: Add) -> None:
     parser = add(
         "calls",
-        help="list the calls under way: where they are, since when, who made them",
-        description="Lists the calls that have no answer yet: their id, what is "
-        "called, whether they run or what they wait for, how old they are, in how many "
-        "seconds their time is over, and which call made them. 10,000 are shown at the "
-        "most.",
+        help="list the unanswered calls: state, age, and calling call",
+        description="Lists the calls that have no answer yet: their id, the method or "
+        "function, whether they run or what they wait for, their age, the seconds "
+        "until their deadline, and the call that made them. At most 10,000 are shown.",
         epilog="example: actorlib calls m1",
     )
     _about_a_runtime(parser)
@@ -299,10 +300,10 @@ def _calls(add: Add) -> None:
     parser.set_defaults(run=_run_calls)
 
 
-def _run_calls(asked: argparse.Namespace) -> int:
-    from actorlib._cli import calls  # noqa: PLC0415  # likewise
+def _run_calls(args: argparse.Namespace) -> int:
+    from actorlib._cli import calls
 
-    return calls.show(as_json=asked.json, word=asked.actor, pid=asked.pid)
+    return calls.show(as_json=args.json, word=args.actor, pid=args.pid)
 
 
 def _logs(add: Add) -> None:
@@ -311,10 +312,10 @@ def _logs(add: Add) -> None:
         help="show what actors have printed and logged, and follow it",
         description="Shows the last lines that actors and functions have printed, and "
         "the records that they have logged, the oldest first. The runtime keeps the "
-        "last 256 KiB of each actor in memory, about 1,000 lines, also "
-        "of dead ones while they are listed, and tells them while its event loop "
-        "is blocked, too. What would steer the terminal is shown by its escapes, but "
-        "for colours. --json writes one document, with -f one for each line.",
+        "last 256 KiB of each actor in memory, about 1,000 lines, even of dead actors "
+        "while they are listed, and shows them even while its event loop is blocked. "
+        "Control characters of terminals are escaped, except for colours. --json "
+        "writes one document, with -f one for each line.",
         epilog="examples: actorlib logs m1 -f; actorlib logs --since 5m --level ERROR",
     )
     _about_a_runtime(parser)
@@ -323,7 +324,7 @@ def _logs(add: Add) -> None:
         "actor", metavar="ACTOR", nargs="?", help=f"those of one actor: {_ACTOR}"
     )
     parser.add_argument(
-        "-f", "--follow", action="store_true", help="show what comes, until Ctrl-C"
+        "-f", "--follow", action="store_true", help="show new lines, until Ctrl-C"
     )
     parser.add_argument(
         "-n",
@@ -346,22 +347,22 @@ def _logs(add: Add) -> None:
     parser.add_argument(
         "--grep",
         metavar="REGEX",
-        help="only lines in which this regular expression is found",
+        help="only lines that match this regular expression",
     )
     parser.set_defaults(run=_run_logs)
 
 
-def _run_logs(asked: argparse.Namespace) -> int:
-    from actorlib._cli import logs  # noqa: PLC0415  # likewise
+def _run_logs(args: argparse.Namespace) -> int:
+    from actorlib._cli import logs
 
-    chosen = logs.Chosen.of(ago=asked.since, level=asked.level, pattern=asked.grep)
+    chosen = logs.Chosen.of(ago=args.since, level=args.level, pattern=args.grep)
     return logs.show(
-        asked.actor,
-        as_json=asked.json,
-        count=asked.n,
+        args.actor,
+        as_json=args.json,
+        count=args.n,
         chosen=chosen,
-        is_followed=asked.follow,
-        pid=asked.pid,
+        is_followed=args.follow,
+        pid=args.pid,
     )
 
 
@@ -373,19 +374,19 @@ def _ago(text: str) -> float:
     except ValueError:
         ago = -1.0
     if not 0 <= ago < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time as 10s, 5m, 2h or 1d")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time like 10s, 5m, 2h, 1d")
     return ago
 
 
 def _objects(add: Add) -> None:
     parser = add(
         "objects",
-        help="list what the object store holds, by whom, since when",
-        description="Lists the values that lie in shared memory, those that refs stand "
-        "for that were sent inside of values, and the memory that is kept warm for the "
-        "next value: who made each, who holds it and by how many references, which "
-        "calls that wait have it among their arguments, and for how long it is there. "
-        "Small values travel with their calls and are not stored.",
+        help="list the objects of the object store, their holders and ages",
+        description="Lists the values in shared memory, the values of refs that were "
+        "sent inside of other values, and the memory that is kept ready for the next "
+        "value: the creator of each, its holders and the number of their references, "
+        "the waiting calls that have it among their arguments, and its age. Small "
+        "values are sent with their calls and not stored.",
         epilog="example: actorlib objects --sort age -n 10",
     )
     _about_a_runtime(parser)
@@ -401,23 +402,26 @@ def _objects(add: Add) -> None:
         type=_count,
         default=50,
         metavar="N",
-        help="how many to show, 10,000 at the most (default: 50)",
+        help="how many to show, at most 10,000 (default: 50)",
     )
     parser.set_defaults(run=_run_objects)
 
 
-def _run_objects(asked: argparse.Namespace) -> int:
-    from actorlib._cli import objects  # noqa: PLC0415  # likewise
+def _run_objects(args: argparse.Namespace) -> int:
+    from actorlib._cli import objects
 
     return objects.show(
-        as_json=asked.json, sort=asked.sort, limit=asked.n, pid=asked.pid
+        as_json=args.json,
+        sort=args.sort,
+        limit=args.n,
+        pid=args.pid,
     )
 
 
 def _metrics(add: Add) -> None:
     parser = add(
         "metrics",
-        help="print the metrics of a runtime, as Prometheus reads them",
+        help="print the metrics of a runtime in the format of Prometheus",
         description="Prints the metrics of a runtime in Prometheus' text format: calls "
         "and their times, actors, devices, restarts, shared memory. The program has to "
         "count them: actorlib.init(middleware=[actorlib.observe.prometheus()]).",
@@ -428,18 +432,18 @@ def _metrics(add: Add) -> None:
     parser.set_defaults(run=_run_metrics)
 
 
-def _run_metrics(asked: argparse.Namespace) -> int:
-    from actorlib._cli import metrics  # noqa: PLC0415  # likewise
+def _run_metrics(args: argparse.Namespace) -> int:
+    from actorlib._cli import metrics
 
-    return metrics.show(as_json=asked.json, pid=asked.pid)
+    return metrics.show(as_json=args.json, pid=args.pid)
 
 
 def _explain(add: Add) -> None:
     parser = add(
         "explain",
-        help="say why an actor waits and who has what it waits for, or where it is",
-        description="Says why an actor of a runtime waits, and who has what it waits "
-        "for, or where it is, or how it ended.",
+        help="explain why an actor waits, where it is, or how it ended",
+        description="Explains why an actor of a runtime waits, and which actors hold "
+        "the resources that it waits for, or where it is, or how it ended.",
         epilog="example: actorlib explain m1",
     )
     _about_a_runtime(parser)
@@ -448,10 +452,10 @@ def _explain(add: Add) -> None:
     parser.set_defaults(run=_run_explain)
 
 
-def _run_explain(asked: argparse.Namespace) -> int:
-    from actorlib._cli import one_actor  # noqa: PLC0415  # likewise
+def _run_explain(args: argparse.Namespace) -> int:
+    from actorlib._cli import one_actor
 
-    return one_actor.explain(asked.actor, as_json=asked.json, pid=asked.pid)
+    return one_actor.explain(args.actor, as_json=args.json, pid=args.pid)
 
 
 def _kill(add: Add) -> None:
@@ -473,22 +477,25 @@ def _kill(add: Add) -> None:
     parser.set_defaults(run=_run_kill)
 
 
-def _run_kill(asked: argparse.Namespace) -> int:
-    from actorlib._cli import one_actor  # noqa: PLC0415  # likewise
+def _run_kill(args: argparse.Namespace) -> int:
+    from actorlib._cli import one_actor
 
     return one_actor.kill(
-        asked.actor, as_json=asked.json, is_restarted=asked.restart, pid=asked.pid
+        args.actor,
+        as_json=args.json,
+        is_restarted=args.restart,
+        pid=args.pid,
     )
 
 
 def _stack(add: Add) -> None:
     parser = add(
         "stack",
-        help="show where the threads and tasks of an actor, or of the program, stand",
-        description="Shows where the threads of an actor's process stand, also when "
+        help="show the stacks of the threads and tasks of an actor, or of the program",
+        description="Shows the stacks of the threads of an actor's process, even if "
         "they are stuck in a library written in C, and the tasks of its event loops, "
-        "also when those are blocked by Python code; or those of the program itself. "
-        "What is your own code comes first.",
+        "even if those are blocked by Python code; or those of the program itself. "
+        "Your own code comes first.",
         epilog="examples: actorlib stack m1; actorlib stack owner --all",
     )
     _about_a_runtime(parser)
@@ -502,22 +509,27 @@ def _stack(add: Add) -> None:
     parser.set_defaults(run=_run_stack)
 
 
-def _run_stack(asked: argparse.Namespace) -> int:
-    from actorlib._cli import stack  # noqa: PLC0415  # likewise
+def _run_stack(args: argparse.Namespace) -> int:
+    from actorlib._cli import stack
 
-    return stack.show(asked.actor, as_json=asked.json, has_all=asked.all, pid=asked.pid)
+    return stack.show(
+        args.actor,
+        as_json=args.json,
+        has_all=args.all,
+        pid=args.pid,
+    )
 
 
 def _trace(add: Add) -> None:
     parser = add(
         "trace",
         help="record what a program does for a while, for Perfetto",
-        description="Has a runtime record for a few seconds what it does, and writes a "
-        "file for https://ui.perfetto.dev or chrome://tracing: calls of the program, "
-        "of functions and from actor to actor, what waited for its place and what ran, "
-        "arrows from who made a call to where it ran, states and deaths of actors, "
-        "streams, puts. Nothing is recorded any more when the time is over, or when "
-        "this command is ended. A call costs the program up to 1 us more meanwhile.",
+        description="Makes a runtime record its activity for a few seconds, and writes "
+        "a file for https://ui.perfetto.dev or chrome://tracing: calls of the program, "
+        "of functions and from actor to actor, their waits and runs, arrows from the "
+        "caller of a call to its run, states and deaths of actors, streams, puts. The "
+        "recording ends when the time is over, or when this command is ended. "
+        "Meanwhile, a call costs the program up to 1 us more.",
         epilog="example: actorlib trace -o out.json --seconds 5",
     )
     _about_a_runtime(parser)
@@ -547,25 +559,25 @@ def _trace(add: Add) -> None:
     parser.set_defaults(run=_run_trace)
 
 
-def _run_trace(asked: argparse.Namespace) -> int:
-    from actorlib._cli import trace  # noqa: PLC0415  # likewise
+def _run_trace(args: argparse.Namespace) -> int:
+    from actorlib._cli import trace
 
     return trace.show(
-        asked.output,
-        seconds=asked.seconds,
-        kept=asked.kept,
-        as_json=asked.json,
-        pid=asked.pid,
+        args.output,
+        seconds=args.seconds,
+        kept=args.kept,
+        as_json=args.json,
+        pid=args.pid,
     )
 
 
 def _completion(add: Add) -> None:
     parser = add(
         "completion",
-        help="print the script that completes these words in your shell",
+        help="print the script that completes the arguments in your shell",
         description="Prints the script by which a shell completes commands, options, "
-        "and names of actors; or what that script asks for: the words that find the "
-        "actors of this user's runtimes, or their pids, one a line.",
+        "and names of actors; or the output that the script uses: the words that find "
+        "the actors of this user's runtimes, or their pids, one per line.",
         epilog='bash: eval "$(actorlib completion bash)" in ~/.bashrc; zsh: the same '
         "with zsh in ~/.zshrc, behind compinit; fish: actorlib completion fish | "
         "source in ~/.config/fish/config.fish",
@@ -576,23 +588,23 @@ def _completion(add: Add) -> None:
     parser.set_defaults(run=_run_completion)
 
 
-def _run_completion(asked: argparse.Namespace) -> int:
-    from actorlib._cli import completion  # noqa: PLC0415  # few ask for it
+def _run_completion(args: argparse.Namespace) -> int:
+    from actorlib._cli import completion
 
-    return completion.show(asked.what, _parser().described())
+    return completion.show(args.what, _parser().described())
 
 
 def _about_a_page(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--web",
         action="store_true",
-        help="serve a page for a browser, until Ctrl-C; print its address, which has a "
-        "token that it needs",
+        help="serve a page for a browser, until Ctrl-C; print its address, which "
+        "contains the token that it needs",
     )
     parser.add_argument(
         "--host",
-        help="where the page of --web is served (default: 127.0.0.1, for this machine "
-        "alone; beyond it nothing is encrypted)",
+        help="the address of the page of --web (default: 127.0.0.1, for this machine "
+        "only; connections from other machines are not encrypted)",
     )
     parser.add_argument(
         "--port",
@@ -607,7 +619,7 @@ def _about_a_runtime(parser: argparse.ArgumentParser) -> None:
         "--pid",
         type=_count,
         metavar="N",
-        help="the process of the runtime to ask, if there are several",
+        help="the process id of the runtime, if there are several",
     )
 
 
@@ -622,20 +634,20 @@ def _interval(text: str) -> float:
         seconds = float(text)
         if 0.1 <= seconds <= 3600:
             return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is no number from 0.1 to 3600")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0.1 to 3600")
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: 0 to 65535")
     return int(text)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     if int(text) > sys.maxsize:
-        raise argparse.ArgumentTypeError(f"{text!r} is more than there can be")
+        raise argparse.ArgumentTypeError(f"{text!r} is too large")
     return int(text)
 
 

@@ -29,7 +29,7 @@ from actorlib._core.engine import (
     use_own_engine,
 )
 from actorlib._worker.executors.actor_loop import ActorLoop
-from actorlib._worker.executors.executor_threads import ExecutorThreads
+from actorlib._worker.startup import ExecutorThreads
 from actorlib.exceptions import ActorDiedError, ActorlibError, UnsupportedOptionError
 
 if TYPE_CHECKING:

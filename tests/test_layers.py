@@ -162,7 +162,6 @@ PURE = [
     "_wire.worker_messages",
     "_worker.executors.concurrency_groups",
     "_worker.template.demand",
-    "_worker.executors.method_timing",
     "_web.looks",
     "_worker.links.outgoing_links",
     "accelerators.base",

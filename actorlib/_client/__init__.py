@@ -1,7 +1,7 @@
 """The engine of a program that is attached to a runtime of another process.
 
-It speaks to the owner as a worker does, over a socket of its own.
+It talks to the owner like a worker, over a socket of its own.
 
-* ``connection``: finds a runtime by its name, and is let in.
-* ``engine``: fulfils the verbs of an engine there.
+* ``connection``: finds a runtime by its name, and connects to it.
+* ``engine``: implements the operations of an engine there.
 """

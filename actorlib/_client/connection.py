@@ -1,4 +1,4 @@
-"""Finds a runtime by its name and is let in; blocks, with a limit for each step."""
+"""Connects to a runtime by its name; blocks, with a limit for each step."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ PATIENCE = 10.0
 
 
 class Connection(NamedTuple):
-    """The connection to a runtime that has let this process in.
+    """The connection to a runtime that has admitted this process.
 
     Attributes:
-        pipe: Carries the frames.
-        start: What the runtime said first.
-        pid: Its process; 0 where the system does not tell.
+        pipe: The pipe to the owner.
+        start: The content of the START frame of the runtime.
+        pid: The process id of the runtime; 0 if the system does not report it.
     """
 
     pipe: BlockingChannel
@@ -51,21 +51,21 @@ class Connection(NamedTuple):
     pid: int
 
     def close(self) -> None:
-        """Closes it: the runtime sees that this process is gone."""
+        """Closes the connection: the runtime notices that this process is gone."""
         self.pipe.close_in_fork()
         self.pipe.memory.close()
 
 
 def connect(name: str, patience: float = PATIENCE) -> Connection:
-    """Connects to the runtime of a name.
+    """Connects to the runtime with a name.
 
     Args:
-        name: Its name.
-        patience: Seconds that it may take.
+        name: The name of the runtime.
+        patience: The limit of the wait for its answer, in seconds.
 
     Raises:
-        RuntimeNotFoundError: This user has no runtime of that name.
-        RuntimeUnreachableError: It does not answer, or does not let this process in.
+        RuntimeNotFoundError: This user has no runtime with that name.
+        RuntimeUnreachableError: It does not answer, or does not admit this process.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -97,12 +97,12 @@ def _admitted(sock: socket.socket, name: str, end: float) -> Connection:
     pid = peer_pid(sock)
     if peer_uid(sock) not in (None, os.geteuid()):
         raise RuntimeUnreachableError(
-            f"who listens where the runtime {name!r} would is a process of another "
-            "user, and was told nothing"
+            f"the socket of the runtime {name!r} belongs to a process of another user; "
+            "nothing was sent to it"
         )
     program = " ".join(sys.orig_argv)[:LONGEST_PROGRAM]
-    said = {"version": version(), "python": python_version(), "program": program}
-    sock.sendall(question_frame(ATTACH, said))
+    identity = {"version": version(), "python": python_version(), "program": program}
+    sock.sendall(question_frame(ATTACH, identity))
     _check(_answer(sock, end), name, pid)
     memory = SharedMemory()
     sharing = SegmentSharing(memory)
@@ -121,11 +121,11 @@ def _admitted(sock: socket.socket, name: str, end: float) -> Connection:
 def _answer(sock: socket.socket, end: float) -> Answer:
     reader = FrameReader(MOST_ASKED)
     while True:
-        left = end - time.monotonic()
-        if left <= 0:
+        seconds = end - time.monotonic()
+        if seconds <= 0:
             raise TimeoutError
-        sock.settimeout(left)
-        piece = sock.recv(reader.missing)  # none of what follows
+        sock.settimeout(seconds)
+        piece = sock.recv(reader.missing)  # no byte of later frames
         if not piece:
             raise EOFError
         content = reader.take(piece)
@@ -145,15 +145,13 @@ def _check(answer: Answer, name: str, pid: int) -> None:
 
 
 def _none_of(name: str, names: list[str]) -> str:
-    close = closest_names(name, names)
-    there = ", ".join(map(repr, names[:10]))
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    known = f"there {'is' if len(names) == 1 else 'are'} {there}.{hint}"
-    return f"this user has no runtime of the name {name!r}: " + (
-        known
-        if names
-        else (
-            f"none has a name. The program that is to have it starts it by "
+    message = f"this user has no runtime of the name {name!r}: "
+    if not names:
+        return message + (
+            "no runtime has a name. A program names its runtime by "
             f"actorlib.init(name={name!r})"
         )
-    )
+    close = closest_names(name, names)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    listed = ", ".join(map(repr, names[:10]))
+    return f"{message}there {'is' if len(names) == 1 else 'are'} {listed}.{hint}"

@@ -1,8 +1,8 @@
-"""Fulfils the verbs of an engine in a program that is attached to a runtime.
+"""Implements the operations of an engine in a program that is attached to a runtime.
 
-It is the engine of a worker with an event loop, on the loop of the program. What only
-the owner knows is asked there, or refused; and nothing of the runtime ends with it but
-what this program has made.
+It is the engine of a worker with an event loop, on the loop of the program. Questions
+that only the owner can answer are sent to it, or refused. When the program leaves, only
+the actors that it has created end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 _LAST_FRAMES = 5.0
-"""Seconds that the owner may take to read what was sent before this process leaves."""
+"""Seconds that the owner gets to read the last frames before this process leaves."""
 
 _OWNERS = {
     "all_calls": ("all_calls()", "actorlib calls"),
@@ -60,19 +60,18 @@ _OWNERS = {
     "survey": ("explain()", "actorlib ps"),
     "explain_group": ("explain()", "actorlib ps"),
 }
-"""The verbs that only the owner's program has: what a user calls, and the command that
-shows the same from a shell, if there is one."""
+"""The operations of the owner's program only: the name that users call, and the command
+that shows the same in a shell, if there is one."""
 
 
 @final
 class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
-    """The engine of a client; see RuntimeEngine. Made on the loop that it uses.
+    """The engine of an attached program; see RuntimeEngine. Created on its loop.
 
     Args:
         connection: The connection to the runtime.
         name: The name of the runtime.
-        namespace: Where names of actors are looked for that say nothing else; None for
-            where the runtime does.
+        namespace: The default namespace of the names of actors; None for the runtime's.
     """
 
     def __init__(
@@ -94,15 +93,13 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         self._is_closed = False
         super().__init__(start, loop, pipe)
         self._portal = RuntimePortal(loop)
-        self.set_channel(
-            AsyncChannel(
-                loop,
-                pipe.sock,
-                self._receive,
-                self._pipe_lost,
-                sharing=pipe.sharing,
-                decoder=pipe.decoder,
-            )
+        self.channel = AsyncChannel(
+            loop,
+            pipe.sock,
+            self._receive,
+            self._pipe_lost,
+            sharing=pipe.sharing,
+            decoder=pipe.decoder,
         )
         self.inbox.receive = self._take
         self.inbox.begin()
@@ -111,7 +108,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
 
     def _receive(self, frames: list[Frame]) -> None:
         if self.inbox.sources:
-            self.inbox.read_links()  # it was sent before what the pipe brings
+            self.inbox.read_links()  # its frames are older than those of the pipe
         self._take(frames)
 
     def _take(self, frames: list[Frame]) -> None:
@@ -124,7 +121,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
                 self._take(self.take_other(frame))
 
     def _pipe_lost(self, error: Exception | None) -> None:
-        why = "has ended" if error is None else f"sends what makes no sense: {error}"
+        why = "has ended" if error is None else f"has sent an invalid frame: {error}"
         self._lose(
             RuntimeLostError(
                 f"the {self._runtime}, which this process is attached to, {why}. "
@@ -137,7 +134,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         self.fail_all(error)
 
     def check_parent(self) -> None:
-        """Refuses what cannot be asked any more; see OwnerClient.
+        """Refuses operations that are no longer possible; see OwnerClient.
 
         Raises:
             ActorHandleNotFoundError: This process has detached, or is a fork.
@@ -151,7 +148,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
                 f"{self._runtime}: attach here, too, by actorlib.attach()"
             )
 
-    # The verbs, as far as a client differs from a worker.
+    # The operations in which a client differs from a worker.
 
     def create(self, spec: ActorSpec) -> ActorId:
         """Creates an actor, which ends with this process; see Engine."""
@@ -186,7 +183,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
     def stop(self, call: int, *, recursive: bool) -> bool:
         """Cancels a call whose end is awaited; see OwnerClient.
 
-        The refs of programs are cancelled then, as a task is: see ObjectRef.
+        The refs of programs are cancelled at that end, like tasks; see ObjectRef.
         """
         is_awaited = super().stop(call, recursive=recursive)
         if is_awaited:
@@ -194,7 +191,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         return is_awaited
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks a thread beside the loop that answers come by; see ResultOwner."""
+        """Blocks a thread until a ref is done, except the loop's; see ResultOwner."""
         block(
             ref,
             timeout,
@@ -203,10 +200,10 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
         )
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks until the owner has answered a short question; see OwnerClient.
+        """Blocks until the owner has answered a short request; see OwnerClient.
 
         Raises:
-            RuntimeUnreachableError: It does not.
+            RuntimeUnreachableError: The owner does not answer.
         """
         with contextlib.suppress(EOFError):
             if self.inbox.read(ref.done, PATIENCE, ref):
@@ -220,21 +217,19 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
 
     @override
     def share(self, actor: ActorId) -> ActorShare:
-        wanted = actor.hex()
-        found = (info.share for info in self.actors() if info.actor_id == wanted)
-        return next(found, ActorShare())
+        actor_id = actor.hex()
+        shares = (info.share for info in self.actors() if info.actor_id == actor_id)
+        return next(shares, ActorShare())
 
-    interface = Engine.interface  # refuse: a program is not an actor
+    interface = Engine.interface  # both refuse: a program is not an actor
     leave = Engine.leave
 
-    # What a runtime is asked besides; see RuntimeEngine.
+    # Further operations of a runtime; see RuntimeEngine.
 
     def snapshot(self) -> Snapshot:
-        """The state of the runtime now, as its owner tells it."""
         return cast("Snapshot", self.ask_and_wait(LIST, "snapshot"))
 
     def calls(self) -> list[CallInfo]:
-        """The calls of the runtime that have no answer yet, without their variables."""
         return cast("list[CallInfo]", self.ask_and_wait(LIST, "calls"))
 
     @override
@@ -247,13 +242,13 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
 
     @property
     def is_closed(self) -> bool:
-        """Whether this process has detached."""
         return self._is_closed
 
     async def aclose(self) -> None:
-        """Detaches: what this process has made, and did not detach, ends.
+        """Detaches: the actors that this process has created and not detached end.
 
-        What was sent is read by the owner first. Cancelled: it has detached.
+        The owner first reads all frames that were sent. Cancelled: this process has
+        detached.
         """
         if self._is_closed or self._is_in_fork:
             return
@@ -264,7 +259,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
                 async with asyncio.timeout(_LAST_FRAMES):
                     await self.channel.drain()
         except TimeoutError:
-            pass  # it reads nothing: there is nobody to be told
+            pass  # the owner reads nothing
         finally:
             self._detach()
             if "outgoing_links" in vars(self):
@@ -274,7 +269,7 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
             self.memory.close()
 
     def abandon(self) -> Callable[[], None]:
-        """Detaches where the loop is closed."""
+        """Detaches when the loop is closed."""
         if not (self._is_closed or self._is_in_fork):
             self._is_closed = True
             self._detach()
@@ -292,34 +287,34 @@ class AttachedEngine(AsyncOwnerClient, RuntimeEngine):
             )
 
     def close_in_fork(self) -> None:
-        """Refuses everything from now on: the connection is the parent's."""
-        # Not as a worker does, whose forks leave the loop that they come back to.
+        """Refuses all operations from now on: the connection is the parent's."""
+        # Not like a worker, whose forks exit when they return to the loop.
         OwnerClient.close_in_fork(self)
         detach_loop(self.loop)
 
 
 def refusals_of_client(runtime: str, pid: int) -> dict[str, Refusal]:
-    """Makes the table of the verbs that only the owner's program has.
+    """Creates the refusals of the operations that only the owner's program has.
 
     Args:
-        runtime: How messages name the runtime.
-        pid: The process of the owner; 0 if it is not known.
+        runtime: The name of the runtime in messages.
+        pid: The process id of the owner; 0 if it is not known.
     """
     return {
-        verb: Refusal(_refusal(runtime, pid, *said)) for verb, said in _OWNERS.items()
+        name: Refusal(_refusal(runtime, pid, *names)) for name, names in _OWNERS.items()
     }
 
 
-def _refusal(runtime: str, pid: int, what: str, command: str) -> str:
+def _refusal(runtime: str, pid: int, operation: str, command: str) -> str:
     shell = f", and {command} --pid {pid} in a shell" if command else ""
     return (
-        f"{what} is for the program that has started the {runtime}, and this one is a "
-        f"client of it: call it there{shell}"
+        f"{operation} is for the program that has started the {runtime}, and this one "
+        f"is a client of it: call it there{shell}"
     )
 
 
 def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
-    """Tells code of this program where it runs: in no actor, and in no call."""
+    """Creates the runtime context of this program, which is in no actor and no call."""
     del process
     return RuntimeContext(
         namespace=config.namespace,
@@ -332,16 +327,16 @@ def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
 
 
 async def attach(name: str, namespace: str | None) -> AttachedEngine:
-    """Attaches this process to the runtime of a name.
+    """Attaches this process to the runtime with a name.
 
     Args:
-        name: Its name.
-        namespace: Where names are looked for; see AttachedEngine.
+        name: The name of the runtime.
+        namespace: The default namespace; see AttachedEngine.
 
     Raises:
-        RuntimeNotFoundError: This user has no runtime of that name.
-        RuntimeUnreachableError: It does not answer, or does not let this process in.
-        CancelledError: Nobody waits any more; the connection is closed once it is made.
+        RuntimeNotFoundError: This user has no runtime with that name.
+        RuntimeUnreachableError: It does not answer, or does not admit this process.
+        CancelledError: The attachment was cancelled; its connection is closed.
     """
     connecting = asyncio.get_running_loop().run_in_executor(None, connect, name)
     try:
@@ -353,6 +348,6 @@ async def attach(name: str, namespace: str | None) -> AttachedEngine:
 
 
 def _drop(connecting: asyncio.Future[Connection]) -> None:
-    """Closes a connection that nobody waits for any more, if there is one."""
+    """Closes a connection of a cancelled attachment, if there is one."""
     if not connecting.cancelled() and connecting.exception() is None:
         connecting.result().close()

@@ -1,9 +1,8 @@
-"""Runs actors in their owner's process: for breakpoints, and for unit tests.
+"""Runs actors in their owner's process, for breakpoints and for unit tests.
 
-The local engine without processes. What decides, sends and counts is that engine's own,
-on both sides of the pipe; only what starts a worker is another, and starts a thread.
-In reading order:
+This is the local engine without processes. Both sides of the pipe run the code of the
+local engine; only the launcher differs, and starts threads.
 
-* ``launcher``: launches workers that are threads of this process, and what that means.
-* ``worker``: runs one worker as a thread, at the other end of a pipe.
+* ``launcher``: launches workers that are threads of this process, and says how they
+  differ from processes.
 """

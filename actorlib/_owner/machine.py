@@ -397,6 +397,7 @@ class WorkerStarter:
         output: Keeps what workers print; None while nobody wants it.
         on_launch: Called before each launch of a worker; None for nothing.
         attached: The frames that attach features to workers that start, by their kinds.
+        features: What features of every worker get before the user's code is imported.
     """
 
     def __init__(
@@ -419,6 +420,7 @@ class WorkerStarter:
         self.output: OutputKeeper | None = None
         self.on_launch: Callable[[], None] | None = None
         self.attached: dict[int, Frame] = {}
+        self.features: dict[str, object] = {}
 
     @cached_property
     def gangs(self) -> Gangs:
@@ -599,7 +601,7 @@ class WorkerStarter:
             max_unread=interface.max_unread,
             grace=self.grace,
             environment=environment,
-            features=features,
+            features={**self.features, **features},
             path=_path(directory),
             directory=directory,
             threads=int(threads) if threads.isdecimal() else None,

@@ -1,15 +1,14 @@
-"""The child's side of the pipe: one actor, and the process that forks workers.
+"""The worker's side of the pipe, and the template that forks workers.
 
-Loading it is part of every start, so it imports neither ``_owner`` nor
+Every start of a worker loads this code, so it imports neither ``_owner`` nor
 ``accelerators``. In reading order:
 
 * ``__main__``: runs a worker from its first frame to its exit code.
-* ``os_process``: asks the kernel about processes, and ends them.
-* ``startup``: makes the environment, the class and the object of the START frame.
-* ``features``: the features of a worker, each imported when the owner asks for it.
-* ``features``: the features that a worker can have, each imported when asked for.
-* ``template``: the process that forks workers and cleans up after everyone.
+* ``os_process``: queries the kernel about processes, and ends this process.
+* ``startup``: turns the START frame into an environment, a class and an object.
+* ``features``: imports and attaches the features of a worker.
+* ``template``: the process that forks workers and cleans up after them.
 * ``executors``: where calls run: the main thread, threads, event loops.
-* ``requests``: what a worker asks of the owner, and the answers.
+* ``requests``: the requests of a worker to the owner, and the answers.
 * ``links``: calls between workers without the owner.
 """

@@ -1,7 +1,7 @@
 """Runs a worker from its first frame to its exit code, forked or spawned.
 
-Spawned, it is ``python -m actorlib._worker FD`` with one end of the pipe as the
-inherited descriptor FD. Forked, the template calls ``run_worker`` in the child.
+A spawned worker is ``python -m actorlib._worker FD``, where FD is the inherited
+descriptor of its end of the pipe. In a forked worker the template calls ``run_worker``.
 """
 
 from __future__ import annotations
@@ -51,21 +51,24 @@ PARTS = (
     "actorlib._worker.requests.placement_groups",
     "actorlib._worker.requests.task_calls",
 )
-"""What workers import when something asks for it."""
+"""Modules that a worker imports when it needs them."""
 
 
 def import_parts() -> None:
-    """Imports what only some workers need: in the template, and where it is time."""
+    """Imports the modules that only some workers need; the template does so ahead."""
     for name in PARTS:
         importlib.import_module(name)
     import_features()
 
 
 class WarmWorker:
-    """Holds what a worker begins with; the template makes one, for all its forks.
+    """Holds the memory and the decoder that a worker begins with.
+
+    The template creates one for all its forks.
 
     Args:
-        title: Shows what the process is; None where it is another's, as in rehearsals.
+        title: Shows the role of the process in ``ps``; None in a rehearsal of the
+            template.
     """
 
     def __init__(self, title: ProcessTitle | None = None) -> None:
@@ -75,25 +78,16 @@ class WarmWorker:
 
 
 def run_worker(sock: socket.socket, warm: WarmWorker) -> NoReturn:
-    """Serves one actor to its end and leaves the process.
-
-    Args:
-        sock: The worker's end of the pipe.
-        warm: What no other worker of this process has begun with.
-    """
+    """Serves one actor until it ends, then exits the process."""
     exit_process(exit_code_of(lambda: serve(sock, warm)))
 
 
 def exit_code_of(serve: Callable[[], None]) -> int:
-    """Serves one actor to its end; gives the exit code of the worker.
-
-    Args:
-        serve: Serves it.
-    """
+    """Runs a worker until it ends; returns the exit code."""
     try:
         serve()
     except EOFError:
-        return 0  # the owner is gone: nobody is left to be told anything
+        return 0  # the owner is gone
     except SystemExit as error:
         return code_of(error)
     except BaseException:  # noqa: BLE001  # the last frame of the actor
@@ -103,9 +97,9 @@ def exit_code_of(serve: Callable[[], None]) -> int:
 
 
 def flush_each_line() -> None:
-    """Makes output appear line by line, and a segfault leave a Python traceback.
+    """Flushes output line by line, and enables Python tracebacks of segfaults.
 
-    Lines are what the owner shows, and what an actor's last words are made of.
+    The owner shows output by lines, and reports the last lines of an actor that died.
     """
     with contextlib.suppress(AttributeError, ValueError):
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # pyright: ignore  # noqa: PGH003  # a plain text stream
@@ -114,14 +108,14 @@ def flush_each_line() -> None:
 
 
 def serve(sock: socket.socket, warm: WarmWorker) -> None:
-    """Serves one actor to its end.
+    """Serves one actor until it ends.
 
     Args:
         sock: The worker's end of the pipe.
-        warm: What no other worker of this process has begun with.
+        warm: The memory and the decoder, which no other worker of this process uses.
 
     Raises:
-        BaseException: What ended it; EOFError if that was the owner's end.
+        BaseException: The reason of the end; EOFError if the owner is gone.
     """
     try:
         _run_actor(BlockingChannel(sock, warm.sharing, warm.decoder), warm.title)
@@ -131,8 +125,9 @@ def serve(sock: socket.socket, warm: WarmWorker) -> None:
 
 def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
     start = read_start(pipe.receive_first()[0])
-    # Ours is imported first: the actor's ``sys.path`` may have files of the same names.
-    serve = _executor_of(start.config)
+    # actorlib is imported first: the actor's ``sys.path`` may have files of the same
+    # names.
+    serve = serve_function_of(start.config)
     if list(start.config.path) != sys.path:
         import_parts()
     features = load_features(start.config.features)
@@ -148,14 +143,16 @@ def _run_actor(pipe: BlockingChannel, title: ProcessTitle | None) -> None:
     serve(start, pipe)
 
 
-def _executor_of(config: ActorConfig) -> Callable[[Start, BlockingChannel], None]:
-    """Gives what serves an actor, with its modules imported."""
+def serve_function_of(
+    config: ActorConfig,
+) -> Callable[[Start, BlockingChannel], None]:
+    """Returns the ``serve`` function of the executor of an actor."""
     if config.runs_functions:
-        from actorlib._worker.executors import task_executor  # noqa: PLC0415  # likewise
+        from actorlib._worker.executors import task_executor  # noqa: PLC0415  # on demand
 
         return task_executor.serve
     if config.is_async:
-        from actorlib._loops.loop_thread import new_loop  # noqa: PLC0415  # likewise
+        from actorlib._loops.loop_thread import new_loop  # noqa: PLC0415  # on demand
         from actorlib._worker.executors import async_executor  # noqa: PLC0415  # serial actors never load it
 
         return lambda start, pipe: async_executor.serve(start, pipe, new_loop())

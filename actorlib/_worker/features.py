@@ -1,8 +1,9 @@
-"""The features that a worker can have, each imported when the owner asks for it.
+"""The features that a worker can have, each imported when the owner requests it.
 
-The owner asks by a frame: in START for what is to be there from the beginning, on the
-pipe for what changes meanwhile. What the template has for all its forks it imports
-itself, if this installation has it.
+The owner requests a feature in START: by an entry of ``features``, which is prepared
+before the user's code is imported, or by a frame of ``attached``, which may also come
+later on the pipe. The template imports the features that all its forks have, if they
+are installed.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from importlib import import_module
 from traceback import format_exception
 from typing import TYPE_CHECKING, Any, final
 
-from actorlib._wire.messages import FAILURE, LOG, OBSERVE, RAISED, RECORD_END
+from actorlib._wire.messages import FAILURE, OBSERVE, RAISED, RECORD_END
 from actorlib._wire.serialization import encode
 from actorlib._worker.executors.run_events import RunEvents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from actorlib._core.engine import Engine
     from actorlib._wire.actor_config import ActorConfig
@@ -28,27 +29,29 @@ if TYPE_CHECKING:
 FEATURES = {
     "frameworks": "actorlib._features.frameworks.worker",
     "mps": "actorlib._features.mps.worker",
+    "logs": "actorlib._features.logs.worker",
     "cgroup": "actorlib._features.cgroups.worker",
 }
-"""The module of each. Its function ``prepare`` gets the entry, before any of the user's
-code is imported, and raises EnforcementRefused if the actor must not begin."""
+"""The module of each feature, by the key of its entry in START. Its function
+``prepare`` gets the entry before the user's code is imported, and raises
+EnforcementRefused if the actor must not start."""
 
 PARTS = (
     "actorlib._features.frameworks.worker",
     "actorlib._features.logs.worker_records",
 )
-"""What many workers import when something asks for it; the template does ahead."""
+"""Modules that many workers import when they need them; the template does so ahead."""
 
 LEFTOVERS = ("actorlib._features.cgroups.leftovers",)
-"""What removes what an owner leaves that was killed. Each has a function
-``remove_leftovers``, which gets the owner's process id; the template calls it."""
+"""Modules that clean up after an owner that was killed. The template calls the function
+``remove_leftovers`` of each with the owner's process id."""
 
 
 def load_features(entries: Mapping[str, Any]) -> list[Callable[[], None]]:
-    """Imports features, and returns what each does, in order.
+    """Imports features; returns the function that prepares each, in order.
 
     Args:
-        entries: What each of them gets, by its key.
+        entries: The entries of START, by the keys of ``FEATURES``.
     """
     return [
         partial(import_module(FEATURES[key]).prepare, entry)
@@ -57,11 +60,11 @@ def load_features(entries: Mapping[str, Any]) -> list[Callable[[], None]]:
 
 
 def refusal(error: EnforcementRefused, where: str) -> Frame:
-    """Makes the frame that tells why an actor must not begin.
+    """Creates the frame that reports why an actor must not start.
 
     Args:
-        error: What a feature has raised.
-        where: What is being made.
+        error: The error of the feature.
+        where: What was being created, for messages.
     """
     text = "".join(format_exception(error))
     summary = f"EnforcementRefused: {error}"
@@ -69,50 +72,37 @@ def refusal(error: EnforcementRefused, where: str) -> Frame:
 
 
 def remove_leftovers(owner: int) -> None:
-    """Removes what features have left of an owner that was killed.
+    """Removes what the features of a killed owner have left on the machine.
 
     Args:
-        owner: Its process id.
+        owner: The owner's process id.
     """
     for name in LEFTOVERS:
-        with suppress(ModuleNotFoundError):  # what is not installed has left nothing
+        with suppress(ModuleNotFoundError):  # not installed, so it has left nothing
             import_module(name).remove_leftovers(owner)
 
 
 def attach_to_process_and_forks() -> None:
-    """Attaches what the template has, with its forks, or a worker that is no fork."""
+    """Attaches features to the template and its forks, or to a spawned worker."""
     with suppress(ModuleNotFoundError):
-        from actorlib._features.stacks import worker  # noqa: PLC0415  # it may be missing
+        from actorlib._features.stacks import worker
 
         worker.offer_stacks()
 
 
 def attach_to_forks() -> None:
-    """Attaches what forks of the template have: none of them does that itself."""
+    """Attaches the features that forks inherit from the template ready-made."""
     with suppress(ModuleNotFoundError):
-        from actorlib._features.logs.worker import send_records  # noqa: PLC0415  # likewise
+        from actorlib._features.logs.worker import prepare
 
-        send_records({})
+        prepare({})
 
 
 def import_parts() -> None:
-    """Imports the ``PARTS`` that this installation has."""
+    """Imports the modules of ``PARTS`` that are installed."""
     for name in PARTS:
         with suppress(ModuleNotFoundError):
             import_module(name)
-
-
-def attach_to_process(frames: Iterable[Frame]) -> None:
-    """Attaches what is there before any of the user's code is imported.
-
-    Args:
-        frames: Those of START.
-    """
-    for kind, *what in frames:
-        if kind == LOG:
-            from actorlib._features.logs.worker import send_records  # noqa: PLC0415  # inline none does
-
-            send_records(*what)
 
 
 @final
@@ -121,12 +111,12 @@ class WorkerFeatures:
 
     Args:
         engine: The engine of the worker.
-        config: What the owner says of the worker.
+        config: The configuration of the worker.
         post: Sends a frame to the owner now.
-        gather: Sends a frame to the owner, at the latest with the answer that follows.
+        gather: Sends a frame to the owner, at the latest with the next answer.
 
     Attributes:
-        events: Tells consumers of the calls that run.
+        events: Notifies consumers of the calls that run.
     """
 
     def __init__(
@@ -141,18 +131,18 @@ class WorkerFeatures:
         self._post = post
         self._gather = gather
         self.events = RunEvents()
-        # Those that have been attached, also while they are off.
+        # These stay while the feature is switched off.
         self._observer: Any = None
         self._recorder: Any = None
 
     def switch(self, frame: Frame) -> RunEvents | None:
-        """Attaches what a frame asks for, or switches it off.
+        """Attaches the feature of a frame, or switches it off.
 
         Args:
             frame: OBSERVE or RECORD.
 
         Returns:
-            What ``WorkerEngine.events`` is from now on.
+            The new value of ``WorkerEngine.events``.
         """
         (self._observe if frame[0] == OBSERVE else self._record)(*frame[1:])
         events = self.events
@@ -160,7 +150,7 @@ class WorkerFeatures:
 
     def _observe(self, middlewares: bytes) -> None:
         if self._observer is None:
-            from actorlib._features.middleware.worker import RunObserver  # noqa: PLC0415  # seldom
+            from actorlib._features.middleware.worker import RunObserver
 
             self._observer = RunObserver(self._engine, self._config, self._gather)
         is_on = self._observer.switch(middlewares)
@@ -168,7 +158,7 @@ class WorkerFeatures:
 
     def _record(self, mode: int, number: int) -> None:
         if self._recorder is None:
-            from actorlib._features.recording.worker import RunRecorder  # noqa: PLC0415  # seldom
+            from actorlib._features.recording.worker import RunRecorder
 
             self._recorder = RunRecorder(self._post)
         self.events.recorder = None if mode == RECORD_END else self._recorder

@@ -1,6 +1,6 @@
-"""Asks the kernel about processes, for the template, and ends those of workers.
+"""Queries the kernel about processes for the template, and ends worker processes.
 
-A fork that the user's code made in a worker ends otherwise than the worker itself.
+A fork that the user's code created in a worker ends differently from the worker itself.
 """
 
 from __future__ import annotations
@@ -27,30 +27,35 @@ PR_SET_PDEATHSIG = 1
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 
-# Looked up once: a child would copy pages to make the functions anew.
+# Looked up once: creating the functions again would copy pages in each child.
 _libc = ctypes.CDLL(None)
 _prctl = getattr(_libc, "prctl", None)  # Linux has it
 _fflush = _libc.fflush
-_ASKED = 8
+_MOST_READS = 8
+"""Reads of the list of children, at most, until two agree."""
 
 
 def watch(pid: int) -> int | None:
-    """Opens a descriptor that becomes readable when our parent ends, where one can."""
+    """Opens a descriptor that becomes readable when the parent process ends.
+
+    Returns:
+        None if the kernel has no such descriptors, or the parent has ended.
+    """
     try:
         descriptor = os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
-    if os.getppid() != pid:  # it had ended before, and its number may be another's
+    if os.getppid() != pid:  # it had ended, and another process may have its number
         os.close(descriptor)
         return None
     return descriptor
 
 
 def next_ended(before_reaping: Callable[[int], None]) -> tuple[int, int, int] | None:
-    """Reaps one child that has ended: its pid, status and peak memory in KiB.
+    """Reaps one child that has ended; returns its pid, status and peak memory in KiB.
 
-    Where the kernel can be asked without reaping, the callback runs while the child's
-    number still cannot be given to another process.
+    If the kernel supports it, the callback runs before the reaping, while no other
+    process can get the child's number.
     """
     try:
         if hasattr(os, "waitid"):
@@ -68,7 +73,7 @@ def next_ended(before_reaping: Callable[[int], None]) -> tuple[int, int, int] | 
 
 
 def has_child(pid: int) -> bool:
-    """Whether a process is a child that was not reaped; True where one cannot ask."""
+    """Whether a process is a child that was not reaped; True if that is unknown."""
     try:
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -78,7 +83,7 @@ def has_child(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a child got a signal that stops it, and none since, where one can ask."""
+    """Whether a signal has stopped a child; False if that is unknown."""
     if not hasattr(os, "waitid"):
         return False
     try:
@@ -89,25 +94,25 @@ def is_stopped(pid: int) -> bool:
 
 
 def is_ending(pid: int) -> bool:
-    """Whether a process has begun to end, where the kernel says so.
+    """Whether a process has begun to end, as far as the kernel reports it.
 
-    It closes what it has open, and so tells others, before it is to be reaped.
+    A process closes its descriptors, which others notice, before it can be reaped.
     """
     stat = read_stat(pid)
     return stat is not None and stat.is_ending
 
 
 def kill_group(pid: int, number: int) -> None:
-    """Sends a signal to the process group that a worker leads."""
+    """Sends a signal to the process group of a worker."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)  # so young that it has no group of its own yet
+        os.kill(pid, number)  # it was just forked and has no process group yet
 
 
 def has_children() -> bool:
-    """Whether this process has a child, ended or not."""
+    """Whether this process has a child that was not reaped."""
     try:
         if hasattr(os, "waitid"):
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -118,18 +123,18 @@ def has_children() -> bool:
 
 
 def children() -> list[int]:
-    """Lists the children of this process, ended or not; empty where nobody says.
+    """Lists the children of this process that were not reaped; empty if unknown.
 
-    The kernel may skip some while others end (proc(5)), so it is asked until it says
-    the same twice.
+    The kernel may skip some while others end (proc(5)), so the list is read until two
+    reads agree.
     """
-    seen: list[int] | None = None
-    for _ in range(_ASKED):
-        found = _children()
-        if found == seen:
+    latest: list[int] | None = None
+    for _ in range(_MOST_READS):
+        pids = _children()
+        if pids == latest:
             break
-        seen = found
-    return seen or []
+        latest = pids
+    return latest or []
 
 
 def _children() -> list[int]:
@@ -142,7 +147,7 @@ def _children() -> list[int]:
 
 
 def mark_of(pid: int) -> str:
-    """Reads the mark in the environment that a process was started with."""
+    """Reads the mark in the initial environment of a process; empty if none."""
     with (
         contextlib.suppress(OSError),
         open(f"/proc/{pid}/environ", "rb") as environ,  # noqa: PTH123
@@ -154,11 +159,11 @@ def mark_of(pid: int) -> str:
 
 
 def find_mark() -> ctypes.Array[ctypes.c_char] | None:
-    """Finds the memory where the mark lies that this process was started with, if any.
+    """Returns the memory of the mark in the initial environment of this process.
 
-    The kernel shows the environment as it lay in memory at the start, whatever
-    ``setenv`` did later. Writing there marks a fork of this process, and every
-    descendant of it that never calls ``exec``.
+    The kernel shows the environment at its original place in memory, even after
+    ``setenv``. A fork of this process is marked by writing there, and so is every
+    descendant of the fork that never calls ``exec``.
     """
     try:
         variables = ctypes.POINTER(ctypes.c_void_p).in_dll(_libc, "environ")
@@ -176,41 +181,41 @@ def find_mark() -> ctypes.Array[ctypes.c_char] | None:
 
 
 def write_mark(there: ctypes.Array[ctypes.c_char] | None, mark: str) -> None:
-    """Marks this process; the mark is as long as the one that was there."""
+    """Marks this process; the new mark has the length of the old one."""
     if there is not None:
         there.raw = mark.encode()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003  # of arrays of c_char
     os.environ[MARK_VARIABLE] = mark
 
 
 class ProcessTitle:
-    """Writes the words that ``ps`` and ``top -c`` show for a process, where it can.
+    """Writes the title that ``ps`` and ``top -c`` show for a process, if it can.
 
-    The kernel shows the words that a process was started with as they lie in its
-    memory, and says where that is (``arg_start`` in proc_pid_stat(5)): what is written
-    there is shown instead. It is written only where the memory has what the kernel
-    shows, and never beyond it. Forks find theirs at the same place.
+    The kernel shows the arguments that a process was started with from the process's
+    memory, and reports their address (``arg_start`` in proc_pid_stat(5)). Text that is
+    written there is shown instead. It is written only if the memory contains what the
+    kernel shows, and never beyond its end. The address is the same in forks.
     """
 
     def __init__(self) -> None:
         self._words = _find_words()
 
     def show(self, title: str) -> None:
-        """Shows a title, or as much of it as there is room for."""
+        """Shows a title, cut to the available size."""
         if self._words is not None:
             size = len(self._words)
-            # The last byte stays empty: the kernel reads on where it is not.
+            # The last byte stays empty, or the kernel would read on.
             words = title.encode("utf-8", "replace")[: size - 1]
             self._words.raw = words.ljust(size, b"\0")  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003  # of arrays of c_char
 
 
 def _find_words() -> ctypes.Array[ctypes.c_char] | None:
-    """Finds the memory of the words that this process was started with, if any."""
+    """Returns the memory of the arguments that this process was started with."""
     stat = read_stat("self")
     if stat is None:
         return None
     try:
-        with open("/proc/self/cmdline", "rb") as shown:  # noqa: PTH123  # no pathlib in the template
-            words = shown.read()
+        with open("/proc/self/cmdline", "rb") as cmdline:  # noqa: PTH123  # no pathlib in the template
+            words = cmdline.read()
     except OSError:
         return None
     start, end = stat.words
@@ -223,24 +228,21 @@ def _find_words() -> ctypes.Array[ctypes.c_char] | None:
 
 
 def name_process(name: str) -> None:
-    """Gives the process a name for ``top`` and ``ps``, where the system has a way."""
+    """Sets the name of the process for ``top`` and ``ps``, if possible."""
     prctl(PR_SET_NAME, name.encode()[:15])
 
 
 def prctl(option: int, value: int | bytes) -> None:
-    """Tells the kernel something about this process, where it can be told."""
+    """Calls ``prctl``, if the system has it."""
     if _prctl is not None:
         _prctl(option, value, 0, 0, 0)
 
 
 def exit_process(code: int) -> NoReturn:
-    """Runs what was registered for the end of the process, then ends it.
+    """Runs the handlers of the end of the process, then ends it.
 
-    Interpreter teardown itself is skipped: a forked child would take apart modules
-    that it shares with the template, page by page, for nothing.
-
-    Args:
-        code: The exit code.
+    The teardown of the interpreter is skipped: a forked child would copy and destroy
+    modules that it shares with the template.
     """
     set_engine(None)
     _wait_for_threads()
@@ -251,20 +253,20 @@ def exit_process(code: int) -> NoReturn:
 
 
 def exit_fork(error: BaseException | None) -> NoReturn:
-    """Ends a fork whose code has come back to where the worker would go on.
+    """Ends a fork whose code has returned to where the worker would continue.
 
-    What was registered for the end of the process was so by the worker, which runs it
-    at its own end: here it would remove files that are in use, or end processes that
-    are the worker's.
+    Handlers of the end of the process belong to the worker, which runs them at its own
+    end. In a fork they would remove files that are in use, or end the worker's
+    processes.
 
     Args:
-        error: What the code raised, if it did.
+        error: The error that the code raised, if it did.
     """
     code = 0
     if isinstance(error, SystemExit):
         code = code_of(error)
     elif error is not None:
-        # The outermost frame is ours, and tells the user nothing.
+        # The outermost frame is actorlib's own, and of no use to the user.
         inner = error.__traceback__ and error.__traceback__.tb_next
         traceback.print_exception(type(error), error, inner or error.__traceback__)
         code = 1
@@ -274,18 +276,18 @@ def exit_fork(error: BaseException | None) -> NoReturn:
 
 
 def code_of(error: SystemExit) -> int:
-    """Gives the exit code, by the rules of the interpreter."""
+    """Returns the exit code of a SystemExit, by the rules of the interpreter."""
     if error.code is None:
         return 0
     if isinstance(error.code, int):
         return error.code & 0xFF
-    print(error.code, file=sys.stderr)  # noqa: T201  # what the interpreter does with a text
+    print(error.code, file=sys.stderr)  # noqa: T201  # as the interpreter does
     return 1
 
 
 def _wait_for_threads() -> None:
     with contextlib.suppress(BaseException):
-        threading._shutdown()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # waits for the user's threads, as the interpreter does
+        threading._shutdown()  # type: ignore[attr-defined]  # pyright: ignore  # noqa: PGH003, SLF001  # it waits for the user's threads
 
 
 def _flush() -> None:
@@ -293,4 +295,4 @@ def _flush() -> None:
         with contextlib.suppress(BaseException):
             stream.flush()
     with contextlib.suppress(BaseException):
-        _fflush(None)  # what C code has printed
+        _fflush(None)  # the output of C code

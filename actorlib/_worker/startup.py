@@ -1,11 +1,10 @@
-"""Starts and ends an actor: the START frame becomes an environment, a class, an object.
+"""Starts and ends an actor: turns the START frame into a class and an object.
 
-The order is the promise: visibility variables are in place before the first line of
-the user's code is imported.
+Visibility variables are set before the first line of the user's code is imported.
 
-The class is given the methods that every actor has, in this process alone, so a call of
-one is like any other. What it has marked for the beginning and the end of its actors is
-called there (``_options/hooks.py``), and ``__ray_shutdown__`` behind that.
+The class gets the methods that every actor has, in this process only. A call of one is
+a normal call. The hooks that the class has marked for the start and the end of its
+actors are called here (``_options/hooks.py``), and ``__ray_shutdown__`` after them.
 """
 
 from __future__ import annotations
@@ -13,9 +12,11 @@ from __future__ import annotations
 import operator
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Coroutine
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,7 +34,6 @@ from actorlib._options.interface import (
 from actorlib._wire.actor_config import ActorConfig
 from actorlib._wire.messages import START, Frame
 from actorlib._wire.serialization import decode, decode_call
-from actorlib._worker.executors.executor_threads import ExecutorThreads
 from actorlib._worker.executors.invoke import constructor_failure
 from actorlib._worker.os_process import name_process
 from actorlib.exceptions import ProtocolError
@@ -49,18 +49,17 @@ if TYPE_CHECKING:
 
 
 SHUTDOWN = "__ray_shutdown__"
-"""The name, known from Ray, of the method that cleans up when the actor leaves."""
+"""The method that cleans up when the actor leaves, named as in Ray."""
 
 
 def _add_common_methods(cls: type) -> None:
-    """Gives a class the methods that every actor has."""
-    with suppress(TypeError):  # a class written in C cannot have more than it has
+    with suppress(TypeError):  # a class written in C takes no attributes
         type.__setattr__(cls, READY.name, _ready)
         type.__setattr__(cls, CALL.name, _call)
 
 
 def _ready(instance: object) -> bool:
-    """True: whoever is answered knows that the constructor has finished."""
+    """Returns True: an answer proves that the constructor has finished."""
     del instance
     return True
 
@@ -68,7 +67,6 @@ def _ready(instance: object) -> bool:
 def _call(
     instance: object, function: Callable[..., object], /, *args: Any, **kwargs: Any
 ) -> object:
-    """Calls a function with the actor's object in front."""
     return function(instance, *args, **kwargs)
 
 
@@ -77,15 +75,15 @@ def shutting_down(
     instance: object,
     run: Callable[[Callable[[], object]], object] | None = None,
 ) -> Generator[None]:
-    """Has an actor clean up when it leaves, as its class says; around its calls.
+    """Runs the clean-up hooks of an actor when its calls end.
 
-    It leaves when it is stopped behind what it was sent, and by ``exit_actor()`` or
-    ``sys.exit()``. What is killed, or fails, or has lost its owner, does not. What a
-    method raises is printed, and the actor leaves all the same.
+    They run when the actor is stopped after its calls, and after ``exit_actor()`` or
+    ``sys.exit()``. They do not run for an actor that is killed, fails, or loses its
+    owner. An error of a hook is printed, and the actor leaves nevertheless.
 
     Args:
         instance: The actor's object.
-        run: Calls a method and awaits it if that is needed; for actors with a loop.
+        run: Calls a hook and awaits its result if needed; for actors with a loop.
     """
     try:
         yield
@@ -101,30 +99,65 @@ def _shut_down(instance: object, run: Callable[[Callable[[], object]], object]) 
         if clean_up is not None:
             try:
                 run(partial(clean_up, instance))
-            except BaseException:  # noqa: BLE001  # the user's code, in the actor's last frame
+            except BaseException:  # noqa: BLE001  # the user's code
                 traceback.print_exc()
 
 
 def _run_alone(method: Callable[[], object]) -> None:
-    done = method()
-    if isinstance(done, Coroutine):
+    value = method()
+    if isinstance(value, Coroutine):
         import asyncio  # noqa: PLC0415  # actors without a loop never load it
 
-        asyncio.run(cast("Coroutine[Any, Any, object]", done))
+        asyncio.run(cast("Coroutine[Any, Any, object]", value))
+
+
+class ExecutorThreads:
+    """The threads of one actor other than its main thread.
+
+    Each actor has its own, even if several actors share a process. The end of the
+    process does not wait for them.
+    """
+
+    def __init__(self) -> None:
+        self._threads: list[threading.Thread] = []
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def start(
+        self, name: str, work: Callable[..., object], *args: object
+    ) -> threading.Thread:
+        """Starts a thread in a copy of the current context.
+
+        Args:
+            name: The name of the thread, for debuggers.
+            work: The function that it runs.
+            *args: The arguments of the function.
+        """
+        thread = threading.Thread(
+            target=copy_context().run, args=(work, *args), name=name, daemon=True
+        )
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Holds what the START frame of a worker said.
+    """The content of the START frame of a worker.
 
     Attributes:
-        config: What the owner says of the actor.
-        label: What the actor is called in messages.
-        context: Makes the actor's runtime context, given its process.
-        threads: Those that serve the actor beside its main one.
+        config: The configuration of the worker.
+        label: The name of the actor in messages.
+        context: Creates the actor's runtime context from its process.
+        threads: The threads of the actor other than its main thread.
         source: The pickled class.
         borrowed: The references in the class and the arguments.
-        arguments: For the constructor.
+        arguments: The arguments of the constructor.
     """
 
     config: ActorConfig
@@ -140,7 +173,7 @@ def read_start(frame: Frame) -> Start:
     """Reads the first frame.
 
     Raises:
-        ProtocolError: It is no START frame.
+        ProtocolError: It is not a START frame.
     """
     if frame[0] != START:
         raise ProtocolError(f"a worker's first frame is START, not kind {frame[0]}")
@@ -158,7 +191,7 @@ def read_start(frame: Frame) -> Start:
 
 
 def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
-    from actorlib._core.runtime_context import RuntimeContext  # noqa: PLC0415  # seldom
+    from actorlib._core.runtime_context import RuntimeContext  # noqa: PLC0415  # on demand
 
     is_actor = not config.runs_functions
     group = config.placement_group
@@ -181,16 +214,12 @@ def _context_of(config: ActorConfig, *, process: CallLookup) -> RuntimeContext:
 
 
 def prepare(start: Start) -> None:
-    """Makes the process the actor's own, before any of the user's code is imported."""
+    """Applies the actor's settings before the user's code is imported."""
     for name, value in start.config.environment.items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-    if start.config.attached:
-        from actorlib._worker.features import attach_to_process  # noqa: PLC0415  # inline few have any
-
-        attach_to_process(start.config.attached)
     if list(start.config.path) != sys.path:
         sys.path[:] = start.config.path
     name_process(start.config.class_name)
@@ -201,7 +230,6 @@ def prepare(start: Start) -> None:
 
 
 def enter_directory(start: Start) -> None:
-    """Enters the directory that the actor works in."""
     if start.config.directory is not None:
         os.chdir(start.config.directory)
 
@@ -212,18 +240,17 @@ def construct(
     run: Callable[[Callable[[], object]], Any] = operator.call,
     run_to_end: Callable[[Callable[[], object]], object] | None = None,
 ) -> object:
-    """Makes the actor's object ready; the owner is told why if that cannot be done.
+    """Creates the actor's object; reports a failure to the owner.
 
     Args:
-        start: What the START frame said.
+        start: The content of the START frame.
         engine: The engine of the worker.
-        run: Calls the constructor, where it is to run.
-        run_to_end: Calls what is to run behind it, and awaits that if it is needed; for
-            actors with a loop.
+        run: Calls the constructor on the right thread.
+        run_to_end: Calls a hook and awaits its result if needed; for actors with a
+            loop.
 
     Raises:
-        SystemExit: The constructor raised, or what runs behind it, or the actor ended
-            itself there.
+        SystemExit: The constructor or a hook raised, or the actor ended itself there.
     """
     where = f"{start.label}()"
     try:
@@ -249,10 +276,11 @@ def construct(
 def _construct(
     start: Start, engine: WorkerEngine
 ) -> tuple[object, Coroutine[Any, Any, object] | None]:
-    """Imports the class and calls it: the user's code runs for the first time.
+    """Imports the class and calls it; this is the first line of the user's code to run.
 
     Returns:
-        The actor's object, and what its constructor awaits if it is an ``async def``.
+        The actor's object, and the coroutine of its constructor if that is an ``async
+        def``.
     """
     enter_directory(start)
     source = decode(start.source)
@@ -264,10 +292,10 @@ def _construct(
 
 
 def _refuse_breakpoint(*args: object, **kwargs: object) -> object:
-    """What ``breakpoint()`` does where there is no terminal to ask on.
+    """Replaces ``breakpoint()``, which needs a terminal.
 
-    ``PYTHONBREAKPOINT`` names another debugger, one that listens on a port for example,
-    or switches it off.
+    ``PYTHONBREAKPOINT`` can name another debugger, for example one that listens on a
+    port, or switch it off.
     """
     if os.environ.get("PYTHONBREAKPOINT"):
         return sys.__breakpointhook__(*args, **kwargs)
@@ -279,12 +307,12 @@ def _refuse_breakpoint(*args: object, **kwargs: object) -> object:
 
 
 def _reseed() -> None:
-    """Forked workers would all draw the numbers that the template would have drawn.
+    """Reseeds random generators: all forks would draw the numbers of the template.
 
-    The standard library's own generator sees to that itself.
+    The generator of the standard library reseeds itself.
     """
     numpy_random = cast("Any", sys.modules.get("numpy.random"))
-    if numpy_random is not None:  # numpy itself loads it only when it is asked for
+    if numpy_random is not None:  # numpy loads this module on demand
         numpy_random.seed()
     torch = cast("Any", sys.modules.get("torch"))
     if torch is not None:
@@ -292,10 +320,11 @@ def _reseed() -> None:
 
 
 def _limit_threads(threads: int) -> None:
-    """Libraries read their variables when they are loaded: a preload did that already.
+    """Limits the threads of libraries that were preloaded.
 
-    torch takes the number at any time; others are limited through the variables alone,
-    so they should not be preloaded by those who count threads.
+    Libraries read their variables when they are loaded. torch accepts the number at any
+    time. Other libraries obey the variables only, so they should not be preloaded if
+    their threads are to be limited.
     """
     torch = cast("Any", sys.modules.get("torch"))
     if torch is not None:

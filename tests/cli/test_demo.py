@@ -57,7 +57,7 @@ def test_number_when_it_is_beyond_any_then_it_is_refused(
         main([*words.split(), "9" * 30])
 
     assert left.value.code == 2
-    assert "is more than there can be" in capsys.readouterr().err
+    assert "is too large" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -84,8 +84,8 @@ def test_help_when_asked_for_then_the_commands_are_named() -> None:
     [
         ((), "command"),
         (("fly",), "'fly'"),
-        (("demo", "--actors", "0"), "'0' is no whole number above 0"),
-        (("demo", "--actors", "many"), "'many' is no whole number above 0"),
+        (("demo", "--actors", "0"), "'0' is not a whole number above 0"),
+        (("demo", "--actors", "many"), "'many' is not a whole number above 0"),
         (("demo", "--start-method", "fork"), "'fork'"),
     ],
 )

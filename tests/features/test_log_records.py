@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actorlib._features.logs import worker_records as log_records
-from actorlib._features.logs.worker import RecordHandler, send_records
+from actorlib._features.logs.worker import RecordHandler, prepare
 from actorlib._features.logs.worker_records import (
     BURST,
     LONGEST,
@@ -187,8 +187,8 @@ def test_basic_config_when_called_in_a_worker_then_it_configures_as_ever(
     monkeypatch.setattr(logging.Logger, "root", root)
     monkeypatch.setattr(logging, "basicConfig", logging.basicConfig)
 
-    send_records({"": logging.INFO})
-    send_records({})
+    prepare({"": logging.INFO})
+    prepare({})
     (ours,) = root.handlers
     assert root.level == logging.INFO
     logging.basicConfig(level=logging.DEBUG, stream=io.StringIO())

@@ -245,7 +245,7 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
         "receive_some",
         lambda frame: not frame.f_locals["self"].read_timeout,
     ),
-    ("_inline/worker.py", "_serve", _always),
+    ("_inline/launcher.py", "_serve", _always),
     ("helpers/memory_launcher.py", "_serve", _always),
     (
         "_worker/requests/inbox.py",
@@ -257,7 +257,7 @@ _RESTING: tuple[tuple[str, str, Callable[[FrameType], bool]], ...] = (
         "_sleep",
         lambda frame: frame.f_locals["seconds"] is None,
     ),
-    ("_worker/executors/executor_threads.py", "_work", _always),
+    ("_worker/executors/group_threads.py", "_work", _always),
     ("concurrent/futures/thread.py", "_worker", _always),
     ("helpers/actors.py", "stop_here", _always),
     (

@@ -31,14 +31,13 @@ import pytest
 
 from actorlib._core.engine import use_own_engine
 from actorlib._inline import launcher as inline
-from actorlib._inline.worker import serve
+from actorlib._inline.launcher import serve
 from actorlib._loops.fork_copies import close_in_forks
 from actorlib._loops.loop_thread import new_loop
 from actorlib._processes.launcher import Launcher, ProcessExit, WorkerProcess
 from actorlib._wire.blocking_channel import BlockingChannel
 from actorlib._worker.__main__ import exit_code_of
-from actorlib._worker.executors.executor_threads import ExecutorThreads
-from actorlib._worker.startup import read_start
+from actorlib._worker.startup import ExecutorThreads, read_start
 from helpers.jumping_loop import JumpingLoop, leave_alone
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from actorlib._wire.codec import encode
 from actorlib._wire.messages import CALL, RESULT
 from actorlib._wire.peer_socket import PeerSocket, socket_pair
 from actorlib._worker.requests.engine import LinkSource
-from actorlib._worker.requests.inbox import PipeInbox
+from actorlib._worker.requests.inbox import FrameConsumer, PipeInbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +23,23 @@ if TYPE_CHECKING:
     from actorlib._wire.messages import Frame
 
 
+class Client(FrameConsumer):
+    """Has no calls of its own, and no links."""
+
+    def settle(self, frame: Frame) -> None:
+        raise AssertionError(frame)
+
+    item = settle
+
+    def take_other(self, frame: Frame) -> list[Frame]:
+        raise AssertionError(frame)
+
+
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, PipeInbox]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        inbox = PipeInbox(BlockingChannel(theirs))
+        inbox = PipeInbox(Client(), BlockingChannel(theirs))
         yield ours, inbox
         if inbox._events is not None:
             inbox._events.close()
@@ -51,7 +63,7 @@ def test_read_when_an_answer_interrupts_it_then_what_came_behind_is_kept(
         if frame[1] == 1:
             raise KeyboardInterrupt
 
-    inbox.settle = settle
+    inbox._settle = settle
     with pytest.raises(KeyboardInterrupt):
         inbox.read(lambda: bool(inbox.calls))
     assert not inbox.calls
@@ -73,7 +85,7 @@ def test_read_available_when_something_was_kept_then_it_is_read_first(
         if frame[1] == 1:
             raise KeyboardInterrupt
 
-    inbox.settle = settle
+    inbox._settle = settle
     with pytest.raises(KeyboardInterrupt):
         inbox.read_available()
     inbox.read_available()

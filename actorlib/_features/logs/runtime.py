@@ -51,7 +51,7 @@ class Logs:
         records = WorkerRecords(find, self.lines, is_shown=style.is_shown)
         self._requests.others[LOG] = records.take
         if not self._machine.is_shared:  # else they log by the program's own loggers
-            self._table.attach((LOG, program_levels(options.log_level)))
+            self._table.starter.features["logs"] = program_levels(options.log_level)
 
 
 def logs(engine: RuntimeEngine, parameters: Parameters) -> Asked:

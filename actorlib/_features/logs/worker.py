@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actorlib._features.logs.worker_records import RecordSender
 
 
-def send_records(levels: Mapping[str, int]) -> None:
+def prepare(levels: Mapping[str, int]) -> None:
     """Sends what is logged in this process to the owner from now on.
 
     Args:

@@ -1,4 +1,4 @@
-"""Runs the loop of an actor's own thread, and plain code on it, until its end."""
+"""Runs the loop of an actor's own thread, and plain code on it, to the end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,37 @@ from actorlib._futures.object_ref import mark_seen
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from contextvars import Context
 
-    from actorlib._worker.executors.group_loops import MethodLoop
+    from actorlib._wire.messages import Frame
+    from actorlib._worker.executors.concurrency_groups import Gate
     from actorlib._worker.requests.async_client import AsyncOwnerClient
 
 T = TypeVar("T")
+
+
+class MethodLoop:
+    """A loop and the calls that run on it.
+
+    Args:
+        loop: The loop.
+        context: The context of its plain methods.
+        is_shared: Whether another thread than the loop's reads the pipe.
+
+    Attributes:
+        loop: The loop.
+        call_soon: Schedules a callback from the thread that reads the pipe.
+        context: The context of its plain methods. Two threads cannot enter one context.
+        tasks: The calls of ``async def`` methods that run on it, by number.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, context: Context, *, is_shared: bool
+    ) -> None:
+        self.loop = loop
+        self.call_soon = loop.call_soon_threadsafe if is_shared else loop.call_soon
+        self.context = context
+        self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
 
 
 class ActorLoop:
@@ -23,11 +49,12 @@ class ActorLoop:
 
     Args:
         client: The engine of the worker.
-        main: The loop, and the context of plain code: what that sets is there in all
-            that runs later.
+        main: The loop, and the context of plain code. Variables that plain code sets
+            are visible to all later code.
 
     Attributes:
-        client: As given, like main.
+        client: The engine of the worker.
+        main: The loop and its context.
         loop: The loop.
         has_ended: Whether the actor has ended.
     """
@@ -38,7 +65,7 @@ class ActorLoop:
         self.loop = main.loop
         self._context = main.context
         self._ending: tuple[BaseException | None] | None = None
-        # An ``async def`` that begins or ends the actor's life.
+        # An ``async def`` that starts or ends the actor.
         self._awaited_task: asyncio.Task[object] | None = None
 
     @property
@@ -46,46 +73,46 @@ class ActorLoop:
         return self._ending is not None
 
     def call(self, work: Callable[[], T]) -> T:
-        """Calls plain code on the loop, which runs meanwhile; gives what that gives.
+        """Calls plain code on the running loop; returns its value.
 
         Raises:
-            BaseException: What it raised.
+            BaseException: The error of the code.
         """
-        gave: list[T] = []
-        raised: list[BaseException] = []
+        values: list[T] = []
+        errors: list[BaseException] = []
 
         def run() -> None:
             self.client.inbox.begin_blocking()
             try:
-                value = self._called(work)
+                value = self._call_here(work)
             except BaseException as error:  # noqa: BLE001  # it is raised below
-                raised.append(error)
+                errors.append(error)
             else:
-                gave.append(value)
+                values.append(value)
             finally:
                 self.client.inbox.end_blocking()
                 self.loop.stop()
 
         self.loop.call_soon(run, context=self._context)
-        while not (gave or raised):
+        while not (values or errors):
             self.loop.run_forever()
-        if raised:
-            raise raised.pop()
-        return gave.pop()
+        if errors:
+            raise errors.pop()
+        return values.pop()
 
-    def _called(self, work: Callable[[], T]) -> T:
-        raised: BaseException | None = None
+    def _call_here(self, work: Callable[[], T]) -> T:
+        caught: BaseException | None = None
         try:
             return work()
         except BaseException as error:
-            raised = error
+            caught = error
             raise
         finally:
-            self.client.leave_if_fork(raised)
-            del raised  # its traceback holds this frame
+            self.client.leave_if_fork(caught)
+            del caught  # its traceback holds this frame
 
     def run_to_end(self, work: Callable[[], object]) -> None:
-        """Calls plain code on the loop, and awaits what it gives if it can be."""
+        """Calls plain code on the loop, and awaits its value if that is a coroutine."""
         value = self.call(work)
         if not inspect.iscoroutine(value):
             return
@@ -98,25 +125,27 @@ class ActorLoop:
             self._awaited_task = None
 
     def run(self) -> None:
-        """Runs the calls until the end.
+        """Runs the loop until the actor ends.
 
         Raises:
-            BaseException: What ended the actor.
+            BaseException: The reason of the end.
         """
         while self._ending is None:
             try:
                 self.loop.run_forever()
-            except ActorExit:  # out of a task of the user's own: it leaves by and by
+            except (
+                ActorExit
+            ):  # out of a task of the user's code; the actor leaves later
                 continue
-            except BaseException as error:  # noqa: BLE001  # likewise; it is raised below
+            except BaseException as error:  # noqa: BLE001  # it is raised below
                 self.break_actor(error)
         [ending] = self._ending
         if ending is not None:
             raise ending
 
     def run_until_done(self, work: Awaitable[T]) -> T:
-        """Runs the loop until something is done, whoever stops the loop meanwhile."""
-        # What ends the actor stops the loop from another thread, perhaps only now.
+        """Runs the loop until an awaitable is done, even if it is stopped meanwhile."""
+        # The end of the actor stops the loop from another thread, perhaps only now.
         future = asyncio.ensure_future(work, loop=self.loop)
         future.add_done_callback(lambda _: self.loop.stop())
         try:
@@ -124,22 +153,22 @@ class ActorLoop:
                 self.loop.run_forever()
         finally:
             if future.done():
-                mark_seen(future)  # what it raised may have come out of the loop
+                mark_seen(future)  # its error may have come out of the loop
         return future.result()
 
     def end(self, error: BaseException | None) -> None:
-        """Ends the actor, with an error or without, from any thread."""
+        """Ends the actor, with or without an error, from any thread."""
         if self._ending is None:
             self._ending = (error,)
             task = self._awaited_task  # another thread may clear it
-            if task is not None:  # the constructor may wait for long
+            if task is not None:  # the constructor may take long
                 self.loop.call_soon_threadsafe(task.cancel)
             self.loop.call_soon_threadsafe(self.loop.stop)
 
     def break_actor(self, error: BaseException) -> None:
         """Ends the actor and closes the pipe at once, from any thread.
 
-        So the owner notices even if a thread is busy.
+        The owner then notices even if a thread is busy.
         """
         self.client.inbox.do(self.client.channel.close)
         self.end(error)

@@ -1,6 +1,6 @@
-"""Limits how many calls of a group run at once; the rest wait, in their order.
+"""Limits how many calls of a group run at once; the others wait in order.
 
-A call below the limit costs a comparison; one above it has neither a task nor a thread
+A call below the limit costs one comparison. A call above it has no task and no thread
 until its turn.
 """
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Lets so many calls through, and the next one when one has left.
+    """Limits the calls that run at once; a call that waits runs when another has left.
 
     Args:
-        limit: How many may run at once.
+        limit: How many calls may run at once.
 
     Attributes:
-        limit: How many may run at once.
-        running: How many run.
-        waiting: The frames of those that wait, by number.
+        limit: How many calls may run at once.
+        running: How many calls run.
+        waiting: The frames of the calls that wait, by number.
     """
 
     __slots__ = ("limit", "running", "waiting")
@@ -39,7 +39,7 @@ class Gate:
         return f"<Gate {self.running} of {self.limit} running, {waiting} waiting>"
 
     def enter(self, frame: Frame) -> bool:
-        """Takes the frame of a call; True if it runs now, else it waits."""
+        """Admits a call; True if it runs now, False if it waits."""
         if self.running < self.limit:
             self.running += 1
             return True
@@ -47,39 +47,39 @@ class Gate:
         return False
 
     def take(self) -> bool:
-        """Takes a place for what is no call of its own; only if no call wants it."""
+        """Occupies a place without a frame; only if no call waits for it."""
         if self.running < self.limit and not self.waiting:
             self.running += 1
             return True
         return False
 
     def add(self) -> None:
-        """Counts a call that has a place, whatever the limit."""
+        """Counts a call that runs regardless of the limit."""
         self.running += 1
 
     def leave(self) -> Frame | None:
-        """Frees the place of a call; gives the one that takes it, if one waits."""
+        """Frees the place of a call; returns the call that takes it, if one waits."""
         if self.waiting:
             return self.waiting.popitem(last=False)[1]
         self.running -= 1
         return None
 
     def drop(self, call: int) -> Frame | None:
-        """Forgets a call that waits; gives its frame, or None if it does not wait."""
+        """Forgets a call that waits; returns its frame, or None if it does not wait."""
         return self.waiting.pop(call, None)
 
 
 class Gates:
-    """Holds the gates of one actor: one for each group, and one for other methods.
+    """The gates of one actor: one for each group, and one for other methods.
 
     Args:
-        limits: How many calls run at once, by group; ``""`` is the group of the methods
-            that name none.
-        groups: The groups of the methods that name one, by the names of the methods.
-        kind: What each of them is.
+        limits: How many calls run at once, by group. ``""`` is the group of methods
+            without a group.
+        groups: The groups of methods, by the names of the methods.
+        kind: The class of the gates.
 
     Attributes:
-        default: The gate of the methods that name no group, if it has one.
+        default: The gate of methods without a group, if it has one.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Gates:
         self.default = self._gates.get("")
 
     def of(self, method: str, group: str | None = None) -> Gate:
-        """Finds the gate of a call.
+        """Returns the gate of a call.
 
         Args:
             method: The name of the method.
@@ -103,15 +103,12 @@ class Gates:
         return self._gates[group or self._groups.get(method, "")]
 
     def name_of(self, gate: Gate) -> str:
-        """Finds the group of a gate."""
         return next(group for group, other in self._gates.items() if other is gate)
 
     def by_group(self) -> dict[str, Gate]:
-        """Gives all gates, by group."""
         return self._gates
 
     def drop(self, call: int) -> Frame | None:
-        """Forgets a call that waits; gives its frame, or None if it does not wait."""
         for gate in self._gates.values():
             frame = gate.drop(call)
             if frame is not None:
@@ -120,11 +117,10 @@ class Gates:
 
     @property
     def are_empty(self) -> bool:
-        """Whether no call waits."""
         return not any(gate.waiting for gate in self._gates.values())
 
     def clear(self) -> list[Frame]:
-        """Forgets every call that waits; gives their frames."""
+        """Forgets all calls that wait; returns their frames."""
         waiting = [f for gate in self._gates.values() for f in gate.waiting.values()]
         for gate in self._gates.values():
             gate.waiting.clear()

@@ -1,9 +1,9 @@
-"""Keeps the streams that a worker makes: how far each may go, and which are paused.
+"""Keeps the streams that a worker produces: how far each may go, and which are paused.
 
-A stream whose reader is behind is *paused*: whoever runs it lets go of it, and what its
-reader says later *wakes* it, by a frame that is served as calls are, in order with
-them. So nothing waits for a reader: neither a thread nor a place among the calls that
-may run at once.
+A stream whose reader is behind is *paused*: the executor stops running it. A later
+report of the reader *wakes* it by a frame that is served like a call, in order with
+calls. So neither a thread nor a place among the calls that may run at once waits for a
+reader.
 """
 
 from __future__ import annotations
@@ -21,30 +21,25 @@ if TYPE_CHECKING:
     from actorlib._worker.executors.run_events import CallRun
 
 CUT_OFF = (
-    "the stream was cut off: its actor was ended, and nobody took its items any more"
+    "the stream was cut off: its actor was ended, and its items were not being read"
 )
 CANCELLED = "the call was cancelled"
 
 
 class OutgoingStream:
-    """Keeps what is known of one stream.
-
-    Args:
-        call: Its call.
-        name: What that calls.
-        headers: What the caller says of the call.
+    """The state of one stream.
 
     Attributes:
-        call: Its call.
+        call: The number of its call.
         wake_frame: The frame that wakes it.
-        window: What was sent, and what of it was taken.
-        source: The generator, when there is one.
-        next_item: Takes its next item, if it is a plain one.
-        run: Its run, if it is a plain one and there are consumers of events.
-        item_count: How many items it has given, also to nobody.
-        end_reason: Why it is to end before its end, if it is.
+        window: The items that were sent, and those that were taken.
+        source: The generator, after its creation.
+        next_item: Returns the next item of a plain generator.
+        run: The run of a plain generator, if there are consumers of events.
+        item_count: The number of items, including those without a reader.
+        end_reason: Why the stream has to end early, or None.
         is_paused: Whether it waits for its reader.
-        last_taken: How many items were taken when stalled ones were looked for last.
+        last_taken: The number of taken items at the last check for stalled streams.
     """
 
     __slots__ = (
@@ -78,14 +73,14 @@ class OutgoingStream:
 
 
 class OutgoingStreams:
-    """Keeps all streams that a worker makes; for several threads.
+    """The streams that a worker produces; safe for several threads.
 
     Args:
-        wake: Gets the frames that wake streams.
-        cap: How many items of all of them together may be unread, or -1.
+        wake: Receives the frames that wake streams.
+        cap: How many items of all streams together may be unread, or -1.
 
     Attributes:
-        are_closing: Whether none is to wait for its reader any more.
+        are_closing: Whether streams end instead of waiting for their readers.
     """
 
     def __init__(self, wake: Callable[[Frame], None], cap: int = -1) -> None:
@@ -97,40 +92,34 @@ class OutgoingStreams:
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        """How many there are."""
         return len(self._open)
 
     def begin(self, frame: Frame) -> OutgoingStream:
-        """A stream begins.
-
-        Args:
-            frame: Its call.
-        """
         stream = self._open[frame[1]] = OutgoingStream(frame[1], frame[2], frame[4])
         return stream
 
     def of(self, call: int) -> OutgoingStream:
-        """The stream of a call.
+        """Returns the stream of a call.
 
         Raises:
-            LookupError: It is none.
+            LookupError: The call has no open stream.
         """
         return self._open[call]
 
     def may_go(self, stream: OutgoingStream) -> bool:
-        """Whether it may make another item, or has another reason to go on."""
+        """Whether the window has room for an item, or the generator has to end."""
         window = stream.window
         if not window.is_read or stream.end_reason is not None:
             return True
         return window.has_room and (self._cap < 0 or self._has_share(stream))
 
     def put(self, stream: OutgoingStream, nbytes: int) -> None:
-        """It has sent an item of that size."""
+        """Counts an item that was sent."""
         with self._lock:
             stream.window.put(nbytes)
 
     def pause(self, stream: OutgoingStream) -> None:
-        """It waits for its reader; it is woken at once if there is room by now."""
+        """Makes a stream wait for its reader; wakes it at once if there is room now."""
         with self._lock:
             stream.is_paused = True
             wakes = self._is_woken(stream)
@@ -138,7 +127,7 @@ class OutgoingStreams:
             self._wake(stream.wake_frame)
 
     def acknowledge(self, call: int, count: int) -> None:
-        """A reader has taken items, or is gone."""
+        """Counts the items that a reader has taken, or records that it is gone."""
         with self._lock:
             stream = self._open.get(call) or self._finished.get(call)
             if stream is None:
@@ -151,7 +140,7 @@ class OutgoingStreams:
             self._wake(other.wake_frame)
 
     def cancel(self, call: int, why: str = CANCELLED) -> bool:
-        """Ends a stream at its next item; False if there is no such stream."""
+        """Ends a stream at its next item; False if the call has no open stream."""
         with self._lock:
             stream = self._open.get(call)
             if stream is None:
@@ -163,26 +152,26 @@ class OutgoingStreams:
         return True
 
     def end_all(self, why: str = CANCELLED) -> None:
-        """Ends every stream that runs at its next item: the owner is gone."""
+        """Ends every stream at its next item: the owner is gone."""
         with self._lock:
             for stream in self._open.values():
                 stream.end_reason = stream.end_reason or why
 
     def stalled(self) -> list[int]:
-        """The streams of which nothing was taken since this was asked last."""
+        """Returns the streams whose readers have taken no item since the last check."""
         stalled: list[int] = []
         with self._lock:
             for stream in self._open.values():
                 window = stream.window
                 waits = stream.is_paused or not window.is_read
-                taken = window.taken if waits else None
-                if taken is not None and taken == stream.last_taken:
+                count = window.taken if waits else None
+                if count is not None and count == stream.last_taken:
                     stalled.append(stream.call)
-                stream.last_taken = taken
+                stream.last_taken = count
         return stalled
 
     def end(self, call: int) -> None:
-        """A stream has ended; what is unread of it still counts."""
+        """Closes a stream; its unread items still count."""
         with self._lock:
             stream = self._open.pop(call, None)
             if stream is None or self._cap < 0:
@@ -194,16 +183,15 @@ class OutgoingStreams:
             self._wake(other.wake_frame)
 
     def clear(self) -> list[OutgoingStream]:
-        """Gives all of them up."""
         with self._lock:
-            left = list(self._open.values())
+            streams = list(self._open.values())
             self._open.clear()
-        return left
+            return streams
 
     def _woken(self, stream: OutgoingStream) -> list[OutgoingStream]:
-        """Those that may go now that something has happened to one."""
+        """Returns the streams that may continue after a change of one."""
         others = [stream]
-        if self._cap >= 0:  # first those that have least there to be read
+        if self._cap >= 0:  # those with the fewest unread items first
             others = sorted(self._open.values(), key=_unread_of)
         return [other for other in others if self._is_woken(other)]
 
@@ -214,10 +202,10 @@ class OutgoingStreams:
         return True
 
     def _has_share(self, stream: OutgoingStream) -> bool:
-        """Whether all together may have one more unread item, and it may be this one's.
+        """Whether this stream may have one more of the unread items of all streams.
 
-        One is left for each stream that has nothing there to be read: else a reader of
-        two would wait for the one, while the other has taken all there may be.
+        One item is reserved for each stream without unread items. Otherwise a reader of
+        two streams could wait for the first, while the second has used up the limit.
         """
         opened = list(self._open.values())
         unread = sum(map(_unread_of, [*opened, *list(self._finished.values())]))
@@ -233,12 +221,10 @@ def _unread_of(stream: OutgoingStream) -> int:
 
 
 def is_stream(frame: Frame) -> bool:
-    """Whether a CALL_WITH frame calls a generator."""
     return "stream" in frame[4]
 
 
 def nbytes_of(payload: Any) -> int:
-    """The bytes of a payload."""
     if type(payload) is bytes:
         return len(payload)
     if isinstance(payload, SharedPayload):

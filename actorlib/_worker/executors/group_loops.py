@@ -1,7 +1,7 @@
-"""Finds where the calls of a concurrency group run: on a loop, or on threads.
+"""Runs the loops and the threads of concurrency groups.
 
-A group that has coroutines has one thread: its loop's, on which its plain methods run,
-too. Any other has threads. Both are made when the first call needs them.
+A group with coroutines has one thread, which runs its loop and its plain methods. Any
+other group has several threads. Both are created for the first call that needs them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 
 from actorlib._core.engine import ActorExit
 from actorlib._loops.loop_thread import blocking_allowed, new_loop
+from actorlib._worker.executors.actor_loop import MethodLoop
 from actorlib._worker.executors.concurrency_groups import Gate
-from actorlib._worker.executors.executor_threads import GroupThreads
+from actorlib._worker.executors.group_threads import GroupThreads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextvars import Context
 
     from actorlib._wire.messages import Frame
+    from actorlib._worker.executors.actor_loop import ActorLoop
     from actorlib._worker.executors.concurrency_groups import Gates
     from actorlib._worker.startup import Start
 
 
 class SharedGate(Gate):
-    """Lets any thread take places, while one thread lets calls in and out."""
+    """A gate for several threads, of which one admits calls."""
 
     __slots__ = ("_lock",)
 
@@ -34,85 +35,54 @@ class SharedGate(Gate):
         self._lock = threading.Lock()
 
     def enter(self, frame: Frame) -> bool:
-        """Takes the frame of a call; see Gate."""
         with self._lock:
             return super().enter(frame)
 
     def take(self) -> bool:
-        """Takes a place for what is no call of its own; see Gate."""
         with self._lock:
             return super().take()
 
     def add(self) -> None:
-        """Counts a call that has a place; see Gate."""
         with self._lock:
             super().add()
 
     def leave(self) -> Frame | None:
-        """Frees the place of a call; see Gate."""
         with self._lock:
             return super().leave()
 
 
-class MethodLoop:
-    """Holds a loop and the calls that run on it.
-
-    Args:
-        loop: The loop.
-        context: The context of its plain methods.
-        is_shared: Whether another thread than the loop's reads the pipe.
-
-    Attributes:
-        loop: The loop.
-        call_soon: Schedules a callback from the thread that reads the pipe.
-        context: The context of its plain methods. Two threads cannot enter one context.
-        tasks: The calls of ``async def`` methods that run on it, by number.
-    """
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, context: Context, *, is_shared: bool
-    ) -> None:
-        self.loop = loop
-        self.call_soon = loop.call_soon_threadsafe if is_shared else loop.call_soon
-        self.context = context
-        self.tasks: dict[int, tuple[asyncio.Task[None], Frame, Gate]] = {}
-
-
 class GroupLoops:
-    """Holds the loops and the threads of an actor's concurrency groups.
+    """The loops and the threads of an actor's concurrency groups.
 
     Args:
-        start: What the START frame said.
-        gates: Those of the groups.
-        main: The loop of the actor's own thread, which calls of no group run on.
-        is_async: Says whether a method is an ``async def``.
+        start: The content of the START frame.
+        gates: The gates of the groups.
+        actor_loop: The loop of the actor's own thread, for calls without a group.
+        is_async: Whether a method is an ``async def``.
         serve: Runs a call on a thread.
-        watch: Told of each loop, on its thread.
-        break_actor: Ends the actor with an error, from any thread.
+        watch: Called with each loop, on its thread.
     """
 
     def __init__(
         self,
         start: Start,
         gates: Gates,
-        main: MethodLoop,
+        actor_loop: ActorLoop,
         is_async: Callable[[str], bool],
         serve: Callable[[Frame], None],
         watch: Callable[[MethodLoop], None],
-        break_actor: Callable[[BaseException], None],
     ) -> None:
         self._start = start
         self._gates = gates
-        self._main = main
+        self._actor_loop = actor_loop
         self._is_async = is_async
         self._serve = serve
         self._watch = watch
-        self._break_actor = break_actor
         self._threads: dict[Gate, GroupThreads] = {}
         self._loops: dict[Gate, MethodLoop] = {}
 
     def has_coroutines(self, gate: Gate) -> bool:
-        """Returns True if the plain methods of a group run on its loop."""
+        """Whether the plain methods of a group run on its loop."""
         if gate is self._gates.default or gate in self._loops:
             return True
         if gate in self._threads:
@@ -122,18 +92,20 @@ class GroupLoops:
         return any(self._is_async(name) for name in groups if groups[name] == group)
 
     def loop_of(self, gate: Gate | None) -> MethodLoop:
-        """Finds the loop of a group; it is made when it is needed.
+        """Returns the loop of a group, which is created on demand.
 
         Args:
-            gate: That of the group. None is for calls that no gate limits.
+            gate: The gate of the group; None for calls that no gate limits.
         """
         if gate is None or gate is self._gates.default:
-            return self._main
+            return self._actor_loop.main
         methods = self._loops.get(gate)
         if methods is None:
-            methods = MethodLoop(new_loop(), self._main.context.copy(), is_shared=True)
+            methods = MethodLoop(
+                new_loop(), self._actor_loop.main.context.copy(), is_shared=True
+            )
             self._loops[gate] = methods
-            # They are there if a call has moved the first coroutine to this group.
+            # There are threads if the caller has moved a coroutine to this group.
             threads = self._threads.pop(gate, None)
             if threads is not None:
                 threads.stop()
@@ -142,7 +114,6 @@ class GroupLoops:
         return methods
 
     def threads_of(self, gate: Gate) -> GroupThreads:
-        """Finds the threads of a group, for its plain methods."""
         threads = self._threads.get(gate)
         if threads is None:
             name = f"{self._start.config.class_name}-{self._gates.name_of(gate)}"
@@ -151,7 +122,7 @@ class GroupLoops:
         return threads
 
     def stop_threads(self) -> None:
-        """Lets the threads end as soon as they have no calls."""
+        """Ends the threads as soon as they have no calls."""
         for threads in self._threads.values():
             threads.stop()
 
@@ -165,7 +136,7 @@ class GroupLoops:
 
         Args:
             methods: The loop.
-            threads: What ran the calls of the group before.
+            threads: The threads that ran the calls of the group before.
         """
         if threads is not None:
             threads.join()
@@ -179,13 +150,13 @@ class GroupLoops:
                     break
                 except ActorExit:  # see ``ActorLoop.run``
                     continue
-                except BaseException as error:  # noqa: BLE001  # it ends the actor, from its own thread
-                    self._break_actor(error)
+                except BaseException as error:  # noqa: BLE001  # it ends the actor
+                    self._actor_loop.break_actor(error)
         close(loop)
 
 
 def close(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends what the user's code has left on a loop, as ``asyncio.run`` does."""
+    """Cancels the remaining tasks of a loop and closes it, like ``asyncio.run``."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

@@ -1,9 +1,8 @@
-"""Has a worker read its pipe while the user's code runs on its main thread.
+"""Makes a worker read its pipe while the user's code runs on its main thread.
 
-Nobody reads the pipe then. To cancel a call, or to have others back, the owner writes a
-frame and then sends a signal, which says no more than *read now*. What is to be done
-the frame says, and it is read where it is known which call runs: a signal that comes
-late harms nobody.
+No thread reads the pipe then. To cancel a call, or to get calls back, the owner writes
+a frame and then sends a signal, which only means *read now*. The frame contains the
+action, and is read where the running call is known, so a late signal is harmless.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _RETRY_DELAY = 0.001
 _LONGEST_DELAY = 0.05
 _MOST_IDLE = 10
-"""How often it is looked again whether a call has begun whose frame is not read."""
+"""Retries while no call runs: one may have begun whose frame is not read yet."""
 _PACKAGE = "actorlib."
 _RUNS_METHODS = frozenset(
     {
@@ -40,17 +39,17 @@ _RUNS_METHODS = frozenset(
 
 
 class InterruptSignal:
-    """Has the pipe read when the signal comes, but never amid actorlib's own work.
+    """Reads the pipe when the signal arrives, but never amid actorlib's own work.
 
     Args:
-        is_running: Whether the user's code is being run.
+        is_running: Whether the user's code runs.
         read_now: Reads the pipe; may raise KeyboardInterrupt.
-        is_busy: Whether the signal came while actorlib was at work below that code.
-        retries_idle: Whether it is looked again where no code of the user's runs, as
-            nobody looks at ``is_pending`` before the next call.
+        is_busy: Whether actorlib's code runs below the user's code.
+        retries_idle: Whether to retry while no user code runs, for executors that do
+            not check ``is_pending`` before the next call.
 
     Attributes:
-        is_pending: Whether the signal has come and nobody has read since.
+        is_pending: Whether the signal has arrived and no thread has read since.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class InterruptSignal:
         signal.signal(INTERRUPT_SIGNAL, self._signalled)
 
     def send(self) -> None:
-        """Has the main thread read the pipe; from any thread."""
+        """Makes the main thread read the pipe; from any thread."""
         signal.pthread_kill(self._main, INTERRUPT_SIGNAL)
 
     def _signalled(self, _: int, frame: FrameType | None) -> None:
@@ -104,19 +103,18 @@ class InterruptSignal:
 
 
 class NoInterrupts:
-    """Stands for the signal in a worker that is a thread, which no signal reaches.
+    """Replaces the signal in a worker that is a thread, which signals do not reach.
 
-    What was sent is seen when the function looks, or waits for something.
+    A cancellation is noticed when the function checks for it, or waits.
     """
 
     is_pending = False
 
-    def send(self) -> None:
-        """Does nothing; see InterruptSignal."""
+    def send(self) -> None: ...
 
 
 def is_below(outermost: Collection[CodeType], frame: FrameType | None) -> bool:
-    """Whether actorlib's code runs below the user's, which these pieces of code run."""
+    """Whether actorlib's code runs below the user's, which the given code calls."""
     while frame is not None and frame.f_code not in outermost:
         if frame.f_globals.get("__name__", "").startswith(_PACKAGE):
             return True
@@ -125,9 +123,9 @@ def is_below(outermost: Collection[CodeType], frame: FrameType | None) -> bool:
 
 
 def is_below_method(frame: FrameType | None) -> bool:
-    """Whether actorlib's code runs, or what it calls that is no method.
+    """Whether actorlib's code runs, or user code that is not a method.
 
-    Such as code of the user's that makes or loads a value.
+    An example is user code that pickles or loads a value.
     """
     innermost = frame
     while frame is not None:

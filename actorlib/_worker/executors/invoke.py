@@ -1,14 +1,12 @@
-"""Runs one call: decodes its arguments, calls the method, encodes the answer.
+"""Runs one call: loads its arguments, calls the method, encodes the answer.
 
-``CallExecutor`` has the one sequence for plain methods and functions, and for plain
-generators until they end or are too far ahead of their readers. Executors inherit it:
-they only decide on which thread a call runs and how its frames leave. Coroutines and
-async generators (see ``coroutines``) load arguments and encode answers by the same
-functions.
+``CallExecutor`` runs plain methods and functions, and plain generators until they end
+or are too far ahead of their readers. Executors inherit it, and decide on which thread
+a call runs and how its frames are sent. Coroutines and async generators (see
+``coroutines``) use the same functions to load arguments and encode answers.
 
-What a method returned or raised always arrives: a value that cannot be sent is the
-method's failure and nobody else's; an exception that cannot be sent arrives as its
-text.
+Every call gets an answer. A value that cannot be sent becomes a failure of its method
+alone. An exception that cannot be sent arrives as its text.
 """
 
 from __future__ import annotations
@@ -67,11 +65,15 @@ _SIMPLE = frozenset({type(None), bool, int, float})
 _WITHOUT_HANDLES = _SIMPLE | {str, bytes}
 _NO_KEYWORDS: dict[str, Any] = {}
 _QUICK = 100e-6
-_SELDOM = 0x3F
+"""Seconds that a quick method takes at most."""
+_FORGIVENESS = 0.98
+"""The factor by which the longest run of a method shrinks with each run."""
+_READ_MASK = 0x3F
+"""A quick generator reads the pipe every 64 items."""
 
 
 def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
-    """Encodes the answer with a method's value, or with why it cannot be sent.
+    """Encodes the value of a method, or the reason why it cannot be sent.
 
     Raises:
         ActorExit: The method has ended the actor.
@@ -81,27 +83,27 @@ def result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame
     if type(value) in _SIMPLE:
         try:
             return (RESULT, call, None, encode(value))
-        except OverflowError:  # pragma: no cover  # encode() has a way around it
+        except OverflowError:  # pragma: no cover  # encode() handles it
             pass
     try:
-        payload, lent = _encoded(engine, value)
+        payload, borrowed = _encoded(engine, value)
     except ObjectStoreFullError as error:
         return failure(engine, call, error, engine.where(method))
     except Exception as error:  # noqa: BLE001  # pickling runs the user's code
         return _unsendable_answer(engine, call, value, method, error)
-    return (RESULT, call, lent, payload)
+    return (RESULT, call, borrowed, payload)
 
 
 def _unsendable_answer(
     engine: WorkerEngine, call: int, value: Any, method: str, error: Exception
 ) -> Frame:
-    """Answers a call whose value cannot be sent; of a chunk the others arrive."""
+    """Answers a call whose value cannot be sent; the other values of a chunk arrive."""
     where, current = engine.where(method), running.get()
     if current is not None and "batch" in (current[2] or ()):
         from actorlib._wire.errors import PartialChunk  # noqa: PLC0415  # asyncio
 
         seconds, values = value
-        with collecting_ids(engine):  # what is in it and counted is not to blame
+        with collecting_ids(engine):  # handles inside are not to blame
             chunk = PartialChunk(seconds, values, [])
             chunk = chunk.without_unsendable(where, encode)
         if chunk.failures:
@@ -111,10 +113,10 @@ def _unsendable_answer(
 
 
 def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> Frame:
-    """Encodes the answer of an actor's call, in its frame if it is a scalar.
+    """Encodes the value of a method; a scalar is put into the frame as it is.
 
-    Only the owner, for whom most calls are, takes that: what comes over a link is
-    answered with a payload.
+    Only the owner, which makes most calls, accepts that. Calls over links are answered
+    with a payload.
 
     Raises:
         ActorExit: The method has ended the actor.
@@ -125,11 +127,7 @@ def own_result(engine: WorkerEngine, call: int, value: object, method: str) -> F
 
 
 def with_own_buffers(frame: Frame) -> Frame:
-    """Copies what a frame borrows from the user's values, if it is not sent at once.
-
-    Args:
-        frame: An answer or an item; see ``serialization.with_own_buffers``.
-    """
+    """Copies buffers of the user's values into an answer or item that is sent later."""
     payload: Payload = frame[-1]
     whole = serialization.with_own_buffers(payload)
     return frame if whole is payload else (*frame[:-1], whole)
@@ -141,7 +139,7 @@ def encode_item(
     """Encodes the next item of a stream.
 
     Raises:
-        SerializationError: It cannot be sent.
+        SerializationError: The item cannot be sent.
         ActorExit: The generator has ended the actor.
     """
     if engine.is_over:
@@ -149,10 +147,10 @@ def encode_item(
     try:
         if type(value) in _WITHOUT_HANDLES:
             return (ITEM, call, index, None, encode(value))
-        payload, lent = _encoded(engine, value)
+        payload, borrowed = _encoded(engine, value)
     except Exception as error:
         raise _unsendable(engine, f"{where()} yielded", value, error) from error
-    return (ITEM, call, index, lent, payload)
+    return (ITEM, call, index, borrowed, payload)
 
 
 def _unsendable(
@@ -160,7 +158,7 @@ def _unsendable(
 ) -> SerializationError:
     from actorlib._wire.errors import unsendable_reason  # noqa: PLC0415  # asyncio
 
-    with collecting_ids(engine):  # what is in it and counted is not to blame
+    with collecting_ids(engine):  # handles inside are not to blame
         why = unsendable_reason(value, error)
     unsendable = SerializationError(
         f"{action} a {type(value).__qualname__}, which cannot be sent to another "
@@ -171,10 +169,10 @@ def _unsendable(
 
 
 def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -> Frame:
-    """Encodes the answer with what a method raised.
+    """Encodes the error of a method.
 
     Raises:
-        SystemExit: That is what it raised, or it has ended the actor: no answer.
+        SystemExit: It is the error, or the method has ended the actor: no answer.
     """
     if engine.is_over:
         engine.check_over(call, error)
@@ -186,7 +184,7 @@ def failure(engine: WorkerEngine, call: int, error: BaseException, where: str) -
 def constructor_failure(
     engine: WorkerEngine, error: BaseException, where: str
 ) -> Frame:
-    """Encodes what a constructor raised, SystemExit too."""
+    """Encodes the error of a constructor, even a SystemExit."""
     if engine.is_over:
         engine.check_over(0, error)
     return _failure(engine, 0, error, where)
@@ -195,40 +193,38 @@ def constructor_failure(
 def _failure(
     engine: SendingEngine, call: int, error: BaseException, where: str
 ) -> Frame:
-    # Both load asyncio, which is half of what a template would have to import before
-    # it can fork its first worker.
+    # Both load asyncio, which would double the imports of a template before it can fork
+    # its first worker.
     from actorlib._wire.arguments import encode_error  # noqa: PLC0415
     from actorlib._wire.errors import traceback_of  # noqa: PLC0415
 
     text = traceback_of(error)
     summary = one_line(error)
-    payload, lent = encode_error(engine, error)
-    return (FAILURE, call, RAISED, summary, text, where, lent, payload)
+    payload, borrowed = encode_error(engine, error)
+    return (FAILURE, call, RAISED, summary, text, where, borrowed, payload)
 
 
 def cancelled(call: int, why: str = "") -> Frame:
-    """Makes the answer of a call that was cancelled, with the reason if it is known."""
     return (FAILURE, call, CANCELLED, why, "", "", None, b"")
 
 
 def is_cancelled(answer: Frame) -> bool:
-    """Whether an answer says that the call was cancelled."""
     return bool(answer[0] == FAILURE and answer[2] == CANCELLED)
 
 
 def _encoded(
     engine: SendingEngine, value: object
 ) -> tuple[Payload, list[CountedId] | None]:
-    with collecting_ids(engine) as lent:
-        payload = share_payload(engine.memory, encode(value), lent)
-        return payload, lent or None
+    with collecting_ids(engine) as borrowed:
+        payload = share_payload(engine.memory, encode(value), borrowed)
+        return payload, borrowed or None
 
 
 _dumped = lru_cache(maxsize=64)(dump)
 
 
 def context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
-    """Makes the context that a call needs of its own; None if it needs none."""
+    """Creates the context of a call, or returns None if it needs none of its own."""
     if frame[0] != CALL_WITH:
         return None
     headers, events = frame[4], engine.events
@@ -241,16 +237,16 @@ def context_of(engine: WorkerEngine, frame: Frame) -> Context | None:
 def begin_run(
     engine: WorkerEngine, frame: Frame, context: Context | None
 ) -> tuple[Sequence[Any], dict[str, Any], CallRun | None]:
-    """Loads what came with a call, and begins to run its code.
+    """Loads the arguments of a call, and begins its run.
 
     Args:
         engine: The engine of this worker.
         frame: The call.
-        context: What the code runs in. None for the context of this thread.
+        context: The context of its code; None for the context of this thread.
 
     Returns:
-        The positional and the keyword arguments, and the run. It is None if no consumer
-        of events is told of it.
+        The positional and the keyword arguments, and the run, which is None without a
+        consumer of events.
 
     Raises:
         Exception: An argument, or the value of a context variable, cannot be loaded.
@@ -267,9 +263,9 @@ def begin_run(
 
 
 def _load(engine: WorkerEngine, frame: Frame) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Loads the arguments of a call, and sets the variables that came with it.
+    """Loads the arguments of a call, then sets its context variables.
 
-    In this order: the arguments may load the module that marks a variable.
+    In this order, because the arguments may load the module that marks a variable.
     """
     arguments = engine.arguments(frame[3], frame[-1])
     if frame[0] == CALL_WITH and "variables" in frame[4]:
@@ -284,7 +280,7 @@ def start_async(
     gate_places: tuple[Callable[[], bool], Callable[[], None]],
     stream: Callable[[Any], Coroutine[Any, Any, object]],
 ) -> Coroutine[Any, Any, object]:
-    """Starts a call of an ``async def``, of each of a batch, or of a stream.
+    """Starts a call of an ``async def``, of each item of a batch, or of a stream.
 
     Args:
         headers: The headers of the call.
@@ -294,18 +290,18 @@ def start_async(
         stream: Sends the items of a generator.
 
     Returns:
-        What is to be awaited.
+        The coroutine to await.
     """
     if "batch" in headers:
         from actorlib._wire.batches import await_each  # noqa: PLC0415  # asyncio
 
         return await_each(method, headers["batch"], arguments[0], gate_places)
-    begun: Coroutine[Any, Any, object] = method(*arguments[0], **arguments[1])
-    return stream(begun) if "stream" in headers else begun
+    work: Coroutine[Any, Any, object] = method(*arguments[0], **arguments[1])
+    return stream(work) if "stream" in headers else work
 
 
 def pack_headers(headers: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Makes headers as frames carry them: the owner may lack the classes in them."""
+    """Pickles the errors to retry in headers: the owner may lack their classes."""
     if headers is None or "retries" not in headers:
         return headers
     times, listed = headers["retries"]
@@ -314,28 +310,52 @@ def pack_headers(headers: dict[str, Any] | None) -> dict[str, Any] | None:
     return {**headers, "retries": (times, listed)}
 
 
+class MethodTiming:
+    """Records the longest recent run of each method, in seconds.
+
+    Executors use it to decide whether an answer may wait: only behind a method that is
+    known to be quick. A slow run is forgiven after a few hundred quick runs, because
+    every process is interrupted now and then on a busy machine.
+    """
+
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+
+    def is_quick(self, method: str) -> bool:
+        """Whether the method ran before and no recent run was slow."""
+        return self._longest.get(method, 1.0) <= _QUICK
+
+    def record(self, method: str, seconds: float) -> bool:
+        """Records a run; returns True if it was quick."""
+        self._longest[method] = max(
+            seconds, self._longest.get(method, 0.0) * _FORGIVENESS
+        )
+        return seconds <= _QUICK
+
+
 class CallExecutor(ABC, Generic[E]):
     """Runs calls of plain code, each from its frame to its answer.
 
-    A call that is late or was cancelled is answered, and what it borrowed goes back.
-    Otherwise its arguments are loaded, its code runs, and its answer leaves while what
-    it gave or raised is still held: a handle in that is given back behind the answer.
+    A call that is late or was cancelled is answered, and its borrowed references are
+    returned. Otherwise its arguments are loaded, its code runs, and its answer is sent
+    while the value or the error is still held, so that a handle in it is returned
+    behind the answer.
 
-    A generator whose items are read runs on without giving way. One whose reader is
-    gone gives way to every call that waits: it is run for what it does besides, and
-    may have no end.
+    A generator whose items are read keeps running. A generator whose reader is gone
+    yields to every call that waits, because it runs only for its side effects and may
+    never end.
 
     Args:
         client: The engine.
-        streams: Says how far each generator may go.
-        cancelled: The calls that were cancelled; whoever reads adds to it.
+        streams: The streams of the worker.
+        cancelled: The calls that were cancelled; the reader of the pipe adds to it.
     """
 
     _instance: object
     _find: Callable[[str], Any]
-    """Finds what a call calls, by its name."""
+    """Finds the method or function of a call, by its name."""
     _label_of: Callable[[str], str] | None = None
-    """Names what a call calls, for its own code; None if its name is the label."""
+    """Returns the label of a call, for its own code; None if the label is the name."""
 
     def __init__(
         self, client: E, streams: OutgoingStreams, cancelled: set[int]
@@ -344,37 +364,33 @@ class CallExecutor(ABC, Generic[E]):
         self._streams = streams
         self._cancelled = cancelled
 
-    # What differs.
+    # What executors implement.
 
     @abstractmethod
     def _answer(self, answer: Frame) -> None:
         """Sends the last frame of a call."""
 
     @abstractmethod
-    def _others_wait(self) -> bool:
-        """Returns True if a call waits for this thread."""
+    def _others_wait(self) -> bool: ...
 
     def _send_item(self, item: Frame) -> None:
-        """Sends an item now."""
         self._client.post(item)
 
     def _pause(self, call: int) -> None:
-        """Lets a stream wait for its reader."""
         self._streams.pause(self._streams.of(call))
 
     def _read_now(self) -> None:
-        """Reads what has come, if no other thread does."""
+        """Reads what has arrived, if no other thread reads."""
 
     def _note_begun(self, noted: RunningCalls, call: int) -> None:
-        """Notes a call before its code runs."""
         noted.begin(call)
 
     def _note_over(self, noted: RunningCalls, call: int) -> None:
-        """Notes that a call is over, once its answer is on its way."""
+        """Records that a call is over, after its answer is sent."""
         noted.end(call)
 
     def _code_of(self, frame: Frame) -> Callable[..., Any]:
-        """Finds what a call calls; for a chunk, what calls it for each item."""
+        """Returns the code of a call; for a chunk, code that runs it for each item."""
         name = frame[2]
         code: Callable[..., Any] = self._find(name)
         if not callable(code):
@@ -389,13 +405,13 @@ class CallExecutor(ABC, Generic[E]):
         """Runs a call to its end, or a stream until its reader is behind.
 
         Args:
-            frame: The call, or what wakes a stream.
+            frame: The call, or the frame that wakes a stream.
 
         Returns:
-            False if the call was refused: it is late, or was cancelled.
+            False if the call was refused, because it is late or was cancelled.
 
         Raises:
-            SystemExit: The call has ended the actor: there is no answer.
+            SystemExit: The call has ended the actor, and has no answer.
         """
         call, name = frame[1], frame[2]
         headers = None
@@ -429,13 +445,13 @@ class CallExecutor(ABC, Generic[E]):
                 if not callable(code):
                     code = bind_method(self._instance, name)
                 value = code(*args, **kwargs)
-                args, kwargs = (), _NO_KEYWORDS  # let go before the answer
+                args, kwargs = (), _NO_KEYWORDS  # released before the answer
             answer = own_result(self._client, call, value, name)
         except BaseException as error:  # noqa: BLE001  # the user's code
             answer = self._failure(call, name, error)
-            self._end(call, answer)  # while the error is held
+            self._end(call, answer)  # while the error is still referenced
         else:
-            running.set(None)  # as ``_end``, at hand
+            running.set(None)  # like ``_end``, inlined
             self._cancelled.discard(call)
             self._answer(answer)
         if noted is not None:
@@ -448,13 +464,13 @@ class CallExecutor(ABC, Generic[E]):
         self._answer(answer)
 
     def _refuse(self, frame: Frame, answer: Frame) -> None:
-        """Answers a call that is not run; what was lent with it goes back."""
+        """Answers a call that is not run; its borrowed references are returned."""
         self._cancelled.discard(frame[1])
         with self._client.borrowing(frame[3]):
             self._answer(answer)
 
     def _failure(self, call: int, name: str, error: BaseException) -> Frame:
-        """Makes the answer of a call that raised, perhaps as it was interrupted."""
+        """Encodes the error of a call, which may be an interrupt."""
         if self._client.is_over:
             self._client.check_over(call, error)
         if call in self._cancelled and not isinstance(error, SystemExit):
@@ -462,7 +478,7 @@ class CallExecutor(ABC, Generic[E]):
         return failure(self._client, call, error, self._client.where(name))
 
     def _run_with(self, frame: Frame) -> object:
-        """Runs a call that has headers, or that consumers of events are told of."""
+        """Runs a call that has headers, or consumers of events."""
         context = context_of(self._client, frame)
         args, kwargs, run = begin_run(self._client, frame, context)
         try:
@@ -490,13 +506,14 @@ class CallExecutor(ABC, Generic[E]):
             noted.end(call)
 
     def _run_stream(self, frame: Frame) -> bool:
-        """Begins a stream, or goes on with one that was woken.
+        """Begins a stream, or resumes one that was woken.
 
         Returns:
-            Whether it is over, and its last frame sent; else it is to be paused.
+            Whether the stream has ended, and its last frame is sent. If not, it is to
+            be paused.
 
         Raises:
-            BaseException: What ends the actor.
+            BaseException: The reason of the actor's end.
         """
         _, call, name, _, headers, _ = frame
         is_new = frame[0] != STREAM_ACK
@@ -512,7 +529,8 @@ class CallExecutor(ABC, Generic[E]):
                 stream.run = self._client.events.started(frame)
             answer = self._make_items(stream)
         except BaseException as error:  # noqa: BLE001  # the user's code
-            # While the error is held: a handle in it is given back after it was sent.
+            # While the error is referenced: a handle in it is returned after it was
+            # sent.
             self._end_stream(stream, self._failure(call, name, error), error)
             return True
         if answer is None:
@@ -525,7 +543,7 @@ class CallExecutor(ABC, Generic[E]):
 
     def _begin_stream(self, stream: OutgoingStream, frame: Frame) -> None:
         call, name = frame[1], frame[2]
-        # In this order: from now on a cancellation is the stream's.
+        # In this order, because from now on a cancellation is the stream's.
         if call in self._cancelled:
             self._cancelled.discard(call)
             self._streams.cancel(call)
@@ -535,9 +553,9 @@ class CallExecutor(ABC, Generic[E]):
         if not hasattr(source, "__next__"):
             kind = type(source).__qualname__
             raise TypeError(
-                f"{name}() is a generator to its callers, and gave a {kind}"
+                f"{name}() is a generator to its callers, and returned a {kind}"
             )
-        # No code of ours stands between its caller and it; see InterruptSignal.
+        # No actorlib code runs between its caller and it; see InterruptSignal.
         next_item = source.__next__
         stream.next_item = (
             next_item if context is None else partial(context.run, next_item)
@@ -552,7 +570,7 @@ class CallExecutor(ABC, Generic[E]):
         self._end(stream.call, answer)
 
     def close_streams(self) -> None:
-        """Ends the paused generators, whose ``finally`` blocks run: the actor ends."""
+        """Closes paused generators at the end of the actor: ``finally`` blocks run."""
         for stream in self._streams.clear():
             if stream.run is not None:
                 stream.run.finish(is_cancelled=True)
@@ -564,7 +582,7 @@ class CallExecutor(ABC, Generic[E]):
                     self._send_item(self._failure(stream.call, name, error))
 
     def _make_items(self, stream: OutgoingStream) -> Frame | None:
-        """Runs a generator; gives its last frame, or None if it is to be paused."""
+        """Runs a generator; returns its last frame, or None if it is to be paused."""
         streams, window = self._streams, stream.window
         clock = time.perf_counter
         while True:
@@ -582,7 +600,7 @@ class CallExecutor(ABC, Generic[E]):
                 self._check_over(stream)
                 return (RESULT, stream.call, None, encode(stream.item_count))
             if window.is_read:
-                self._give(stream, value)
+                self._encode_and_send(stream, value)
             else:
                 self._check_over(stream)
             del value
@@ -591,11 +609,11 @@ class CallExecutor(ABC, Generic[E]):
                 self._read_now()
                 if self._others_wait():
                     return None
-            elif clock() - started > _QUICK or not stream.item_count & _SELDOM:
-                # Its reader may have said something meanwhile.
+            elif clock() - started > _QUICK or not stream.item_count & _READ_MASK:
+                # Its reader may have reported items, or be gone.
                 self._read_now()
 
-    def _give(self, stream: OutgoingStream, value: object) -> None:
+    def _encode_and_send(self, stream: OutgoingStream, value: object) -> None:
         name = stream.wake_frame[2]
         try:
             frame = encode_item(
@@ -609,7 +627,7 @@ class CallExecutor(ABC, Generic[E]):
             _close(stream)
             raise
         self._streams.put(stream, nbytes_of(frame[4]))
-        # The value is still held here: a handle in it is given back after it was sent.
+        # The caller holds the value: a handle in it is returned after it was sent.
         self._send_item(frame)
 
     def _check_over(self, stream: OutgoingStream) -> None:
@@ -620,7 +638,7 @@ class CallExecutor(ABC, Generic[E]):
 def code_of_chunk(
     code: Callable[..., Any], batch: tuple[int, bool]
 ) -> Callable[..., tuple[float, list[object]]]:
-    """Gives what calls a method or a function for each item of a chunk."""
+    """Returns code that calls a method or a function for each item of a chunk."""
     from actorlib._wire.batches import call_each  # noqa: PLC0415  # asyncio
 
     return lambda *args: call_each(code, batch, args)

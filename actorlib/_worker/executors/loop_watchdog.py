@@ -1,10 +1,10 @@
 """Warns of what blocks the event loop of an actor, once for each method.
 
-A method that blocks the loop, plain or ``async def``, stops all others that run there,
-and nothing tells its author. One that awaits its own actor through
-``max_concurrency=1`` waits for ever. Both are found by sampling, so no call pays for
-it: a thread pings each loop twice a second, and looks at its stack if it does not
-answer. When nothing was called for a while it sleeps until something comes.
+A method that blocks the loop, plain or ``async def``, stops all other methods there
+without any report. A method that awaits its own actor with ``max_concurrency=1`` waits
+forever. Both are found by sampling, so calls cost nothing: a thread pings each loop
+twice a second, and inspects its stack if it does not answer. After a while without
+calls the thread sleeps until the next one.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
 
     from actorlib._wire.messages import Frame
     from actorlib._worker.executors.concurrency_groups import Gate
-    from actorlib._worker.executors.executor_threads import ExecutorThreads
+    from actorlib._worker.startup import ExecutorThreads
 
 _log = logging.getLogger("actorlib")
 
 PERIOD = 0.5
-"""Seconds from one look to the next."""
+"""Seconds between two checks."""
 PATIENCE = 1.0
-"""Seconds for which the loop may be blocked, and a call wait, before it is said."""
+"""Seconds that a loop may be blocked, or a call wait, before the warning."""
 ROUNDS = 20
-"""After so many looks at an actor that does nothing there is none any more."""
-_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # as code objects say it
+"""Checks of an idle actor before the thread sleeps."""
+_STANDARD = os.path.dirname(os.__file__)  # noqa: PTH120  # as in code objects
 _AWAITS = cast("CodeType", cast("Any", ObjectRef).__await__.__code__)
 
 
 class WatchThread:
-    """Looks at the loops of one actor, on a thread of its own.
+    """Checks the loops of one actor, on a thread of its own.
 
     Args:
-        threads: The threads of the actor, which that is among.
-        name: The thread's, for debuggers.
+        threads: The threads of the actor, to which it belongs.
+        name: The name of the thread, for debuggers.
 
     Attributes:
-        is_asleep: Whether ``wake`` has to be called when a call comes.
+        is_asleep: Whether ``wake`` has to be called when a call arrives.
     """
 
     def __init__(self, threads: ExecutorThreads, name: str) -> None:
@@ -65,13 +65,13 @@ class WatchThread:
         self._has_started = False
 
     def add(self, watch: LoopWatch) -> None:
-        """Looks at one more."""
+        """Checks another loop from now on."""
         self._watches.append(watch)
         if not self.is_asleep:
             watch.wake()
 
     def wake(self) -> None:
-        """Looks again: a call has come."""
+        """Resumes the checks: a call has arrived."""
         for watch in self._watches:
             watch.wake()
         self.is_asleep = False
@@ -81,7 +81,6 @@ class WatchThread:
             self._threads.start(self._name, self._look)
 
     def end(self) -> None:
-        """Looks at nothing any more."""
         self._ended.set()
         self._woken.set()
 
@@ -96,18 +95,18 @@ class WatchThread:
 
 
 class LoopWatch:
-    """Looks at one loop, whose thread makes it.
+    """Checks one loop, on whose thread it is created.
 
     Args:
-        where: Names one of the actor's methods, for messages.
+        where: Returns the name of a method, for messages.
         loop: The loop.
         tasks: The calls that run on it, by number.
-        runs: What runs each call, with its method as the local ``name``.
-        bases: What runs the loop.
-        post: Sends the owner a frame.
+        runs: The code that runs calls, with the method as the local ``name``.
+        bases: The code that runs the loop.
+        post: Sends a frame to the owner.
 
     Attributes:
-        is_asleep: Whether there is no need to look.
+        is_asleep: Whether no check is needed.
     """
 
     def __init__(
@@ -133,12 +132,12 @@ class LoopWatch:
         self._stuck_since: dict[int, float] = {}
 
     def wake(self) -> None:
-        """Looks again: a call has come."""
+        """Resumes the checks: a call has arrived."""
         self._idle_looks = 0
         self.is_asleep = False
 
     def look(self) -> None:
-        """Pings the loop, or warns of what blocks it; on the thread that looks."""
+        """Pings the loop, or warns of what blocks it; on the watching thread."""
         if self.is_asleep:
             return
         now = time.monotonic()
@@ -150,7 +149,7 @@ class LoopWatch:
             self._warn_blocked(now - self._pinged_at)
 
     def _pong(self) -> None:
-        """Answers on the loop's thread, and looks at what waits there."""
+        """Answers on the loop's thread, and checks the calls that wait there."""
         self._pinged_at = None
         tasks = self._tasks
         self._idle_looks = 0 if tasks else self._idle_looks + 1
@@ -170,9 +169,9 @@ class LoopWatch:
             return
         self._warned.add(method)
         _log.warning(
-            "%s has blocked the event loop of its actor for %.1f s by now: no "
+            "%s has blocked the event loop of its actor for %.1f s so far: no "
             "other method runs there meanwhile. It is in %s. Await what takes long, "
-            "give it to a thread with asyncio.to_thread(), or have it in a concurrency "
+            "run it on a thread with asyncio.to_thread(), or put it into a concurrency "
             "group of its own",
             method,
             seconds,
@@ -212,7 +211,7 @@ class LoopWatch:
 
 
 def awaited(task: asyncio.Task[Any]) -> ObjectRef[Any] | None:
-    """Finds the ref that a task itself awaits; None if it awaits something else."""
+    """Returns the ref that a task awaits directly; None if it awaits something else."""
     step: Any = task.get_coro()
     while step is not None:
         if getattr(step, "gi_code", None) is _AWAITS:
@@ -223,7 +222,7 @@ def awaited(task: asyncio.Task[Any]) -> ObjectRef[Any] | None:
 
 
 def place_of(frame: FrameType) -> str:
-    """Says where a thread is: at its innermost line of the user's own code."""
+    """Describes the position of a thread: its innermost line of the user's code."""
     users = (f for f in _outwards(frame) if not _is_library(f.f_code.co_filename))
     own = next(users, frame)
     file, number = own.f_code.co_filename, own.f_lineno

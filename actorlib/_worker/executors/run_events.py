@@ -1,9 +1,9 @@
 """Produces the events of the calls that run in a worker.
 
-``WorkerEngine.events`` is None while there is no consumer. An executor that begins to
-run the code of a call asks it for a ``CallRun``, and tells that how the code ended: so
-there is one place that reads the clock and says how a run ended. ``features`` attaches
-consumers, of the two kinds below.
+``WorkerEngine.events`` is None without consumers. An executor that begins to run the
+code of a call gets a ``CallRun``, and reports the end of the code to it. So one place
+reads the clock and determines the outcome. ``features`` attaches the consumers, of
+which there are two kinds.
 """
 
 from __future__ import annotations
@@ -26,71 +26,70 @@ class RunRecorder(Protocol):
     """A consumer of all runs, and of the calls that the worker makes over links."""
 
     def ran(self, frame: Frame, began: float, ended: float, error: str) -> None:
-        """A call has run, or the part of a stream that its reader had room for.
+        """Records the run of a call, or of a part of a stream.
 
         Args:
-            frame: The call, or what woke the stream.
-            began: When that began.
-            ended: When it ended.
-            error: The class of its error; empty for none.
+            frame: The call, or the frame that woke the stream.
+            began: The start time.
+            ended: The end time.
+            error: The class of the error; empty if there was none.
         """
         ...
 
     def link_call(self, number: int, parent: int) -> None:
-        """A call leaves over a link.
+        """Records a call that leaves over a link.
 
         Args:
             number: The number that no other call over a link has.
-            parent: That of the call that makes it, or 0.
+            parent: The number of the call that makes it, or 0.
         """
         ...
 
     def send(self, number: int) -> None:
-        """Sends what is not sent yet: the worker ends, or the owner has asked.
+        """Sends the unsent records, at the end of the worker or on request.
 
         Args:
-            number: That of the question that this answers; 0 if nobody has asked.
+            number: The number of the request; 0 without one.
         """
         ...
 
 
 class RunObserver(Protocol):
-    """A consumer of the runs of those calls that have the header ``observed``."""
+    """A consumer of the runs of calls that have the header ``observed``."""
 
     @property
     def sets_context(self) -> bool:
-        """Whether it may set context variables for the code that runs."""
+        """Whether the consumer may set context variables for the code that runs."""
         ...
 
     def started(
         self, name: str, headers: Mapping[str, Any], context: Context | None
     ) -> Callable[[Status, str, float, float], None] | None:
-        """The code of a call begins to run.
+        """Observes the start of a call's code.
 
         Args:
             name: The method, or the function with its number before it.
             headers: The headers of the call.
-            context: What its code runs in; None for the context of the thread.
+            context: The context of the code; None for the context of the thread.
 
         Returns:
-            Told of the end: the status, the class of the error, when the code began
-            and ended. None if the call has no such header.
+            A function for the end, which gets the status, the class of the error, the
+            start time and the end time. None if the call has no such header.
         """
         ...
 
 
 @final
 class CallRun:
-    """One run of a call's code, which has begun.
+    """One run of a call's code.
 
-    A generator whose reader is behind is paused, and resumed later: each part has a
-    beginning and an end of its own.
+    A generator whose reader is behind is paused and resumed. Each part has its own
+    start and end.
 
     Args:
-        events: Those of the worker: who records may change while the code runs.
-        frame: The call; or what wakes a stream that began before there were consumers.
-        tell_end: Told of the end by the consumer that was told of the beginning; the
-            status, the class of the error, when the code began and ended.
+        events: The events of the worker; the recorder may change while the code runs.
+        frame: The call, or the frame that wakes a stream that began without consumers.
+        tell_end: The function of the observer for the end; see RunObserver.
     """
 
     __slots__ = ("_began", "_events", "_frame", "_resumed", "_tell_end")
@@ -107,23 +106,22 @@ class CallRun:
         self._began = self._resumed = time.monotonic()
 
     def pause(self) -> None:
-        """The generator waits for its reader."""
-        recorder = self._events.recorder  # which any thread may replace
+        """Ends a part of the run: the generator waits for its reader."""
+        recorder = self._events.recorder  # any thread may replace it
         if recorder is not None:
             recorder.ran(self._frame, self._resumed, time.monotonic(), "")
 
     def resume(self) -> None:
-        """It goes on."""
         self._resumed = time.monotonic()
 
     def finish(
         self, error: BaseException | None = None, *, is_cancelled: bool = False
     ) -> None:
-        """The code has returned, or raised.
+        """Ends the run: the code has returned or raised.
 
         Args:
-            error: What it raised. Default: None.
-            is_cancelled: Whether the call ended as it was cancelled. Default: False.
+            error: The error that it raised, if any.
+            is_cancelled: Whether the call ended because it was cancelled.
         """
         ended = time.monotonic()
         status: Status = "ok"
@@ -139,11 +137,11 @@ class CallRun:
 
 @final
 class RunEvents:
-    """Keeps the consumers of one worker, and makes the runs that they are told of.
+    """The consumers of one worker; creates the runs that they observe.
 
     Attributes:
-        recorder: Told of all runs; None while there is no such consumer.
-        observer: Told of calls that have a header for it; None likewise.
+        recorder: Records all runs; None if there is none.
+        observer: Observes calls with its header; None if there is none.
     """
 
     def __init__(self) -> None:
@@ -151,11 +149,11 @@ class RunEvents:
         self.observer: RunObserver | None = None
 
     def started(self, frame: Frame, context: Context | None = None) -> CallRun:
-        """The code of a call begins to run.
+        """Begins the run of a call.
 
         Args:
-            frame: The call, or what wakes its stream.
-            context: What the code runs in. Default: None, for that of the thread.
+            frame: The call, or the frame that wakes its stream.
+            context: The context of the code; None for the context of the thread.
         """
         tell_end: Callable[[Status, str, float, float], None] | None = None
         if self.observer is not None and frame[0] == CALL_WITH:
@@ -163,7 +161,7 @@ class RunEvents:
         return CallRun(self, frame, tell_end)
 
     def sets_context(self, headers: Mapping[str, Any]) -> bool:
-        """Whether a consumer is told of a call, and may set context variables."""
+        """Whether a consumer observes a call and may set context variables."""
         return (
             self.observer is not None
             and "observed" in headers
@@ -171,12 +169,12 @@ class RunEvents:
         )
 
     def sent(self, number: int, parent: int) -> None:
-        """A call leaves over a link; see ``RunRecorder``."""
+        """Records a call over a link; see RunRecorder."""
         recorder = self.recorder
         if recorder is not None:
             recorder.link_call(number, parent)
 
     def close(self) -> None:
-        """The worker ends: what was recorded is sent."""
+        """Sends the unsent records: the worker ends."""
         if self.recorder is not None:
             self.recorder.send(0)

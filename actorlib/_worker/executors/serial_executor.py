@@ -1,9 +1,10 @@
 """Runs the calls of an actor one at a time on the main thread, without an event loop.
 
-The thread that runs the user's code also reads the socket: while a method runs nobody
-reads, and nobody must. A nested call reads until its own answer comes and keeps the
-rest in order. The worker wakes once per burst: it runs what arrived and answers in one
-write, but an answer that is ready does not wait behind a method that may be slow.
+The thread that runs the user's code also reads the socket. No thread reads while a
+method runs, and none has to. A nested call reads until its own answer arrives, and
+keeps the other frames in order. The worker wakes once per burst: it runs all calls that
+have arrived and sends the answers in one write. But an answer that is ready does not
+wait behind a method that may be slow.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ from actorlib._wire.messages import (
     Frame,
 )
 from actorlib._worker.executors.generators import is_stream
-from actorlib._worker.executors.invoke import CallExecutor
-from actorlib._worker.executors.method_timing import MethodTiming
+from actorlib._worker.executors.invoke import CallExecutor, MethodTiming
 from actorlib._worker.requests.client import OwnerClient
 from actorlib._worker.requests.inbox import PipeInbox
 from actorlib._worker.startup import construct, shutting_down
@@ -42,47 +42,47 @@ if TYPE_CHECKING:
 
 
 class SerialOwnerClient(OwnerClient):
-    """Speaks to the owner from a worker without an event loop.
+    """The client of a worker without an event loop.
 
     Attributes:
-        inbox: What has come, and was not served.
+        inbox: The frames that have arrived and were not served.
     """
 
     inbox: PipeInbox
 
-    def __init__(self, start: Start, pipe: BlockingChannel, inbox: PipeInbox) -> None:
+    def __init__(self, start: Start, pipe: BlockingChannel) -> None:
+        inbox = self._new_inbox(start, pipe)
         super().__init__(start, None, pipe, inbox)
         if start.config.limits:
             self._method_thread = None
         self.is_call_cancelled = inbox.cancelled.__contains__
-        inbox.settle = self.settle
-        inbox.item = self.item
-        inbox.take_other = self.take_other
+
+    def _new_inbox(self, start: Start, pipe: BlockingChannel) -> PipeInbox:
+        return PipeInbox(self, pipe, start.config.max_unread)
 
     def post(self, frame: Frame) -> None:
-        """Sends a frame now: the method that posts it may go on for long."""
+        """Sends a frame now: the method that posts it may run for long."""
         self.pipe.send(frame)
 
     def gather(self, frame: Frame) -> None:
-        """Sends a frame with the answer that follows, if it does; see OwnerClient."""
+        """Sends a frame with the next answer, or now; see OwnerClient."""
         if threading.get_ident() == self._method_thread:
             self.pipe.gather(frame)
         else:
             self.post(frame)
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not wait; see WorkerEngine."""
         if self._is_in_fork:
             raise EOFError("the pipe is that of the parent of this process")
         return self.pipe.offer(frame)
 
     def return_borrowed_soon(self) -> None:
-        """Gives references back now, or when the pipe is free; see OwnerClient.
+        """Returns references now, or when the pipe is free; see OwnerClient.
 
-        Between two calls the next answer takes them along: arguments are let go behind
-        their call, and the owner is not woken twice. Long bytes are let go as soon as
-        they are copied: before a call that is known to be quick, which then takes its
-        answer along, too.
+        Between two calls they leave with the next answer: arguments are released after
+        their call, and the owner is not woken twice. Long bytes are released as soon as
+        they are copied, before the call. If the call is known to be quick, they leave
+        with its answer, too.
         """
         if threading.get_ident() == self._method_thread and (
             self.returns_late or running.get() is None
@@ -94,20 +94,18 @@ class SerialOwnerClient(OwnerClient):
         self.pipe.try_send(partial(self.release_frames, wait=False))
 
     def receive_pending(self) -> None:
-        """Reads what has come; see OwnerClient."""
         self.inbox.read_available()
 
     def check_over(self, call: int, error: BaseException | None = None) -> None:
         """Returns only if a call is to be answered; see WorkerEngine.
 
-        Whoever calls ``exit_actor()`` here ends all of it.
+        A call of ``exit_actor()`` ends the actor here, whichever call it is.
         """
         super().check_over(call, error)
         raise ActorExit
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads until the ref is done; see ResultOwner."""
-        if self.refcount.released:  # it may not be quick this time
+        if self.refcount.released:  # the call may not be quick this time
             self._return_borrowed_now()
         super().wait(ref, timeout)
 
@@ -120,24 +118,24 @@ class SerialOwnerClient(OwnerClient):
         return bool(frames)
 
     def finish(self) -> None:
-        """Sends what was answered, and what was asked and waits for its arguments."""
+        """Sends the remaining answers, and requests that wait for their arguments."""
         if "incoming_links" in vars(self):
             self.incoming_links.flush()
         if self.events is not None:
             self.events.close()
         self.pipe.flush()
         if "sender" in vars(self):
-            sent: list[bool] = []
-            self.sender.when_all_sent(lambda: sent.append(True))
-            self.inbox.read(lambda: bool(sent))
+            all_sent = threading.Event()
+            self.sender.when_all_sent(all_sent.set)
+            self.inbox.read(all_sent.is_set)
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
-    """Serves a serial actor: makes it, runs its calls, ends it.
+    """Serves a serial actor: creates it, runs its calls, ends it.
 
     Raises:
-        SystemExit: The constructor raised, and the owner was told what.
-        BaseException: A method raised what is no ``Exception``.
+        SystemExit: The constructor raised, which the owner knows.
+        BaseException: A method raised an error that is not an ``Exception``.
         EOFError: The owner is gone.
     """
     client, instance = make_actor(start, pipe)
@@ -147,19 +145,18 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
     with shutting_down(instance):
         try:
             executor.run()
-        except SystemExit:  # it ends the actor, behind what was answered before
+        except SystemExit:  # it ends the actor, behind earlier answers
             executor.flush()
             raise
 
 
 def make_actor(start: Start, pipe: BlockingChannel) -> tuple[SerialOwnerClient, object]:
-    """Makes the client of the worker, and with it the actor's object on this thread.
+    """Creates the client of the worker, and the actor's object on this thread.
 
     Raises:
-        SystemExit: The constructor raised, and the owner was told what.
+        SystemExit: The constructor raised, which the owner knows.
     """
-    inbox = PipeInbox(pipe, start.config.max_unread)
-    client = SerialOwnerClient(start, pipe, inbox)
+    client = SerialOwnerClient(start, pipe)
     set_engine(client)
     instance = construct(start, client)
     client.report_ready(instance)
@@ -180,12 +177,12 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
         self._find = partial(getattr, instance)
         self._pipe = client.pipe
         self._inbox = client.inbox
-        # Those that a call has come over; most actors have none.
+        # Set after the first call over a link; most actors have none.
         self._links: IncomingLinks | None = None
         self._timing = MethodTiming()
 
     def run(self) -> None:
-        """Runs the calls until the owner says that the actor is to stop."""
+        """Runs the calls until the owner stops the actor."""
         inbox, calls = self._inbox, self._inbox.calls
         has_calls = cast("Callable[[], bool]", calls.__len__)
         while True:
@@ -210,10 +207,11 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
                 return
 
     def _forget_ended(self, call: int) -> None:
-        """Drops the cancellations of calls that are over, as this one begins.
+        """Drops cancellations of calls that are over, as another call begins.
 
-        Calls come in order, so a smaller number belongs to one that was answered before
-        its cancellation came. Those over links are kept no longer than their calls.
+        Calls arrive in order, so a smaller number belongs to a call that was answered
+        before its cancellation arrived. Cancellations of calls over links are dropped
+        with their calls.
         """
         self._inbox.interrupted.clear()
         if call < LINKED:
@@ -234,21 +232,20 @@ class SerialExecutor(CallExecutor[SerialOwnerClient]):
             links = self._links = self._client.incoming_links
             links.runs_one = True
         started = time.perf_counter()
-        if self.execute(frame) and not self._timing.ran(
+        if self.execute(frame) and not self._timing.record(
             name, time.perf_counter() - started
         ):
-            # Calls that wait may have been cancelled meanwhile.
+            # Waiting calls may have been cancelled.
             self._inbox.read_available()
 
     def _serve_stream(self, frame: Frame) -> None:
         self.flush()
         self._client.is_call_quick = False
-        self._inbox.interrupted.discard(frame[1])  # it is closed, if it was to be
+        self._inbox.interrupted.discard(frame[1])  # a stream is closed instead
         self.execute(frame)
 
     def flush(self) -> None:
-        """Sends what was answered."""
-        if self._client.refcount.released:  # seldom, so it is looked at here
+        if self._client.refcount.released:  # rare, so it is checked first
             for returned in self._client.release_frames():
                 self._pipe.gather(returned)
         if self._links is not None and self._links.gathered:

@@ -1,15 +1,15 @@
-"""Runs calls of functions in a worker: one at a time, on the main thread.
+"""Runs calls of functions in a worker, one at a time on the main thread.
 
-Every call is answered exactly once, also one that was cancelled or returned unstarted,
-so the owner knows at any time what is here. A function is sent once, before its first
-call.
+Every call is answered exactly once, even one that was cancelled or returned unstarted,
+so the owner always knows which calls are here. A function is sent once, before its
+first call.
 
-While a function runs nobody reads the pipe: behind a frame that is to be read then the
-owner sends a signal; see ``interrupt_signal``.
+No thread reads the pipe while a function runs. If a frame has to be read then, the
+owner sends a signal after it; see ``interrupt_signal``.
 
-A call that waits, for a result or for the reader of its stream, gives its CPUs back
-meanwhile, and returns the calls behind it. The owner decides that: it leaves both here
-if it has sent the result already.
+A call that waits, for a result or for the reader of its stream, lends its CPUs to
+others meanwhile, and the calls behind it are returned. The owner decides that: it
+leaves both here if it has sent the result already.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ from actorlib._worker.executors.interrupt_signal import (
     NoInterrupts,
     is_below,
 )
-from actorlib._worker.executors.invoke import CallExecutor
-from actorlib._worker.executors.method_timing import FunctionTiming, MethodTiming
+from actorlib._worker.executors.invoke import CallExecutor, MethodTiming
 from actorlib._worker.executors.serial_executor import SerialOwnerClient
 from actorlib._worker.requests.client import TOO_LATE, WAIT_REPORT_DELAY
 from actorlib._worker.requests.inbox import PipeInbox
@@ -64,11 +63,11 @@ if TYPE_CHECKING:
 
 
 class InterruptibleGenerator:
-    """Wraps a generator, whose code may be interrupted while it runs, and only then.
+    """Wraps a generator whose code may be interrupted while it runs, and only then.
 
     Args:
         source: The generator.
-        executor: Is told what runs.
+        executor: Records which call runs.
         call: The number of the call.
     """
 
@@ -81,7 +80,6 @@ class InterruptibleGenerator:
         self.close = source.close
 
     def __next__(self) -> Any:
-        """The next item."""
         self._executor.current = self._call
         try:
             return next(self._source)
@@ -90,10 +88,41 @@ class InterruptibleGenerator:
 
 
 _MOST_GATHERED = 32
+"""Answers that are sent together at most."""
+_FORGIVENESS = 0.8
+"""The factor by which the longest run of a function shrinks with each run."""
+_CHANGE = 2.0
+"""The factor by which a duration has to change to be reported again."""
+
+
+class FunctionTiming:
+    """Records the longest recent run of each function, in seconds.
+
+    The owner sends more calls ahead of a function the quicker it is. A slow run is
+    forgiven faster than one of a method: calls sent ahead in vain can be taken back.
+    """
+
+    def __init__(self) -> None:
+        self._longest: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
+
+    def record(self, function: str, seconds: float) -> float | None:
+        """Records a run.
+
+        Returns:
+            The duration to report to the owner, or None if it has hardly changed.
+        """
+        longest = max(seconds, self._longest.get(function, 0.0) * _FORGIVENESS)
+        self._longest[function] = longest
+        reported = self._reported.get(function)
+        if reported is not None and reported / _CHANGE < longest < reported * _CHANGE:
+            return None
+        self._reported[function] = longest
+        return longest
 
 
 def _label_of(name: str) -> str:
-    # A function has its number before its name, which is the owner's affair.
+    # Removes the number before the name, which only the owner uses.
     return name.partition(":")[2]
 
 
@@ -101,45 +130,41 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
     """Runs a worker of functions from its start to its end.
 
     Raises:
-        BaseException: A function raised what ends its process, as SystemExit does.
+        BaseException: A function raised an error that ends its process, like
+            SystemExit.
         EOFError: The owner is gone.
     """
     enter_directory(start)
-    inbox = TaskInbox(pipe)
-    client = TaskOwnerClient(start, pipe, inbox)
+    client = TaskOwnerClient(start, pipe)
     set_engine(client)
-    executor = TaskExecutor(pipe, inbox, client, is_inline=start.config.is_inline)
+    client.executor = TaskExecutor(client, is_inline=start.config.is_inline)
     try:
-        executor.run()
-    except SystemExit:  # it ends the process, behind what was answered before
+        client.executor.run()
+    except SystemExit:  # it ends the process, behind earlier answers
         pipe.flush()
         raise
 
 
 class TaskInbox(PipeInbox):
-    """Keeps the frames that came; returns calls while the one that runs waits.
+    """Keeps frames in order; returns calls to the owner while the current one waits.
 
     Attributes:
         is_waiting: Whether the call that runs waits for a result.
         must_return: Whether the owner wants the calls back that have not begun.
         resumed_wait: The number of the last wait that may end: its CPUs are back.
-        return_unstarted: Returns the calls that have not begun.
-        on_cancel: Called when a call is cancelled.
     """
 
-    return_unstarted: Callable[[], None]
-    on_cancel: Callable[[int], None]
-
-    def __init__(self, pipe: BlockingChannel) -> None:
-        super().__init__(pipe)
+    def __init__(self, client: TaskOwnerClient, pipe: BlockingChannel) -> None:
+        super().__init__(client, pipe)
         self.is_waiting = False
         self.must_return = False
         self.resumed_wait = 0
+        self._client = client
 
     def _sort(self, frame: Frame) -> None:
         kind = frame[0]
         if kind == RETURN_UNSTARTED and self.is_waiting:
-            self.return_unstarted()
+            self._client.executor.return_unstarted()
         elif kind == RETURN_UNSTARTED:
             self.must_return = True
         elif kind == RESUME:
@@ -147,31 +172,36 @@ class TaskInbox(PipeInbox):
         else:
             super()._sort(frame)
             if kind == CANCEL:
-                self.cancelled.add(frame[1])  # also of a stream: see stop_if_cancelled
-                self.on_cancel(frame[1])
+                # Even of a stream; see ``TaskExecutor.stop_if_cancelled``.
+                self.cancelled.add(frame[1])
+                self._client.executor.interrupt_if_current(frame[1])
 
 
 class TaskOwnerClient(SerialOwnerClient):
-    """The engine of a worker of functions: it may lend its CPUs while a call waits."""
+    """The engine of a worker of functions, which lends its CPUs while a call waits.
 
-    _executor: TaskExecutor
+    Attributes:
+        executor: Runs the calls.
+    """
 
-    def __init__(self, start: Start, pipe: BlockingChannel, inbox: TaskInbox) -> None:
-        super().__init__(start, pipe, inbox)
-        self._task_inbox = inbox
+    inbox: TaskInbox  # pyright: ignore[reportIncompatibleVariableOverride]  # it is set once
+    executor: TaskExecutor
+
+    def __init__(self, start: Start, pipe: BlockingChannel) -> None:
+        super().__init__(start, pipe)
         self._waits = itertools.count(1)
 
-    def attach(self, executor: TaskExecutor) -> None:
-        """Takes what runs the calls here."""
-        self._executor = executor
+    def _new_inbox(self, start: Start, pipe: BlockingChannel) -> TaskInbox:
+        del start
+        return TaskInbox(self, pipe)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Reads until the ref is done, and yields the CPU; see ResultOwner."""
+        """Reads until the ref is done, and lends the CPUs; see ResultOwner."""
         if self.is_over:
             self.check_parent()
-        executor, inbox = self._executor, self._task_inbox
-        is_look = timeout is not None and timeout <= 0
-        if ref.done() or is_look or not executor.is_mine():
+        executor, inbox = self.executor, self.inbox
+        is_poll = timeout is not None and timeout <= 0
+        if ref.done() or is_poll or not executor.runs_here():
             super().wait(ref, timeout)
             return
         inbox.read_available()
@@ -182,33 +212,36 @@ class TaskOwnerClient(SerialOwnerClient):
         awaited = ref.awaited_calls
         deadline = None if timeout is None else time.monotonic() + timeout
         while not is_over():
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            seconds = (
+                None if deadline is None else max(0.0, deadline - time.monotonic())
+            )
             with self.lending_cpus(*awaited) as number:
                 if not inbox.read(
-                    lambda: is_over() or inbox.resumed_wait == number, left
+                    lambda: is_over() or inbox.resumed_wait == number, seconds
                 ):
                     raise GetTimeoutError(TOO_LATE)
-            # More than those calls, or some that the owner does not know: from here on
-            # the CPUs are lent in any case, and this worker says when the wait is over.
+            # The wait is for more than those calls, or for calls that the owner does
+            # not know. From here on the CPUs are lent in any case, and this worker
+            # reports the end of the wait.
             awaited = (), 0
         executor.stop_if_cancelled()
 
     @contextmanager
     def lending_cpus(self, calls: Sequence[int] = (), count: int = 0) -> Generator[int]:
-        """Tells the owner of a wait, so that it may lend the CPUs to others.
+        """Reports a wait to the owner, so that it may lend the CPUs to others.
 
-        The owner does not lend them if it has answered enough calls before, and else
-        takes back the calls that have not begun here.
+        The owner does not lend them if it has answered enough of the calls already.
+        Otherwise it takes back the calls that have not begun here.
 
         Args:
-            calls: The calls that are waited for, if they are known.
-            count: How many of them.
+            calls: The calls that are awaited, if they are known.
+            count: How many of them have to be answered.
 
         Yields:
-            The number of the wait; it ends behind the frame that says that it may.
+            The number of the wait, which ends when the owner permits it.
         """
-        inbox = self._task_inbox
-        if inbox.is_waiting:  # what is loaded meanwhile waits as well
+        inbox = self.inbox
+        if inbox.is_waiting:  # a value that is loaded during the wait waits, too
             yield -1
             return
         number = next(self._waits)
@@ -224,8 +257,8 @@ class TaskOwnerClient(SerialOwnerClient):
             inbox.is_waiting = False
 
     def _resume(self, number: int) -> None:
-        """Waits for the CPUs; a cancelled call goes on without, to its end."""
-        inbox, executor = self._task_inbox, self._executor
+        """Waits for the CPUs; a cancelled call continues without them, to its end."""
+        inbox, executor = self.inbox, self.executor
         if inbox.resumed_wait != number:
             self.post((RESUMED, number))
 
@@ -235,43 +268,34 @@ class TaskOwnerClient(SerialOwnerClient):
             inbox.read(may_go)
 
     def where(self, method: str) -> str:
-        """Names a function, for messages: its number is nobody else's affair."""
+        """Returns the name of a function without its number, for messages."""
         return f"{method.rpartition(':')[2]} (pid {os.getpid()})"
 
     def function_name(self, method: str) -> str:
-        """A function, with its module; see CallLookup."""
-        return self._executor.function_name(method)
+        """Returns the name of a function with its module; see CallLookup."""
+        return self.executor.function_name(method)
 
-    leave = Engine.leave  # refuses: this is not an actor
+    leave = Engine.leave  # refuses, because this is not an actor
 
 
 class TaskExecutor(CallExecutor[TaskOwnerClient]):
-    """Runs the calls that came, one after the other.
+    """Runs the calls of functions, one after the other.
 
     Args:
-        pipe: Where the answers go.
-        inbox: The frames that came.
-        client: The engine.
+        client: The engine of the worker, with its pipe and its inbox.
         is_inline: Whether this is a thread of the owner's process.
 
     Attributes:
-        functions: The functions by the names that calls have on the pipe.
+        functions: The functions, by their names on the pipe.
         current: The call whose code runs and may be interrupted, or 0.
     """
 
     _label_of = staticmethod(_label_of)
 
-    def __init__(
-        self,
-        pipe: BlockingChannel,
-        inbox: TaskInbox,
-        client: TaskOwnerClient,
-        *,
-        is_inline: bool,
-    ) -> None:
-        super().__init__(client, inbox.streams, inbox.cancelled)
-        self._pipe = pipe
-        self._inbox = inbox
+    def __init__(self, client: TaskOwnerClient, *, is_inline: bool) -> None:
+        super().__init__(client, client.inbox.streams, client.inbox.cancelled)
+        self._pipe = client.pipe
+        self._inbox = client.inbox
         self._timing = MethodTiming()
         self._function_timing = FunctionTiming()
         self.functions: dict[str, Callable[..., Any]] = {
@@ -279,17 +303,15 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         }
         self.current = 0
         self._gathered_count = 0
-        self._cells = pipe.memory.call_cells() or [0]
+        self._cells = client.memory.call_cells() or [0]
         self._main = threading.get_ident()
-        # The call whose frame is served, and since when.
+        # The frame of the current call, and its start time.
         self._served: Frame = ()
         self._started = 0.0
-        # The same call if its function has begun; 0 for a stream, which is not timed.
+        # The current call if its function has begun; 0 for a stream, which is not
+        # timed.
         self._timed_call = 0
         self._find = self._function_of
-        inbox.return_unstarted = self.return_unstarted
-        inbox.on_cancel = self._on_cancel
-        client.attach(self)
         self._interrupts: InterruptSignal | NoInterrupts = NoInterrupts()
         self._outermost = {
             self._run_code.__code__,
@@ -337,7 +359,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
             self._gathered_count = 0
         self._served = frame
         self._started = started = time.perf_counter()
-        if self.execute(frame) and not self._timing.ran(
+        if self.execute(frame) and not self._timing.record(
             name, time.perf_counter() - started
         ):
             self._inbox.read_available()
@@ -345,8 +367,8 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     def _serve_stream(self, frame: Frame) -> None:
         """Runs a stream to its end.
 
-        An actor pauses a stream whose reader is behind, and serves other calls. Here is
-        one call at a time, so it waits for the reader.
+        Unlike an actor, this thread waits for a reader that is behind: it runs one call
+        at a time.
         """
         self._pipe.flush()
         self._served = frame
@@ -375,7 +397,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         return self._interruptible(self.functions[name])
 
     def _interruptible(self, code: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps code that runs next, and may be interrupted while it does."""
+        """Wraps the code that runs next so that it may be interrupted."""
         self._cells[MARK] = self._timed_call = self._served[1]
         return partial(self._run_code, code)
 
@@ -412,7 +434,7 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         name = self._served[2]
         if name != ADD_FUNCTION:
             took = time.perf_counter() - self._started
-            duration = self._function_timing.ran(name, took)
+            duration = self._function_timing.record(name, took)
             if duration is not None:
                 self._pipe.gather((DURATION, name, duration))
 
@@ -429,7 +451,6 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
         self._inbox.read_available()
 
     def function_name(self, label: str) -> str:
-        """A function that runs, with its module; see CallLookup."""
         for name, function in self.functions.items():
             if name.partition(":")[2] == label:
                 return f"{function.__module__}.{function.__qualname__}"
@@ -438,43 +459,36 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
     def _add_function(self, name: str, function: Callable[..., Any]) -> None:
         self.functions[name] = function
 
-    # What the owner says of calls that are here.
+    # Cancellations and returns.
 
-    def is_mine(self) -> bool:
-        """Whether this thread runs a function."""
+    def runs_here(self) -> bool:
         return bool(self.current) and threading.get_ident() == self._main
 
     def is_cancelled(self) -> bool:
-        """Whether the call that runs was cancelled."""
         return self.current in self._inbox.cancelled
 
     def stop_if_cancelled(self) -> None:
-        """Stops the function that runs on this thread, if its call was cancelled.
+        """Stops the function that runs on this thread if its call was cancelled.
 
         Raises:
-            KeyboardInterrupt: It was; once for each call.
+            KeyboardInterrupt: It was cancelled; once for each call.
         """
         if self.current and self.is_cancelled():
             self.current = 0
             raise KeyboardInterrupt("the call was cancelled")
 
     def return_unstarted(self) -> None:
-        """Gives the calls back that have not begun."""
         calls = self._inbox.calls
-        kept: list[Frame] = []
+        remaining: list[Frame] = []
         while calls:
             frame = calls.popleft()
             if frame[0] in (CALL, CALL_WITH) and frame[2] != ADD_FUNCTION:
-                self._return_one(frame)
+                unstarted = (FAILURE, frame[1], UNSTARTED, "", "", "", None, b"")
+                self._refuse(frame, unstarted)
+                self._pipe.flush()
             else:
-                kept.append(frame)
-        calls.extend(kept)
-        self._pipe.flush()
-
-    def _return_one(self, frame: Frame) -> None:
-        call = frame[1]
-        unbegun = (FAILURE, call, UNSTARTED, "", "", "", None, b"")
-        self._refuse(frame, unbegun)
+                remaining.append(frame)
+        calls.extend(remaining)
         self._pipe.flush()
 
     def _return_if_asked(self) -> None:
@@ -483,12 +497,11 @@ class TaskExecutor(CallExecutor[TaskOwnerClient]):
             self.return_unstarted()
 
     def _read_interrupts(self) -> None:
-        """Looks at the pipe while a function runs."""
         self._inbox.read_available()
         self._return_if_asked()
         self.stop_if_cancelled()
 
-    def _on_cancel(self, call: int) -> None:
-        """A thread of the user's may be who reads that."""
+    def interrupt_if_current(self, call: int) -> None:
+        """Interrupts a cancelled call if it runs and another thread has read that."""
         if call == self.current and threading.get_ident() != self._main:
             self._interrupts.send()

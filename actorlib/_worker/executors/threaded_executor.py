@@ -1,10 +1,9 @@
-"""Runs several calls of an actor at once, on threads made when they are needed.
+"""Runs several calls of an actor at once, on threads that are created on demand.
 
-The main thread ran the constructor; from then on it reads the socket and gives each
-call to a thread of its group, in the order in which they came. There are never more
-threads of a group than calls of it that may run at once. A thread that waits for
-another actor has the main one read for it, and reads itself while that one waits for
-the last calls.
+The main thread has run the constructor. It reads the socket and gives each call to a
+thread of its group, in order. A group never has more threads than calls that may run at
+once. While a thread waits for another actor, the main thread reads for it. While the
+main thread waits for the last calls, waiting threads read themselves.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 from actorlib._base.ids import LINKED
 from actorlib._wire.messages import CALL, CALL_WITH, STOP, STREAM_ACK, Frame
 from actorlib._worker.executors.concurrency_groups import Gate, Gates
-from actorlib._worker.executors.executor_threads import GroupThreads
+from actorlib._worker.executors.group_threads import GroupThreads
 from actorlib._worker.executors.invoke import CallExecutor
 from actorlib._worker.executors.serial_executor import make_actor
 from actorlib._worker.startup import shutting_down
@@ -32,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def serve(start: Start, pipe: BlockingChannel) -> None:
-    """Serves a threaded actor: makes it, runs its calls, ends it.
+    """Serves a threaded actor: creates it, runs its calls, ends it.
 
     Raises:
-        BaseException: What ends the process, as for a serial actor.
+        BaseException: The reason of the end, as for a serial actor.
         EOFError: The owner is gone.
     """
     client, instance = make_actor(start, pipe)
@@ -44,12 +43,12 @@ def serve(start: Start, pipe: BlockingChannel) -> None:
 
 
 class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
-    """Runs the methods of an actor on threads, while the main one reads its pipe.
+    """Runs the methods of an actor on threads, while the main thread reads its pipe.
 
     Args:
         client: The engine of the worker, with its pipe and its inbox.
         instance: The actor's object.
-        start: What says how many calls run at once, and starts threads.
+        start: Contains the limits of groups, and starts threads.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
             )
             for group, gate in self._gates.by_group().items()
         }
-        # One lock for the gates, the threads and the counts.
+        # One lock for the gates, the threads and the counters.
         self._changed = threading.Condition()
         self._running = 0
         self._running_calls: set[int] = set()
@@ -79,7 +78,7 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
     # On the main thread.
 
     def run(self) -> None:
-        """Gives calls to threads until the owner says that the actor is to stop."""
+        """Passes calls to threads until the owner stops the actor."""
         inbox, calls = self._inbox, self._inbox.calls
         has_calls = cast("Callable[[], bool]", calls.__len__)
         try:
@@ -97,9 +96,9 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
                     self._finish()
                     return
         except (EOFError, OSError):
-            # Where the process lives on, a stream that nobody reads would too.
+            # If the process stays alive, a stream without a reader would, too.
             inbox.streams.end_all()
-            if self._fatal is not None:  # a thread has closed the pipe to say so
+            if self._fatal is not None:  # a thread has closed the pipe as a signal
                 raise self._fatal from None
             raise
         finally:
@@ -118,17 +117,19 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
             self._threads[gate].submit(frame)
 
     def _forget_cancelled(self) -> None:
-        """Drops cancellations of calls that are over: none waits any more."""
+        """Drops cancellations of calls that are over: no call waits."""
         if not self._inbox.cancelled:
             return
-        # Looked at in this order: one that comes meanwhile is of a call that is there.
-        known = list(self._inbox.cancelled)
+        # Copied first: a cancellation that arrives meanwhile is of a call that is
+        # present.
+        cancelled = list(self._inbox.cancelled)
         with self._changed:
             if not self._inbox.calls and self._gates.are_empty:
-                self._inbox.cancelled.difference_update({*known} - self._running_calls)
+                over = {*cancelled} - self._running_calls
+                self._inbox.cancelled.difference_update(over)
 
     def _finish(self) -> None:
-        """Lets everything that came before end; threads that wait read for it."""
+        """Waits until all earlier calls have ended; threads that wait read for it."""
         with self._changed:
             self._is_stopping = True
             while self._running and self._fatal is None:
@@ -141,13 +142,13 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
     # On any other.
 
     def _serve(self, gate: Gate, frame: Frame) -> Frame | None:
-        """Runs a call; gives the one that waited for its place, if one did."""
+        """Runs a call; returns the call that waited for its place, if any."""
         if self._is_stopping:
             self._inbox.read_available()
         try:
             self.execute(frame)
             self._run_deferred()
-        except BaseException as error:  # noqa: BLE001  # it ends the actor, from the main thread
+        except BaseException as error:  # noqa: BLE001  # it ends the actor
             self._break(error)
             return None
         with self._changed:
@@ -171,14 +172,14 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
         return not self._gates.are_empty
 
     def _run_deferred(self) -> None:
-        """Does what was put off while this thread was busy."""
-        if self._client.refcount.released:  # seldom, so it is looked at here
+        """Does the work that was deferred while this thread was busy."""
+        if self._client.refcount.released:  # rare, so it is checked first
             for returned in self._client.release_frames():
                 self._pipe.send(returned)
         self._inbox.run_deferred()
 
     def _break(self, error: BaseException) -> None:
-        """Closes the pipe: the owner sees its end now, and so does the main thread."""
+        """Closes the pipe, so that the owner and the main thread notice its end."""
         with self._changed:
             if self._fatal is None and not isinstance(error, (EOFError, OSError)):
                 self._fatal = error
@@ -188,5 +189,4 @@ class ThreadedExecutor(CallExecutor["SerialOwnerClient"]):
 
 
 def _thread_name(name: str, group: str) -> str:
-    """Names the threads of a group."""
     return f"{name}-{group}" if group else name

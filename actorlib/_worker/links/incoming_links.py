@@ -1,4 +1,4 @@
-"""Serves the links over which other workers call this actor, and answers over them."""
+"""Serves the links over which other workers call this actor."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _READS = 64
 
 
 class IncomingLink:
-    """The link from one caller.
+    """The link of one caller.
 
     Attributes:
-        socket: This actor's end of it.
+        socket: This actor's end of the link.
         session: The number of the caller's session.
-        is_paused: Whether what comes next on it was sent behind a LINK_BEGIN that has
-            not come yet by way of the owner.
+        is_paused: Whether the next frames on the link were sent behind a LINK_BEGIN
+            that the owner has not delivered yet.
     """
 
     __slots__ = ("_read", "is_paused", "session", "socket")
@@ -59,35 +59,31 @@ class IncomingLink:
         self._read = read
 
     def fileno(self) -> int:
-        """The descriptor of the link."""
         return self.socket.fileno()
 
     @property
     def has_more(self) -> bool:
-        """Whether ``read_next`` may have left something; see LinkSource."""
         return self.socket.has_more and not self.is_paused
 
     def read(self) -> list[Frame]:
-        """The calls and cancellations that have come."""
         return self._read(self)
 
     def read_next(self) -> list[Frame]:
-        """The next of them; see LinkSource."""
         return self._read(self, is_next=True)
 
 
 class IncomingLinks:
-    """Holds the links from all callers, and the calls over them without an answer.
+    """The links of all callers, and the unanswered calls over them.
 
     Args:
         engine: The engine of this worker.
         reader: Reads the links.
         session: The number of this worker's session.
-        sharing: Receives the ends of links; None for no links at all.
+        sharing: Receives the ends of links; None if there can be no links.
 
     Attributes:
         gathered: The sockets of links with answers that wait for ``flush``.
-        runs_one: Whether this actor runs one call at a time, and says which.
+        runs_one: Whether this actor runs one call at a time, and reports which.
     """
 
     def __init__(
@@ -114,25 +110,25 @@ class IncomingLinks:
     # Calls.
 
     def _receive(self, link: IncomingLink, *, is_next: bool = False) -> list[Frame]:
-        found: list[Frame] = []
+        received: list[Frame] = []
         try:
             for _ in range(_READS):
                 frames = [] if link.is_paused else link.socket.receive()
                 if not frames:
                     break
-                self._check_frames(link, frames, found)
+                self._check_frames(link, frames, received)
                 if is_next and not link.socket.expects_more():
                     break
-        except (EOFError, ProtocolError):  # what it sent by then is served still
+        except (EOFError, ProtocolError):  # earlier frames are still served
             self._close(link)
-        return found
+        return received
 
     def _check_frames(
-        self, link: IncomingLink, frames: list[Frame], found: list[Frame]
+        self, link: IncomingLink, frames: list[Frame], received: list[Frame]
     ) -> None:
-        """Sorts what came over a link, which is closed where it makes no sense.
+        """Sorts the frames of a link, which is closed if a frame is invalid.
 
-        The caller is another worker, whose nonsense must not end this one.
+        The caller is another worker, whose errors must not end this one.
         """
         for frame in frames:
             kind = frame[0]
@@ -149,12 +145,12 @@ class IncomingLinks:
                     return
                 self._unanswered[number] = parent, method
                 if headers is None:
-                    found.append((CALL, number, method, None, payload))
+                    received.append((CALL, number, method, None, payload))
                 else:
-                    found.append((CALL_WITH, number, method, None, headers, payload))
+                    received.append((CALL_WITH, number, method, None, headers, payload))
             elif kind == CANCEL and len(frame) == 2 and type(frame[1]) is int:
                 if frame[1] in self._unanswered:
-                    found.append((CANCEL, frame[1]))
+                    received.append((CANCEL, frame[1]))
             elif kind == LINK_PAUSE and len(frames) == 1:
                 link.is_paused = True
                 self._reader.unwatch(link)
@@ -180,18 +176,17 @@ class IncomingLinks:
         self.flush()
 
     def gather(self, frame: Frame) -> None:
-        """Keeps an answer to leave with the next ``flush``."""
+        """Keeps an answer, which leaves with the next ``flush``."""
         link = self._link_of(frame)
         if link is None:
             self._post(frame)
         else:
-            for left in link.socket.gather(frame):
-                self._post(left)
+            for unsent in link.socket.gather(frame):
+                self._post(unsent)
             self.gathered.add(link.socket)
         self.call_over(frame[1])
 
     def flush(self) -> None:
-        """Sends what was gathered."""
         while self.gathered:
             for frame in self.gathered.pop().flush():
                 self._post(frame)
@@ -208,7 +203,7 @@ class IncomingLinks:
             self._close_answered()
 
     def call_began(self, number: int, method: str) -> None:
-        """Writes which call runs to where it can be read when this process is gone."""
+        """Writes which call runs to memory that outlives this process."""
         self._running = number
         marker = self._method_numbers.get(method)
         if marker is None:
@@ -216,7 +211,7 @@ class IncomingLinks:
         self._cells[MARK] = marker
 
     def _link_of(self, frame: Frame) -> IncomingLink | None:
-        # What lends references goes by way of the owner, who counts them.
+        # Answers with references go through the owner, which counts them.
         if frame[-2] is not None:
             return None
         return self._links.get(frame[1] // LINKED)
@@ -224,7 +219,7 @@ class IncomingLinks:
     # Frames of the owner about links.
 
     def take(self, frame: Frame) -> list[Frame]:
-        """Does what a frame about links says; gives the frames that follow from it."""
+        """Handles a frame about links; returns the frames that follow from it."""
         kind = frame[0]
         if kind in (LINK_OPEN, LINK_BEGIN):
             (self._take_link if kind == LINK_OPEN else self._begin)(frame[1])
@@ -236,21 +231,21 @@ class IncomingLinks:
         if kind == CANCEL_CHILDREN:
             return self._cancel_children(*frame[1:])
         assert kind == LINK_CLOSE
-        found = self.close_links()
+        frames = self.close_links()
         self._is_closing = True
-        if not (self._unanswered or found):
+        if not (self._unanswered or frames):
             self._close_answered()
-        return found
+        return frames
 
     def _take_link(self, session: int) -> None:
-        """Takes this actor's end of a link, and says over it that the link is open."""
+        """Receives this actor's end of a link, and reports over it that it is open."""
         fd = self._sharing.links.pop(session, None) if self._sharing else None
         if fd is None or self._sharing is None:  # this process may open no more files
             return
         if isinstance(self._cells, list):
             self._cells = self._sharing.memory.call_cells() or [0]
         previous = self._links.get(session)
-        if previous is not None:  # its other end is closed, or nobody speaks there
+        if previous is not None:  # its other end is closed or not used
             self._close(previous)
         link = self._links[session] = IncomingLink(
             PeerSocket(fd), session, self._receive
@@ -266,36 +261,36 @@ class IncomingLinks:
     def _read_to_pause(self, link: IncomingLink | None) -> list[Frame]:
         if link is None:  # it is read to its end
             return []
-        found = self._receive(link)
+        frames = self._receive(link)
         while link.has_more:
-            found += self._receive(link)
-        return found
+            frames += self._receive(link)
+        return frames
 
     def _cancel_children(self, session: int, parent: int) -> list[Frame]:
-        """Cancels what a call of a caller's has made here, and what those have."""
-        made = [
+        """Cancels the calls here that a call of a caller has made."""
+        children = [
             number
             for number, (by, _) in [*self._unanswered.items()]
             if by == parent and number // LINKED == session
         ]
-        for number in made:
+        for number in children:
             self._post((LINK_CANCEL, self._session, number, False))
-        return [(CANCEL, number) for number in made]
+        return [(CANCEL, number) for number in children]
 
     def close_links(self) -> list[Frame]:
-        """Takes nothing more; gives everything that was sent by now."""
-        found: list[Frame] = []
+        """Accepts no further calls; returns the frames that were sent before."""
+        frames: list[Frame] = []
         for link in [*self._links.values()]:
             link.socket.shut_reading()
             is_read = False
             while not is_read:
                 link.is_paused = False
-                found += self._read_to_pause(link)
+                frames += self._read_to_pause(link)
                 is_read = not link.is_paused
-        return found
+        return frames
 
     def close_in_fork(self) -> None:
-        """In a fork: closes its copies of the links, and answers nobody."""
+        """Closes a fork's copies of the links, and answers no calls there."""
         self.gathered.clear()
         for link in self._links.values():
             link.socket.close()
@@ -319,6 +314,6 @@ class IncomingLinks:
 def _are_headers(headers: object) -> bool:
     kinds = {"group": str, "name": str, "observed": tuple, "variables": dict}
     return type(headers) is dict and all(
-        type(said) is kinds.get(name)
-        for name, said in cast("dict[Any, object]", headers).items()
+        type(value) is kinds.get(name)
+        for name, value in cast("dict[Any, object]", headers).items()
     )

@@ -1,18 +1,18 @@
-"""Calls actors over links, and decides for each call whether it goes over one.
+"""Calls actors over links, and decides for each call whether it takes the link.
 
-A call takes one of two routes: by way of the owner, or over a link. A later call on one
+A call takes one of two routes: through the owner, or over a link. A later call on one
 route could overtake an earlier one on the other, so a caller announces each change. To
-use the link, it sends a LINK_BEGIN by way of the owner: the callee reads the link only
-from then on. To leave the link, it sends a LINK_PAUSE over the link and a LINK_FENCE by
-way of the owner: the callee reads the link up to the pause before what follows the
-fence, and no further before the next LINK_BEGIN. A link that has no room for the pause
-is closed for sending, and the callee reads it to its end instead.
+use the link, it sends a LINK_BEGIN through the owner; the callee reads the link only
+from then on. To leave the link, it sends a LINK_PAUSE over the link and a LINK_FENCE
+through the owner; the callee reads the link up to the pause before it handles frames
+behind the fence, and reads on only after the next LINK_BEGIN. If the link has no room
+for the pause, it is closed for sending, and the callee reads it to its end.
 
 No change waits for an answer, so a call always leaves when it is made. An answer may
 depend on a call that is made later.
 
-Calls with references, large arguments or most headers go by way of the owner. After one
-the next few go there too: who mixes both would pay for the change each time.
+Calls with references, large arguments or most headers go through the owner. The next
+few calls follow them: a caller that mixes both kinds would pay for each change.
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ if TYPE_CHECKING:
 
 
 CALLS = 4
-"""So many plain calls go by way of the owner before it is asked for a link."""
+"""Plain calls through the owner before a link is requested."""
 FALLBACK_CALLS = 8
-"""So many plain calls in a row bring a caller back to its link."""
+"""Consecutive plain calls before a caller returns to its link."""
 _MOST = 1024
-"""Of either, where the owner refuses a link again and again."""
+"""The limit of both numbers after repeated refusals of a link."""
 
 
 class Route(Enum):
-    """What is done for one call."""
+    """The route of one call."""
 
     OWNER = auto()
-    """It goes by way of the owner."""
+    """Through the owner."""
     ASK_FOR_LINK = auto()
-    """Likewise, and the owner is asked for a link."""
+    """Through the owner, with a request for a link."""
     START_LINK = auto()
-    """It goes over the link, and the owner gets a LINK_BEGIN before."""
+    """Over the link, after a LINK_BEGIN to the owner."""
     LINK = auto()
-    """It goes over the link."""
+    """Over the link."""
     FENCE = auto()
-    """It goes by way of the owner, behind a LINK_PAUSE and a LINK_FENCE."""
+    """Through the owner, after a LINK_PAUSE and a LINK_FENCE."""
 
 
 class RoutePolicy:
@@ -82,7 +82,7 @@ class RoutePolicy:
 
     Attributes:
         uses_link: Whether plain calls go over the link now.
-        has_link: Whether there is one.
+        has_link: Whether there is a link.
     """
 
     __slots__ = ("_calls", "_may_ask", "_threshold", "has_link", "uses_link")
@@ -100,7 +100,7 @@ class RoutePolicy:
         return f"<Route {route}, {link}, {self._calls} of {self._threshold} calls>"
 
     def route_plain(self) -> Route:
-        """Gives the route of a plain call."""
+        """Returns the route of a plain call."""
         if self.uses_link:
             return Route.LINK
         self._calls += 1
@@ -116,7 +116,7 @@ class RoutePolicy:
         return Route.OWNER
 
     def route_other(self) -> Route:
-        """Gives the route of anything else."""
+        """Returns the route of any other call."""
         if not self.has_link:
             return Route.OWNER
         self._calls = 0
@@ -126,19 +126,18 @@ class RoutePolicy:
         return Route.FENCE
 
     def link_opened(self) -> None:
-        """There is a link now."""
         self.has_link = True
         self._calls = self._threshold = 0
 
     def link_refused(self, *, forever: bool) -> None:
-        """There is no link, now or for ever."""
+        """Records that a link was refused, for now or forever."""
         self._may_ask = not forever
         self._calls = 0
         self._threshold = min(2 * max(self._threshold, FALLBACK_CALLS), _MOST)
 
 
 _LINK_HEADERS = frozenset({"group", "name", "observed", "variables"})
-"""What may be said of a call that goes over a link; all else the owner has to know."""
+"""The headers of calls that may go over a link; the owner needs all others."""
 _LARGEST = 60_000
 _READS = 64
 
@@ -147,14 +146,14 @@ class OutgoingLink:
     """The calls to one actor, over a link if there is one.
 
     Attributes:
-        actor: Its id.
-        session: That of the worker at the other end of the link; 0 without one.
+        actor: The id of the actor.
+        session: The session of the worker at the other end of the link; 0 without one.
         socket: This worker's end of the link, if there is one.
         policy: Chooses the route of each call.
         gathers: Whether calls leave together, at the end of this turn of the loop.
-        is_asked_for: Whether the owner was asked for a link and has not answered.
-        is_unused: Whether the link is closed as soon as it opens, as no handle of the
-            actor is left.
+        is_asked_for: Whether a link was requested and the owner has not answered.
+        is_unused: Whether the link is closed as soon as it opens, because no handle of
+            the actor is left.
     """
 
     __slots__ = (
@@ -179,21 +178,18 @@ class OutgoingLink:
         self._lost = lost
 
     def fileno(self) -> int:
-        """The descriptor of the link."""
         return -1 if self.socket is None else self.socket.fileno()
 
     @property
     def has_more(self) -> bool:
-        """Whether ``read_next`` may have left answers; see LinkSource."""
         return self.socket is not None and self.socket.has_more
 
     def read_next(self) -> list[Frame]:
-        """The next answers; see LinkSource."""
         return self.read(is_next=True)
 
     def read(self, *, is_next: bool = False) -> list[Frame]:
-        """The answers that have come, or the next of them; see LinkSource."""
-        found: list[Frame] = []
+        """Reads the answers that have arrived, or the next of them; see LinkSource."""
+        answers: list[Frame] = []
         socket = self.socket  # another thread may close it
         try:
             for _ in range(_READS):
@@ -204,8 +200,8 @@ class OutgoingLink:
                     self.policy.link_opened()
                     continue
                 for frame in frames:
-                    # The callee is another worker, whose nonsense must not end this
-                    # one: the link is closed instead.
+                    # The callee is another worker, whose errors must not end this one:
+                    # the link is closed instead.
                     is_result = frame[0] == RESULT
                     if (
                         len(frame) != (4 if is_result else 8)
@@ -213,30 +209,30 @@ class OutgoingLink:
                         or type(frame[1]) is not int
                     ):
                         self._lost(self)
-                        return found
-                    found.append(frame)
+                        return answers
+                    answers.append(frame)
                 if is_next and socket is not None and not socket.expects_more():
                     break
         except (EOFError, ProtocolError):
             self._lost(self)
-        return found
+        return answers
 
 
 LinkCall: TypeAlias = tuple[OutgoingLink, int, str]
-"""A call that went over a link: the link, the call that made it or 0, and its method.
+"""A call over a link: the link, the number of the calling call or 0, and its method.
 
-A plain tuple, as it is made for each call.
+A plain tuple, because one is created per call.
 """
 
 
 class OutgoingLinks:
-    """Holds the links to other actors, and the calls over them without an answer.
+    """The links to other actors, and the unanswered calls over them.
 
     Args:
         engine: The engine of this worker.
         reader: Reads the links.
         session: The number of this worker's session.
-        sharing: Receives the ends of links; None for no links at all.
+        sharing: Receives the ends of links; None if there can be no links.
     """
 
     def __init__(
@@ -267,7 +263,7 @@ class OutgoingLinks:
         headers: Mapping[str, Any] | None,
         payload: Payload,
     ) -> bool:
-        """Sends a call that lends no references; False if it is to go by the owner."""
+        """Sends a call without references; False if it has to go through the owner."""
         if self._sharing is None:
             return False
         link = self._links.get(actor)
@@ -282,7 +278,7 @@ class OutgoingLinks:
             self._act_on(link, link.policy.route_other())
             return False
         route, socket = link.policy.route_plain(), link.socket
-        # No set of routes: the hash of an enum member is Python code.
+        # Not a set of routes: the hash of an enum member is Python code.
         is_over_link = route is Route.LINK or route is Route.START_LINK
         if socket is None or not is_over_link:
             self._act_on(link, route)
@@ -300,7 +296,7 @@ class OutgoingLinks:
         return True
 
     def _put(self, link: OutgoingLink, socket: PeerSocket, frame: Frame) -> list[Frame]:
-        """Sends a call, or gathers it; gives what has no room."""
+        """Sends or gathers a call; returns the calls that have no room."""
         if link.gathers:
             return socket.gather(frame)
         if not socket.send(frame):
@@ -325,7 +321,7 @@ class OutgoingLinks:
             self._leave_full(link, unsent)
 
     def fence(self, actor: ActorId) -> None:
-        """Keeps what the owner gets next behind the calls over an actor's link."""
+        """Keeps the next frame to the owner behind the calls over an actor's link."""
         link = self._links.get(actor)
         if link is not None:
             self._act_on(link, link.policy.route_other())
@@ -343,7 +339,7 @@ class OutgoingLinks:
             return
         unsent = socket.flush()
         if not socket.send((LINK_PAUSE, 0)):
-            # Its answers are still read; the next call begins with a new link.
+            # Its answers are still read. The next call begins with a new link.
             socket.shut_writing()
             if self._links.get(link.actor) is link:
                 del self._links[link.actor]
@@ -351,7 +347,7 @@ class OutgoingLinks:
         self._send_by_owner(link, unsent)
 
     def _leave_full(self, link: OutgoingLink, unsent: list[Frame]) -> None:
-        """Leaves a link that has no room; sends by way of the owner what it lacks."""
+        """Leaves a link that has no room; sends the unsent calls through the owner."""
         self._act_on(link, link.policy.route_other())
         self._send_by_owner(link, unsent)
 
@@ -359,7 +355,7 @@ class OutgoingLinks:
         for _, number, parent, method, headers, payload in calls:
             call = number - self._base
             if self._unanswered.pop(call, None) is None:
-                continue  # cancelled meanwhile
+                continue  # it was cancelled
             target = (call, parent, link.actor, method, None)
             if headers is None:
                 self._post((CALL_ACTOR, *target, payload))
@@ -368,21 +364,21 @@ class OutgoingLinks:
         if self._reports_answered:
             self.report_answered()
 
-    # Answers, and calls that nobody wants.
+    # Answers and cancellations.
 
     def answered(self, frame: Frame) -> Frame:
-        """Takes an answer that came over a link, or of a call that went over one.
+        """Records an answer over a link, or to a call that went over one.
 
         Returns:
             The answer with this worker's own number of the call.
         """
         call = frame[1] - self._base
         if self._over(call) is None:
-            call = 0  # nobody waits for it, or not over a link: it is no answer
+            call = 0  # no call over a link waits for it
         return (frame[0], call, *frame[2:])
 
     def cancel(self, call: int, *, recursive: bool) -> bool:
-        """Cancels a call that nobody waits for; False if it went over no link."""
+        """Cancels a call without a waiting caller; False if it went over no link."""
         sent_call = self._over(call)
         if sent_call is None:
             return False
@@ -396,9 +392,7 @@ class OutgoingLinks:
             return False
         with self._engine.sender.lock:
             self._flush(sent_call[0])
-            if (
-                call not in self._unanswered
-            ):  # it had no room, and has gone to the owner
+            if call not in self._unanswered:  # without room, it went to the owner
                 return False
             self._cancel(call, sent_call[0], recursive=recursive)
         return True
@@ -407,18 +401,18 @@ class OutgoingLinks:
         number = self._base + call
         with self._engine.sender.lock:
             self._flush(link)
-            went = (
+            was_sent = (
                 link.policy.uses_link
                 and link.socket is not None
                 and link.socket.send((CANCEL, number))
             )
-            if not went:
+            if not was_sent:
                 self._act_on(link, link.policy.route_other())
-            if recursive or not went:
-                self._post((LINK_CANCEL, link.session, number, not went))
+            if recursive or not was_sent:
+                self._post((LINK_CANCEL, link.session, number, not was_sent))
 
     def call_sent(self, call: int) -> Frame | None:
-        """Tells the owner of a call over a link, before it hears who waits for it."""
+        """Creates the frame that reports a call over a link, before a wait for it."""
         sent_call = self._unanswered.get(call)
         if sent_call is None:
             return None
@@ -426,9 +420,9 @@ class OutgoingLinks:
         return (LINK_CALL_SENT, call, parent, link.actor, method)
 
     def unanswered(self) -> tuple[tuple[int, int, ActorId, str], ...]:
-        """Lists the calls over links without an answer, for people to look at.
+        """Lists the unanswered calls over links, for people.
 
-        Each with its number, that of the call that made it, the actor and the method.
+        Each with its number, the number of the calling call, the actor and the method.
         """
         return tuple(
             (call, parent, link.actor, method)
@@ -453,7 +447,7 @@ class OutgoingLinks:
         return sent_call
 
     def report_answered(self) -> None:
-        """Tells the owner, now or later, that every call over a link has an answer."""
+        """Reports, now or later, that every call over a link has an answer."""
         self._reports_answered = bool(self._unanswered)
         if not self._reports_answered:
             self._post((LINK_CALLS, (), 0, 1))
@@ -461,7 +455,7 @@ class OutgoingLinks:
     # Frames of the owner about links.
 
     def take(self, frame: Frame) -> list[Frame]:
-        """Does what a frame about links says; gives the frames that follow from it."""
+        """Handles a frame about links; returns the frames that follow from it."""
         if frame[0] == LINK_OPENED:
             self._link_opened(*frame[1:])
         elif frame[0] == CANCEL_CHILDREN:
@@ -490,55 +484,54 @@ class OutgoingLinks:
                 self._reader.watch(link)
 
     def _cancel_children(self, parent: int) -> list[Frame]:
-        """Cancels what a call of this worker's has made."""
-        opened = [*self._unanswered.items()]
-        made = [(call, link) for call, (link, by, _) in opened if by == parent]
-        for call, link in made:
+        """Cancels the calls that a call of this worker has made."""
+        unanswered = [*self._unanswered.items()]
+        children = [(call, link) for call, (link, by, _) in unanswered if by == parent]
+        for call, link in children:
             self._cancel(call, link, recursive=True)
         return [
             (FAILURE, self._base + call, CANCELLED, "", "", "", None, b"")
-            for call, _ in made
+            for call, _ in children
         ]
 
     def _link_lost(self, session: int, text: str, error: bytes) -> list[Frame]:
-        """Fails what a worker has not answered: it has ended."""
-        found: list[Frame] = []
+        """Fails the unanswered calls to a worker that has ended."""
+        answers: list[Frame] = []
         with self._engine.sender.lock:
             for link in self._read_links():
                 if link.session == session:
                     while frames := link.read():
-                        found += frames
+                        answers += frames
                     self._discard(link)
-            # Behind the answers that it gave: a call that has one gets no other.
-            return found + [
+            # Behind the answers that have arrived: a call with an answer gets no other.
+            return answers + [
                 (FAILURE, self._base + call, DIED, text, "", "", None, error)
                 for call, (link, *_) in [*self._unanswered.items()]
                 if link.session == session
             ]
 
     def _read_links(self) -> set[OutgoingLink]:
-        """The links that calls may take, and those left with calls to be answered."""
+        """Returns the links of later calls, and those with unanswered calls."""
         unanswered = [link for link, *_ in [*self._unanswered.values()]]
         return {*self._links.values(), *unanswered}
 
     def close(self) -> None:
-        """Closes all links: this process leaves, and is not ended."""
         with self._engine.sender.lock:
             for link in self._read_links():
                 self._discard(link)
 
     def close_in_fork(self) -> None:
-        """In a fork: closes its copies of the links."""
+        """Closes a fork's copies of the links."""
         for link in self._read_links():
             if link.socket is not None:
                 link.socket.close()
                 link.socket = None
 
     def forget(self, actor: CountedId) -> None:
-        """Closes the link to an actor of which no handle was left here.
+        """Closes the link to an actor that has no handle here.
 
-        Another thread may have got a handle since, and called the actor. A link that
-        the owner was asked for stays until it is there: a second one would replace it.
+        Another thread may have received a handle since, and called the actor. A link
+        that was requested stays until it opens, or a second one would replace it.
         """
         with self._engine.sender.lock:
             link = self._links.get(actor)
@@ -550,14 +543,14 @@ class OutgoingLinks:
                 self._discard(link)
 
     def leave(self, actor: CountedId) -> None:
-        """Closes the link to an actor: what is called next goes by the owner."""
+        """Closes the link to an actor: later calls go through the owner."""
         with self._engine.sender.lock:
             link = self._links.get(actor)
             if link is not None:
                 self._discard(link)
 
     def _lost(self, link: OutgoingLink) -> None:
-        """Closes a link whose other end is closed, or was never there."""
+        """Closes a link whose other end is closed, or has never opened."""
         with self._engine.sender.lock:
             self._flush(link)
             if link.policy.has_link:
@@ -567,7 +560,7 @@ class OutgoingLinks:
                 link.policy.link_refused(forever=False)
 
     def _discard(self, link: OutgoingLink) -> None:
-        """Closes the link to an actor: what comes next begins anew."""
+        """Closes the link to an actor: the next call starts without a link."""
         if self._links.get(link.actor) is link:
             del self._links[link.actor]
         self._close(link)

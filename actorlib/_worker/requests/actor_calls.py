@@ -1,4 +1,4 @@
-"""Sends calls to other actors, in order, each when its arguments are there."""
+"""Sends calls to other actors in order, each as soon as its arguments are ready."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class AsyncResultOwner:
     """Owns the refs of ``async def`` methods: a cancelled call is awaited to its end.
 
     Args:
-        engine: The engine of the worker, which does all but that.
-        stop: Cancels a call; True if it is answered when it has ended.
+        engine: The engine of the worker, which does everything else.
+        stop: Cancels a call; returns True if the call is answered when it has ended.
     """
 
     def __init__(self, engine: ResultOwner, stop: Callable[..., bool]) -> None:
@@ -47,18 +47,17 @@ class AsyncResultOwner:
         self.travel = engine.travel
 
     def cancel(self, call: int, *, recursive: bool = True) -> bool:
-        """Stops a call; see ResultOwner."""
         return self._stop(call, recursive=recursive)
 
 
 class ActorCalls:
-    """Makes the frames of calls, and sends them over a link or to the owner.
+    """Creates the frames of calls, and sends them over a link or to the owner.
 
     Args:
         engine: The engine of the worker.
         results: The calls without an answer.
         links: The links to other actors.
-        loop: What streams take for their loop.
+        loop: The loop of streams.
     """
 
     def __init__(
@@ -80,16 +79,16 @@ class ActorCalls:
         kwargs: Mapping[str, object],
         new_result: Callable[[], N],
     ) -> N:
-        """Sends a call to an actor, when its arguments are there.
+        """Calls an actor; the call is sent when its arguments are ready.
 
         Args:
-            callee: What is called.
+            callee: The method.
             args: The positional arguments.
             kwargs: The keyword arguments.
-            new_result: Makes what waits for the answer, with its number.
+            new_result: Creates the ref or the stream of the answer, with its number.
 
         Raises:
-            SerializationError: It cannot be sent.
+            SerializationError: The call cannot be sent.
         """
         parent_call = running.get()
         headers = self._headers_of(callee, parent_call)
@@ -97,8 +96,8 @@ class ActorCalls:
         sender = self._engine.sender
         payload = None if kwargs else encode_plain_call(args)
         if payload is not None:
-            # The usual call, as the owner has it too: there is nothing in it to count
-            # or to wait for, so it needs no ``Call``.
+            # The usual call, also a special case in the owner: it has no references
+            # and no refs to wait for, so it needs no ``Call``.
             with sender.lock:
                 if not sender.is_blocked:
                     result = new_result()
@@ -118,8 +117,6 @@ class ActorCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Sends a call of a generator; see Engine."""
-
         def new_result() -> StreamReader:
             reader = StreamReader.of(callee, self._loop, self._engine)
             self._results.add(reader)
@@ -139,16 +136,16 @@ class ActorCalls:
         return pack_headers(headers_of(callee, parent_call, self._engine.where))
 
     def _frame(
-        self, call: Call, payload: Payload, lent: list[CountedId] | None
+        self, call: Call, payload: Payload, borrowed: list[CountedId] | None
     ) -> Frame | None:
-        """Sends a call over a link, or gives the frame that the owner is to get."""
+        """Sends a call over a link, or returns the frame for the owner."""
         number, parent, headers = call.number, call.parent, call.headers
         actor, name = call.callee.actor, call.callee.name
-        if lent or number in self._engine.sender.deferred:
+        if borrowed or number in self._engine.sender.deferred:
             self._links.fence(actor)
         elif self._links.send(number, parent, actor, name, headers, payload):
             return None
-        return _to_owner((number, parent, actor, name, lent), headers, payload)
+        return _to_owner((number, parent, actor, name, borrowed), headers, payload)
 
     def _send_plain(
         self,
@@ -158,7 +155,7 @@ class ActorCalls:
         headers: dict[str, Any] | None,
         payload: bytes,
     ) -> None:
-        """Sends a call that nothing holds up, and that lends nothing."""
+        """Sends a call without references that does not have to wait."""
         if number not in self._results:  # the owner is gone
             return
         actor, name = callee.actor, callee.name
@@ -172,7 +169,6 @@ def _to_owner(
     headers: dict[str, Any] | None,
     payload: Payload,
 ) -> Frame:
-    """Makes the frame of a call that goes by way of the owner."""
     if headers:
         return (CALL_ACTOR_WITH, *target, headers, payload)
     return (CALL_ACTOR, *target, payload)

@@ -1,4 +1,4 @@
-"""Creates actors from within a worker: tells the owner of each."""
+"""Creates actors from within a worker, by requests to the owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ActorCreation:
 
     Args:
         engine: The engine of the worker.
-        is_inline: Whether actors live in this very process.
+        is_inline: Whether actors live in this process.
     """
 
     def __init__(self, engine: WorkerEngine, *, is_inline: bool) -> None:
@@ -32,7 +32,7 @@ class ActorCreation:
         self._definitions = ClassDefinitions(engine)
 
     def create(self, spec: ActorSpec) -> tuple[ActorId, HandlePin | None]:
-        """Starts an actor, or finds the one of its name; gives its id, and a pin."""
+        """Creates an actor, or finds the one of its name; returns its id, and a pin."""
         engine, options = self._engine, spec.options
         if self._is_inline:
             refuse_env(options.runtime_env)
@@ -42,32 +42,32 @@ class ActorCreation:
         name = spec.interface.class_name
         definition = self._definitions.of(name, spec.source, spec.sent)
         source, captured = definition.source, definition.loans or None
-        described = _described(spec, self._inheriting(options))
+        description = _describe(spec, self._inherited(options))
         arguments = Arguments(engine, name, spec.args, spec.kwargs)
         actor = ActorId(engine.new_id(ACTOR_KIND))
 
         def frame() -> Frame:
             try:
-                payload, lent = arguments.payload()
-            except Exception as error:  # noqa: BLE001  # a ref that failed: so does the actor
+                payload, borrowed = arguments.payload()
+            except Exception as error:  # noqa: BLE001  # a ref failed, so the actor does
                 return (CREATE_ARGUMENTS, actor, False, None, dump_exception(error))
-            return (CREATE_ARGUMENTS, actor, True, lent, payload)
+            return (CREATE_ARGUMENTS, actor, True, borrowed, payload)
 
-        # At once, as whoever gets its handle may speak of it; the arguments may follow.
+        # Sent at once, because the handle may be used at once; the arguments follow.
         if options.name is None:
-            engine.post((CREATE, 0, actor, captured, source, described))
+            engine.post((CREATE, 0, actor, captured, source, description))
         else:
-            taken: HandlePin | None = engine.ask_and_wait(
-                CREATE, actor, captured, source, described
+            existing: HandlePin | None = engine.ask_and_wait(
+                CREATE, actor, captured, source, description
             )
-            if taken is not None:
-                return taken.actor_id, taken
+            if existing is not None:
+                return existing.actor_id, existing
         engine.refcount.borrow((actor,))
         engine.sender.post(actor, frame, arguments)
         return actor, None
 
-    def _inheriting(self, options: ActorOptions) -> ActorOptions:
-        """Adds what an actor created here inherits from this one to its options."""
+    def _inherited(self, options: ActorOptions) -> ActorOptions:
+        """Adds the options that an actor created here inherits from this one."""
         inherited_env = self._engine.context.runtime_env
         if not inherited_env:
             return options
@@ -76,9 +76,8 @@ class ActorCreation:
         )
 
 
-def _described(spec: ActorSpec, options: ActorOptions) -> bytes:
-    """Describes an actor to the owner, but for its class and its arguments."""
-    # Apart from the rest, as the owner may not have the modules they are of.
+def _describe(spec: ActorSpec, options: ActorOptions) -> bytes:
+    # Pickled separately, because the owner may not have the modules of these classes.
     retried = spec.interface.retried()
     listed = dump((spec.options.retry_exceptions, retried))
     interface = spec.interface.retrying(dict.fromkeys(retried))

@@ -1,9 +1,9 @@
-"""Speaks to the owner from a worker with an event loop, by way of that loop.
+"""The client of a worker with an event loop, which reads the pipe.
 
-Its refs belong to the loop that reads the pipe. The channel and the refs are used by
-one thread at a time: the one that has the *turn*, see ``Inbox``. Plain code that runs
-on the loop blocks it: what such code sends leaves at once, and where it waits it reads
-in the place of the loop.
+Refs belong to the loop. The channel and the refs are used by one thread at a time, the
+one that has the *turn*; see ``Inbox``. Plain code that runs on the loop blocks it.
+Frames that such code sends leave at once, and while it waits it reads in place of the
+loop.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class _Wakeup:
-    """Wakes a thread that reads in the place of the loop."""
+    """Wakes a thread that reads in place of the loop."""
 
     def __init__(self) -> None:
         self._here, self._there = socket.socketpair()
@@ -51,7 +51,7 @@ class _Wakeup:
         return self._here.fileno()
 
     def wake(self) -> None:
-        with contextlib.suppress(OSError):  # it was woken already
+        with contextlib.suppress(OSError):  # a wake-up is pending
             self._there.send(b"!")
 
     def read(self) -> list[Frame]:
@@ -70,24 +70,20 @@ class _Wakeup:
 class LoopInbox(Inbox):
     """Reads the pipe and the links of a worker on an event loop, or in its place.
 
-    Args:
-        loop: The loop.
-
     Attributes:
         thread: The thread of the loop.
-        channel: The pipe on the loop.
-        receive: Takes the frames that have come over a link.
-        before_reading: Sends what the loop would send, before a thread waits.
+        receive: Receives the frames of a link.
         is_settling: Whether the value of an answer is being loaded.
-        sources: What is read beside the pipe, by descriptor.
+        sources: The links that are read, and what wakes the reader, by descriptor.
     """
 
-    channel: AsyncChannel
     receive: Callable[[list[Frame]], None]
-    before_reading: Callable[[], None]
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, client: AsyncOwnerClient, loop: asyncio.AbstractEventLoop
+    ) -> None:
         super().__init__()
+        self._client = client
         self.thread = 0
         self.is_settling = False
         self.sources: dict[int, LinkSource] = {}
@@ -99,12 +95,12 @@ class LoopInbox(Inbox):
     # The loop.
 
     def begin(self) -> None:
-        """Takes the turn for the loop, which runs on this thread from now on."""
+        """Acquires the turn for the loop, which runs on this thread from now on."""
         self.thread = self.free_loop = threading.get_ident()
         self._turn.acquire()
 
     def finish(self) -> None:
-        """Gives up the turn: the loop has ended."""
+        """Releases the turn: the loop has ended."""
         self._turn.release()
         if self._wakeup is not None:
             self.sources.clear()
@@ -112,21 +108,21 @@ class LoopInbox(Inbox):
             self._wakeup = None
 
     def close_in_fork(self) -> None:
-        """Closes a fork's copy of what wakes the reader."""
+        """Closes a fork's copy of the sockets that wake the reader."""
         if self._wakeup is not None:
             self._wakeup.close()
 
     def begin_blocking(self) -> None:
-        """Lets plain code run until ``end_blocking``; for any thread.
+        """Releases the turn while plain code runs, until ``end_blocking``.
 
-        Only on the loop's own thread does that code block the loop.
+        Code on another thread than the loop's does not block the loop.
         """
         if threading.get_ident() == self.free_loop:
             self.free_loop = 0
             self.give_turn()
 
     def end_blocking(self) -> None:
-        """Lets the loop go on, if plain code blocks it: that has ended."""
+        """Acquires the turn again for the loop, if plain code has blocked it."""
         if self.free_loop or threading.get_ident() != self.thread:
             return
         if not self._turn.acquire(blocking=False):
@@ -139,7 +135,6 @@ class LoopInbox(Inbox):
     # Reading.
 
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
-        """Reads once in the place of the loop; see Inbox."""
         if self.is_settling:
             raise RuntimeError(
                 "get() in code that loads a result would wait for itself: await the "
@@ -150,32 +145,32 @@ class LoopInbox(Inbox):
             self.sources[self._wakeup.fileno()] = self._wakeup
         self._is_pulling = True
         try:
-            self.before_reading()
+            self._client.send_pending()
             self.run_deferred()
             if until() or self._is_wanted:
                 return True
-            return self.channel.pump(seconds, self.sources, self._read_next)
+            channel = self._client.channel
+            return channel.pump(seconds, self.sources, self._read_next)
         finally:
             self._is_pulling = False
 
     def _pull_available(self) -> None:
-        """Reads what has come, in the place of the loop; see Inbox."""
+        """Reads what has arrived, in place of the loop; see Inbox."""
         self.run_deferred()
-        if self.channel.is_open:
-            self.channel.pump(0, self.sources, self._read_next)
+        channel = self._client.channel
+        if channel.is_open:
+            channel.pump(0, self.sources, self._read_next)
 
     def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back from the loop's thread; see Inbox."""
+        """Calls a function from the loop's thread; see Inbox."""
         self.do(partial(ref.add_done_callback, lambda _: then()))
 
     def watch(self, source: LinkSource) -> None:
-        """Reads a link from now on; see Inbox."""
         fd = source.fileno()
         self.sources[fd] = source
         self._loop.add_reader(fd, self._read_next, source)
 
     def unwatch(self, source: LinkSource) -> None:
-        """Stops reading a link; see Inbox."""
         fd = source.fileno()
         if self.sources.pop(fd, None) is not None:
             self._loop.remove_reader(fd)
@@ -184,9 +179,9 @@ class LoopInbox(Inbox):
         self.receive(source.read_next())
 
     def read_links(self) -> None:
-        """Reads what is left on the links: it was sent before what the pipe brings.
+        """Reads what is left on the links, before frames of the pipe are received.
 
-        The pipe may bring what somebody sent who was told of it.
+        The sender of a frame on the pipe may know of an earlier call over a link.
         """
         for source in [*self.sources.values()]:
             if source.has_more:
@@ -195,14 +190,13 @@ class LoopInbox(Inbox):
     # Callbacks.
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; see LinkReader."""
         if threading.get_ident() != self.free_loop:
             return False
         self._loop.call_soon(callback)
         return True
 
     def do(self, callback: Callable[[], object]) -> None:
-        """Calls back with the turn, behind what was deferred; now, if it is free."""
+        """Runs a callback behind deferred ones: now if the turn is free, or later."""
         if self.try_turn():
             try:
                 self.run_deferred()
@@ -212,10 +206,9 @@ class LoopInbox(Inbox):
         else:
             self.later(callback)
             if not self.free_loop:
-                self._hand_over()  # the other thread may have left meanwhile
+                self._hand_over()  # the other thread may have left
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Calls back from whoever has the turn; see Inbox."""
         super().later(callback)
         if not self._is_scheduled:
             self._schedule()
@@ -235,15 +228,16 @@ class LoopInbox(Inbox):
         try:
             self.run_deferred()
         finally:
-            if self.deferred and not self._is_scheduled:  # one of them has failed
+            if self.deferred and not self._is_scheduled:  # a callback has failed
                 self._schedule()
 
 
 class _Collecting:
-    """Knows whether Python collects garbage, which may be in the midst of a write.
+    """Reports whether Python collects garbage, which may happen during a write.
 
-    What it runs then, as asyncio's report of a task whose error nobody has seen, may
-    log, and must not write between two pieces of a frame.
+    Code that runs in the collector may log: asyncio reports a task whose error was not
+    retrieved, for example. Such a record must not be written between two pieces of a
+    frame.
     """
 
     def __init__(self) -> None:
@@ -256,24 +250,24 @@ class _Collecting:
 
 _log = logging.getLogger("actorlib")
 _MOST_UNSENT = 256 * 1024
-"""Bytes that wait in this process, above which nothing more is offered."""
+"""Unsent bytes above which no further frame is offered."""
 _MOST_OFFERED = 1000
-"""Frames on their way from other threads, likewise."""
+"""Frames on their way from other threads above which no further frame is offered."""
 
 
 class AsyncOwnerClient(OwnerClient):
-    """Speaks to the owner from a worker with an event loop.
+    """The client of a worker with an event loop.
 
     Args:
-        start: What the START frame said.
+        start: The content of the START frame.
         loop: The loop that reads the pipe.
         pipe: The pipe.
 
     Attributes:
         inbox: Reads the pipe and the links.
         channel: The pipe on the loop.
-        is_leaving: Whether the actor ends by its own will.
-        on_leave: Called on the loop when it begins to.
+        is_leaving: Whether the actor ends at its own request.
+        on_leave: Called on the loop when the actor begins to end.
     """
 
     inbox: LoopInbox
@@ -283,21 +277,16 @@ class AsyncOwnerClient(OwnerClient):
     def __init__(
         self, start: Start, loop: asyncio.AbstractEventLoop, pipe: BlockingChannel
     ) -> None:
-        super().__init__(start, loop, pipe, LoopInbox(loop))
-        self.inbox.before_reading = self._send_pending
+        super().__init__(start, loop, pipe, LoopInbox(self, loop))
         self.is_leaving = False
         self._has_warned = False
         self._offered = 0
         self._collecting: _Collecting | None = None
 
-    def set_channel(self, channel: AsyncChannel) -> None:
-        """Takes the pipe on the loop."""
-        self.channel = self.inbox.channel = channel
-
     def flush(self) -> None:
-        """Sends what waits for the end of this turn of the loop, which may be long.
+        """Sends frames that wait for the end of this turn of the loop.
 
-        On other threads nothing waits for that.
+        On other threads no frame waits for that.
         """
         if threading.get_ident() == self.inbox.thread:
             self._flush_links()
@@ -307,10 +296,10 @@ class AsyncOwnerClient(OwnerClient):
         self.incoming_links.flush()
         self.outgoing_links.flush()
 
-    # The verbs.
+    # The operations of an engine.
 
     def post(self, frame: Frame) -> None:
-        """Sends a frame, from the loop's thread or by way of it."""
+        """Sends a frame on the loop's thread, now or deferred."""
         inbox = self.inbox
         if threading.get_ident() == inbox.free_loop and not inbox.deferred:
             self.channel.send(frame)
@@ -318,7 +307,6 @@ class AsyncOwnerClient(OwnerClient):
             inbox.do(partial(self._send, frame))
 
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not wait; see WorkerEngine."""
         channel, inbox = self.channel, self.inbox
         if self._is_in_fork or not channel.is_open or self.loop.is_closed():
             raise EOFError("the pipe is closed, or that of the parent of this process")
@@ -347,7 +335,6 @@ class AsyncOwnerClient(OwnerClient):
             self.channel.send_now(frame)
 
     def leave(self) -> NoReturn:
-        """Ends this actor, from whatever thread or task; see Engine."""
         if not self.is_leaving:
             self.is_leaving = True
             with contextlib.suppress(RuntimeError):  # the loop is closed
@@ -355,9 +342,10 @@ class AsyncOwnerClient(OwnerClient):
         super().leave()
 
     def close_in_fork(self) -> None:
-        """Refuses everything from now on; see OwnerClient.
+        """Refuses all operations from now on; see OwnerClient.
 
-        A fork of the loop's own thread comes back to the loop when its code waits.
+        A fork of the loop's own thread returns to the loop when its code waits, and
+        exits there.
         """
         super().close_in_fork()
         self.inbox.close_in_fork()
@@ -367,15 +355,16 @@ class AsyncOwnerClient(OwnerClient):
             self.loop.call_soon(exit_fork, None)
 
     def leave_if_fork(self, error: BaseException | None) -> None:
-        """Does not come back in a fork of the worker, whose code has raised this."""
+        """Ends this process if it is a fork of the worker."""
         if self._is_in_fork:
             exit_fork(error)
 
     def release_all(self, actors: Collection[CountedId]) -> None:
-        """Counts holders less, behind what their thread has posted; see OwnerClient.
+        """Removes holders, behind the frames that their thread has posted.
 
-        The note goes the way of the frames. Another thread that counts the notes could
-        otherwise give the reference back before a frame has left that lends it on.
+        The release takes the path of the frames. Otherwise another thread could count
+        it, and return the reference, before a frame is sent that lends the reference
+        on.
         """
         if not self._is_in_fork:
             self.later(partial(self._release_all, actors))
@@ -385,12 +374,12 @@ class AsyncOwnerClient(OwnerClient):
         self._return_borrowed()
 
     def return_borrowed_soon(self) -> None:
-        """Gives references back from the loop's thread; see OwnerClient."""
+        """Returns references from the loop's thread; see OwnerClient."""
         self.later(self._return_borrowed)
 
     def discard(self, frame: Frame) -> None:
-        """Gives back the handles in a call that will not run."""
-        if frame[0] != CALL_SCALARS:  # there are none
+        """Returns the handles of a call that will not run."""
+        if frame[0] != CALL_SCALARS:  # scalars have no handles
             self.incoming_links.call_over(frame[1])
             with self.borrowing(frame[3]):
                 pass
@@ -400,7 +389,6 @@ class AsyncOwnerClient(OwnerClient):
             self._send(frame)
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
-        """Blocks this thread until a ref is done; see ResultOwner."""
         if not self._has_warned and _is_in_task():
             self._has_warned = True
             _log.warning(
@@ -409,14 +397,13 @@ class AsyncOwnerClient(OwnerClient):
             )
         super().wait(ref, timeout)
 
-    def _send_pending(self) -> None:
-        """Sends what waits for a turn of the loop, which does not come."""
+    def send_pending(self) -> None:
+        """Sends frames that wait for a turn of the loop, which is blocked."""
         if threading.get_ident() == self.inbox.thread:
             self._flush_links()
         self.sender.send_ready()
 
     def settle(self, frame: Frame) -> None:
-        """Fills the ref that a frame answers; see OwnerClient."""
         self.inbox.is_settling = True
         try:
             super().settle(frame)
@@ -424,7 +411,6 @@ class AsyncOwnerClient(OwnerClient):
             self.inbox.is_settling = False
 
     def item(self, frame: Frame) -> None:
-        """Takes an item of a stream; see OwnerClient."""
         self.inbox.is_settling = True
         try:
             super().item(frame)

@@ -1,11 +1,11 @@
-"""Fulfils the verbs of an engine in a worker, by frames to the owner.
+"""Implements the operations of an engine in a worker, by frames to the owner.
 
-Ids are made here (the worker's prefix and a count), so ``A.remote()`` returns at once
-inside an actor too.
+Ids are created here, from the worker's prefix and a counter, so ``A.remote()`` returns
+at once inside an actor, too.
 
-Most actors are called and call nobody. So what only some of them need (the parts that
-call, create, keep objects, have links) is imported and made when something asks for it:
-a fork copies each page that it writes to, and that is most of a short life.
+Most actors are called and make no calls. So the parts that only some of them need
+(calls, creations, objects, links) are imported and created on demand: a fork copies
+each page that it writes to, and that is most of the cost of a short life.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ TOO_LATE = "the result did not come in time; the call goes on"
 _SWITCHED = (OBSERVE, RECORD)
 """The frames that attach a feature to an engine, or switch it off."""
 WAIT_REPORT_DELAY = 0.1
-"""Seconds after which a wait is reported to the owner, as it may be for ever."""
+"""Seconds after which a wait is reported to the owner, as it may be a deadlock."""
 
 
 _making = threading.RLock()
@@ -102,21 +102,22 @@ if TYPE_CHECKING:
 else:
 
     class lazy(cached_property):  # noqa: N801  # a decorator
-        """Makes an attribute when something first asks for it.
+        """Creates an attribute on first access.
 
-        It is made once, whichever threads ask, which ``cached_property`` promises no
-        more from Python 3.12 on. ``"name" in vars(client)`` says whether it is made.
+        It is created once, even if several threads access it; ``cached_property`` no
+        longer guarantees that from Python 3.12 on. ``"name" in vars(client)`` is true
+        after the creation.
         """
 
         def __get__(self, instance: Any, owner: type) -> Any:
-            """Gives the attribute; asked where the object has none of that name."""
+            """Returns the attribute; called while the object has none of that name."""
             with _making:
                 return super().__get__(instance, owner)
 
 
 _REPLICAS = Refusal(
-    "Replicas are for the program that started the runtime: make them there, and send "
-    "handles of actors as arguments",
+    "Replicas are for the program that started the runtime: create them there, and "
+    "send handles of actors as arguments",
     RuntimeError,
 )
 _SUSPENSION = Refusal(
@@ -126,28 +127,27 @@ _SUSPENSION = Refusal(
 
 
 class OwnerClient(Engine):
-    """Speaks to the owner for the code of one worker: its engine.
+    """The engine of one worker: sends the requests of its code to the owner.
 
     Args:
-        start: What the START frame said.
-        loop: What refs take for their loop; None where no loop runs.
+        start: The content of the START frame.
+        loop: The loop of refs; None if no loop runs.
         pipe: The pipe to the owner.
         inbox: Decides which thread reads.
 
     Attributes:
-        inbox: The same.
-        is_call_cancelled: Says whether a call that runs was cancelled.
+        inbox: Decides which thread reads.
+        is_call_cancelled: Whether a call that runs was cancelled.
         pipe: The pipe to the owner.
-        memory: The memory that large values are shared in.
-        refcount: Counts the handles that it holds.
+        memory: The shared memory of large values.
+        refcount: Counts the handles that the worker holds.
         is_over: Whether the actor has ended itself, or this process is a fork of the
-            worker, so that ``check_over`` is to be called before anything is answered.
-        is_call_quick: Whether the call that runs is known to take no time: what loading
-            its arguments lets go of goes back with its answer.
+            worker. ``check_over`` must then be called before an answer is sent.
+        is_call_quick: Whether the call that runs is known to be quick. References that
+            the loading of its arguments releases are then returned with its answer.
         returns_late: Whether such arguments are being loaded.
-        events: Tells consumers of the calls that run; None while there are none.
-        running_calls: Notes the calls that run; None before the first that may be made
-            again.
+        events: Notifies consumers of the calls that run; None while there are none.
+        running_calls: Records the calls that run; None until a call may be retried.
     """
 
     is_call_cancelled: Callable[[int], bool]
@@ -176,7 +176,7 @@ class OwnerClient(Engine):
         self._config = start.config
         self._new_context = start.context
         self.inbox = inbox
-        # The one thread that runs methods, if there is one.
+        # The only thread that runs methods, if there is only one.
         self._method_thread: int | None = threading.get_ident()
         self.actor_class: type = object
         self._label = start.label
@@ -191,99 +191,91 @@ class OwnerClient(Engine):
         self.events: RunEvents | None = None
         self.running_calls: RunningCalls | None = None
         for frame in start.config.attached:
-            if frame[0] in _SWITCHED:
-                self.events = self._features.switch(frame)
+            self.events = self._features.switch(frame)
         blocks = prefix_of_kind(self._prefix, BLOCK_KIND)
         self.memory.bind_to(blocks, self, self.receive_pending)
 
-    # What is made when it is asked for.
+    # Parts that are created on demand.
 
     loop: asyncio.AbstractEventLoop
     context: RuntimeContext
     pending: PendingCalls
     groups: PlacementGroups
-    if not TYPE_CHECKING:  # for checkers they are attributes, as of any engine
+    if not TYPE_CHECKING:  # for type checkers they are attributes, as of any engine
 
         @lazy
         def loop(self) -> asyncio.AbstractEventLoop:
-            """What refs take for their loop: with an event loop, that which reads."""
             if self._loop is not None:
                 return self._loop
-            from actorlib._futures.object_ref import immediate_loop  # noqa: PLC0415  # seldom
+            from actorlib._futures.object_ref import immediate_loop
 
             return immediate_loop()
 
         @lazy
         def context(self) -> RuntimeContext:
-            """Where the code of this worker runs."""
             return self._new_context(process=self)
 
         @lazy
         def pending(self) -> PendingCalls:
-            """The calls that the code of this worker has made."""
             return PendingCalls()
 
         @lazy
         def groups(self) -> GroupRequests:
-            """The placement groups."""
-            from actorlib._worker.requests.placement_groups import GroupRequests  # noqa: PLC0415  # seldom
+            from actorlib._worker.requests.placement_groups import GroupRequests
 
             return GroupRequests(self)
 
     @lazy
     def sender(self) -> OrderedSender:
-        """Sends what is about other actors, in order."""
-        from actorlib._worker.requests.pending import OrderedSender  # noqa: PLC0415  # seldom
+        from actorlib._worker.requests.pending import OrderedSender
 
         return OrderedSender(self, self._results, self.post)
 
     @lazy
     def outgoing_links(self) -> OutgoingLinks:
-        """The links to actors that it calls."""
-        from actorlib._worker.links.outgoing_links import OutgoingLinks  # noqa: PLC0415  # seldom
+        from actorlib._worker.links.outgoing_links import OutgoingLinks
 
         return OutgoingLinks(self, self.inbox, *self._link_ends())
 
     @lazy
     def incoming_links(self) -> IncomingLinks:
-        """The links from actors that call it."""
-        from actorlib._worker.links.incoming_links import IncomingLinks  # noqa: PLC0415  # seldom
+        from actorlib._worker.links.incoming_links import IncomingLinks
 
         return IncomingLinks(self, self.inbox, *self._link_ends())
 
     def _link_ends(self) -> tuple[int, SegmentSharing | None]:
-        """Gives the session's number and, if it may have links, who brings them."""
+        """Returns the session's number, and the receiver of links if there is one."""
         config = self._config
         sharing = None if config.runs_functions else self.pipe.sharing
         return int.from_bytes(self._prefix[4:]), sharing
 
     @lazy
     def _results(self) -> PendingResults:
-        from actorlib._worker.requests.pending import PendingResults  # noqa: PLC0415  # seldom
+        from actorlib._worker.requests.pending import PendingResults
 
         return PendingResults(self.loop, self)
 
     @lazy
     def _actor_calls(self) -> ActorCalls:
-        from actorlib._worker.requests.actor_calls import ActorCalls  # noqa: PLC0415  # seldom
+        from actorlib._worker.requests.actor_calls import ActorCalls
 
         return ActorCalls(self, self._results, self.outgoing_links, self.loop)
 
     @lazy
     def _async_owner(self) -> AsyncResultOwner:
-        from actorlib._worker.requests.actor_calls import AsyncResultOwner  # noqa: PLC0415  # seldom
+        from actorlib._worker.requests.actor_calls import AsyncResultOwner
 
         return AsyncResultOwner(self, self.stop)
 
     @lazy
     def _objects(self) -> WorkerObjects:
-        from actorlib._worker.requests.objects import WorkerObjects  # noqa: PLC0415  # seldom
+        from actorlib._worker.requests.objects import WorkerObjects
 
         return WorkerObjects(self, self._prefix, self._results.new_unasked)
 
     @lazy
     def _task_calls(self) -> TaskCalls:
-        from actorlib._worker.requests.task_calls import TaskCalls  # noqa: PLC0415  # seldom
+        from actorlib._worker.requests.task_calls import TaskCalls
 
         return TaskCalls(
             self,
@@ -295,7 +287,7 @@ class OwnerClient(Engine):
 
     @lazy
     def _creation(self) -> ActorCreation:
-        from actorlib._worker.requests.actor_creation import ActorCreation  # noqa: PLC0415  # seldom
+        from actorlib._worker.requests.actor_creation import ActorCreation
 
         return ActorCreation(self, is_inline=self._config.is_inline)
 
@@ -304,8 +296,7 @@ class OwnerClient(Engine):
         return itertools.count(1)
 
     @abstractmethod
-    def post(self, frame: Frame) -> None:
-        """Sends a frame to the owner, from any thread."""
+    def post(self, frame: Frame) -> None: ...
 
     def gather(self, frame: Frame) -> None:
         """Sends a frame, at the latest with the answer of the call that runs."""
@@ -313,13 +304,24 @@ class OwnerClient(Engine):
 
     @lazy
     def _features(self) -> WorkerFeatures:
-        from actorlib._worker.features import WorkerFeatures  # noqa: PLC0415  # seldom
+        from actorlib._worker.features import WorkerFeatures
 
         return WorkerFeatures(self, self._config, self.post, self.gather)
 
     @abstractmethod
     def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not wait; see WorkerEngine."""
+        """Sends a frame if that does not block; for any thread, and for destructors.
+
+        Args:
+            frame: A frame without borrowed references, of a few KiB at most.
+
+        Returns:
+            False if it was not sent, because the pipe is full.
+
+        Raises:
+            EOFError: Nothing can be sent any longer.
+            OSError: Nothing can be sent any longer.
+        """
 
     def wait(self, ref: ObjectRef[Any], timeout: float | None) -> None:
         """Blocks this thread until the ref is done; see ResultOwner."""
@@ -334,33 +336,31 @@ class OwnerClient(Engine):
                 read(ref.done, None, ref)
 
     def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks any thread until the owner has answered; for short questions."""
+        """Blocks any thread until the owner has answered; for short requests."""
         self.inbox.read(ref.done, None, ref)
 
     def was_canceled(self, call: int) -> bool:
-        """Returns True if a call that runs here was cancelled; see CallLookup."""
         if not self.is_call_cancelled(call):
             self.inbox.read_available()
         return self.is_call_cancelled(call)
 
     def report_ready(self, instance: object) -> None:
-        """Tells the owner that the object is made: calls may come."""
+        """Reports to the owner that the object exists and can be called."""
         self.actor_class = type(instance)
         own = own_name(instance)
         self._label = self._label.with_own(own)
         self.post((READY, own, os.getpid()))
 
     def where(self, method: str) -> str:
-        """Names a method of the actor, for messages."""
         return self._label.method(method, os.getpid())
 
     def function_name(self, method: str) -> str:
-        """A method of the actor, with its class and module; see CallLookup."""
+        """Returns the qualified name of a method of the actor; see CallLookup."""
         return f"{self.actor_class.__module__}.{self.actor_class.__qualname__}.{method}"
 
     @contextmanager
     def reporting_wait(self, ref: ObjectRef[Any]) -> Generator[None]:
-        """Around a wait of the actor's one thread: the owner looks for deadlocks."""
+        """Reports a wait of the only thread: the owner looks for deadlocks."""
         own_call, call = running.get(), ref.call
         method = "__init__" if own_call is None else own_call[1]
         sent_call = self.outgoing_links.call_sent(call)
@@ -375,38 +375,37 @@ class OwnerClient(Engine):
         finally:
             if sent_call is not None:
                 self.post((CANCEL, call, False))
-                if (
-                    call not in self._results
-                ):  # the owner may have said why there is none
+                if call not in self._results:  # the owner may have failed the call
                     self.outgoing_links.cancel(call, recursive=True)
 
     def watch(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done; see ResultOwner."""
         self.inbox.call_when_done(ref, then)
 
     @abstractmethod
     def return_borrowed_soon(self) -> None:
-        """Gives borrowed references back; called from destructors, anywhere."""
+        """Returns borrowed references; called from destructors, anywhere."""
 
-    def receive_pending(self) -> None:  # most have nothing to do
-        """Reads what has come: others may not need some memory any more."""
+    def receive_pending(self) -> None:
+        """Reads frames when memory is short, as they may release some.
+
+        Here it does nothing; clients without an event loop override it.
+        """
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Calls back where no other work of the engine is under way."""
         self.inbox.later(callback)
 
     def release_frames(self, *, wait: bool = True) -> list[Frame]:
-        """Makes the frames that give borrowed references back now.
+        """Creates the frames that return borrowed references now.
 
         Args:
-            wait: Whether to wait for a thread that is counting, or sends a call.
-                Without, what was noted stays noted until the next time.
+            wait: Whether to wait for a thread that is counting or sends a call. If not,
+                the references are returned the next time.
         """
         if "outgoing_links" not in vars(self):
             returned = self.refcount.take_returned(wait=wait)
         elif self.sender.lock.acquire(blocking=wait):
-            # A thread that sends a call has this lock and then writes to the pipe: one
-            # that has the pipe must not wait for it.
+            # A thread that sends a call holds this lock and then writes to the pipe. A
+            # thread that holds the pipe must not wait for it.
             try:
                 returned = self.refcount.take_returned(wait=wait)
                 for actor, _ in returned:
@@ -417,7 +416,7 @@ class OwnerClient(Engine):
             returned = []
         return [(RELEASE_REFS, actor, count) for actor, count in returned]
 
-    # The verbs.
+    # The operations of an engine.
 
     @override
     def create(self, spec: ActorSpec) -> ActorId:
@@ -428,13 +427,13 @@ class OwnerClient(Engine):
     @override
     def obtain(self, spec: ActorSpec) -> HandlePin:
         self.check_parent()
-        actor, taken = self._creation.create(spec)
-        return taken or HandlePin(self, actor, spec.interface, spec.options.name)
+        actor, existing = self._creation.create(spec)
+        return existing or HandlePin(self, actor, spec.interface, spec.options.name)
 
     @override
     def find(self, name: str, namespace: str | None) -> HandlePin:
-        found: HandlePin = self.ask_and_wait(FIND, name, namespace)
-        return found
+        pin: HandlePin = self.ask_and_wait(FIND, name, namespace)
+        return pin
 
     @override
     def names(self) -> list[tuple[str, str]]:
@@ -457,7 +456,6 @@ class OwnerClient(Engine):
         return amounts
 
     def set_interface(self, interface: Callable[[], Interface]) -> None:
-        """Takes what gives the interface of this actor, whose class is loaded once."""
         self._interface = interface
 
     @override
@@ -481,19 +479,16 @@ class OwnerClient(Engine):
             raise ActorExit
 
     def ask_and_wait(self, kind: int, *fields: object) -> Any:
-        """Sends a frame and blocks until the owner has answered it."""
         ref = self.ask(kind, *fields)
         self.wait_here(ref)
         return ref.result()
 
     def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
-        """Sends a frame that the owner answers."""
         ref = self._new_ref()
         self.post((kind, ref.call, *fields))
         return ref
 
     def new_id(self, kind: int) -> bytes:
-        """Makes an id for an actor or a group that is created here."""
         return new_id(self._prefix, kind, next(self._ids))
 
     @override
@@ -505,9 +500,8 @@ class OwnerClient(Engine):
     ) -> ObjectRef[Any]:
         if not isinstance(callee, BoundMethod):
             return self._task_calls.call(callee, args, kwargs)
-        is_async = callee.method.is_async
-        new = self._new_async_ref if is_async else self._new_ref
-        return self._actor_calls.call(callee, args, kwargs, new)
+        new_ref = self._new_async_ref if callee.method.is_async else self._new_ref
+        return self._actor_calls.call(callee, args, kwargs, new_ref)
 
     @override
     def stream(
@@ -531,11 +525,11 @@ class OwnerClient(Engine):
         return self._objects.borrow(object_id)
 
     def name(self) -> bytes:
-        """An id for what a ref stands for; see ResultOwner."""
+        """Creates an id for the object of a ref; see ResultOwner."""
         return self._objects.name()
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled into a value that is being sent; see ResultOwner."""
+        """Pickles a ref into a value that is being sent; see ResultOwner."""
         return self._objects.travel(ref)
 
     @override
@@ -553,7 +547,7 @@ class OwnerClient(Engine):
         return self._end(actor, TO_RESTART if restart else AT_ONCE)
 
     def cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call; see ResultOwner."""
+        """Cancels a call; see ResultOwner."""
         if self._is_in_fork or not self._results.drop(call):
             return
         if not self.outgoing_links.cancel(call, recursive=recursive):
@@ -569,7 +563,6 @@ class OwnerClient(Engine):
         return True
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref any more."""
         call = ref.call
 
         def on_dropped(_: object) -> None:
@@ -584,18 +577,18 @@ class OwnerClient(Engine):
         self.refcount.retain(actor)
 
     def release(self, actor: CountedId) -> None:
-        """Counts a holder less; the last one gives the reference back; see Engine."""
+        """Removes a holder; the last one returns the reference; see Engine."""
         self.release_all((actor,))
 
     def release_all(self, actors: Collection[CountedId]) -> None:
-        """Counts a holder less of each, and looks once what can be given back."""
-        if not self._is_in_fork:  # what a fork holds, its parent holds
+        """Removes a holder of each, then returns references without holders."""
+        if not self._is_in_fork:  # references belong to the parent process
             self.refcount.release_all(actors)
             self.return_borrowed_soon()
 
     @contextmanager
     def borrowing(self, borrowed: Collection[CountedId] | None) -> Generator[None]:
-        """Around the loading of a frame's payload: its handles are held meanwhile."""
+        """Holds the handles of a frame while its payload is loaded."""
         if not borrowed:
             yield
             return
@@ -610,19 +603,19 @@ class OwnerClient(Engine):
         borrowed: Collection[CountedId] | None,
         payload: Payload | tuple[Any, ...],
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-        """The arguments of a call; its handles are held while they are loaded.
+        """Loads the arguments of a call; its handles are held meanwhile.
 
-        Those that came as scalars are there already, as a tuple.
+        Arguments that came as scalars are already values, in a tuple.
 
         Raises:
-            Exception: What loading them raised, with a note that it was that.
+            Exception: The error of the loading, with a note about its origin.
         """
         if isinstance(payload, tuple):
             return payload, {}
         try:
             if not borrowed:
                 return decode_call(payload)
-            self.refcount.arrived(borrowed)  # as ``borrowing``, at hand
+            self.refcount.arrived(borrowed)  # like ``borrowing``, inlined
             self.returns_late = self.is_call_quick
             try:
                 return decode_call(payload)
@@ -630,20 +623,20 @@ class OwnerClient(Engine):
                 self.release_all(borrowed)
                 self.returns_late = False
         except Exception as error:
-            asked = running.get()
-            if asked is not None:
-                error.add_note(f"while the arguments of {asked[1]} were loaded")
+            call = running.get()
+            if call is not None:
+                error.add_note(f"while the arguments of {call[1]} were loaded")
             raise
 
     def link_call_began(self, call: int, method: str) -> None:
-        """Notes that a call over a link runs from now on; see WorkerEngine."""
         self.incoming_links.call_began(call, method)
 
     def close_in_fork(self) -> None:
-        """Refuses everything from now on; see Engine.
+        """Refuses all operations from now on; see Engine.
 
-        What is open here is the worker's: a fork closes its copies, lest it ever reads
-        what its parent is sent, and takes no lock that a thread may hold there.
+        Open descriptors belong to the worker. A fork closes its copies, so that it
+        never reads frames of its parent, and acquires no lock that a thread of the
+        parent may hold.
         """
         self._is_in_fork = self.is_over = True
         self.pipe.close_in_fork()
@@ -655,7 +648,6 @@ class OwnerClient(Engine):
     # Answers.
 
     def settle(self, frame: Frame) -> None:
-        """Fills the ref that a RESULT or FAILURE frame answers."""
         if frame[1] >= LINKED:
             frame = self.outgoing_links.answered(frame)
         if frame[-2] is None:
@@ -665,7 +657,7 @@ class OwnerClient(Engine):
             self._results.settle(frame)
 
     def take_other(self, frame: Frame) -> list[Frame]:
-        """Does what a frame about links or events says; gives those that follow."""
+        """Handles a frame about links or events; returns the frames that follow."""
         if frame[0] in _SWITCHED:
             self.events = self._features.switch(frame)
             return []
@@ -686,7 +678,7 @@ class OwnerClient(Engine):
         return (self.outgoing_links if is_outgoing else self.incoming_links).take(frame)
 
     def _note_calls(self) -> None:
-        """Notes which calls run from now on, or says that this is not possible."""
+        """Records the calls that run from now on, or reports that it cannot."""
         cells = self.memory.call_cells()
         if cells is None:
             self.post((NOTE_CALLS, 0))
@@ -696,21 +688,19 @@ class OwnerClient(Engine):
         self.running_calls = kind(cells, LINKED)
 
     def item(self, frame: Frame) -> None:
-        """Takes an item of a stream that this worker reads."""
         with self.borrowing(frame[3]):
             self._results.item(frame)
 
     def taken(self, number: int, count: int) -> None:
-        """Tells how many items of a stream were taken; see StreamOwner."""
+        """Reports the number of items of a stream that were taken; see StreamOwner."""
         if not self._is_in_fork:
             self.post((STREAM_ACK, number, count))
 
     def fail_all(self, error: Exception) -> None:
-        """Fails what was or will be asked: the owner is gone."""
+        """Fails all current and later requests: the owner is gone."""
         self._results.fail_all(error)
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
-        """Gives a ref the number under which its answer will come."""
         self.check_parent()
         self._results.adopt(ref)
 
@@ -723,10 +713,10 @@ class OwnerClient(Engine):
         return self._results.new(self._async_owner)
 
     def check_parent(self) -> None:
-        """Refuses what only the worker itself may do.
+        """Refuses operations that only the worker itself may do.
 
         Raises:
-            RuntimeError: This process is a fork of it.
+            RuntimeError: This process is a fork of the worker.
         """
         if self._is_in_fork:
             raise RuntimeError(
@@ -740,7 +730,7 @@ class OwnerClient(Engine):
         def frame() -> Frame:
             if manner == BEHIND_CALLS:
                 self.outgoing_links.fence(actor)
-            else:  # what is called from here on goes by way of the owner, behind this
+            else:  # later calls go to the owner, behind this frame
                 self.outgoing_links.leave(actor)
             return (END, ref.call, actor, manner)
 

@@ -1,7 +1,7 @@
-"""Says what the parts of a worker's client need of it, and of what reads its links.
+"""Interfaces that the parts of a worker's client need of it, and of its inbox.
 
-The client makes its parts (calls, creations, objects, links) and imports them; these
-are the agreements in the other direction.
+The client creates and imports its parts (calls, creations, objects, links). They know
+it by these interfaces, which avoids an import cycle.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
 
 
 class WorkerEngine(SendingEngine, StreamOwner, Protocol):
-    """The engine of a worker, whether it has an event loop or not.
+    """The engine of a worker, with or without an event loop.
 
     Attributes:
         refcount: Counts the handles that the worker holds.
         is_over: Whether the actor has ended itself, or this process is a fork of the
-            worker, so that ``check_over`` is to be called before anything is answered.
-        events: Tells consumers of the calls that run; None while there are none.
-        running_calls: Notes the calls that run; None before the first that may be made
-            again.
+            worker. ``check_over`` must then be called before an answer is sent.
+        events: Notifies consumers of the calls that run; None while there are none.
+        running_calls: Records the calls that run; None until a call may be retried.
     """
 
     refcount: LocalRefCount
@@ -45,38 +44,23 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
 
     @property
     def sender(self) -> OrderedSender:
-        """Sends what is about actors, in order."""
+        """Sends frames about actors, in order."""
         ...
 
     def check_over(self, call: int, error: BaseException | None = None) -> None:
         """Returns only if a call is to be answered although ``is_over``.
 
         Args:
-            call: The call that would be answered.
-            error: What its code raised, if it did.
+            call: The number of the call.
+            error: The error that its code raised, if any.
 
         Raises:
-            ActorExit: The call has ended the actor, whatever it did then.
+            ActorExit: The call has ended the actor, whatever it did afterwards.
         """
         ...
 
     def post(self, frame: Frame) -> None:
         """Sends a frame to the owner, from any thread."""
-        ...
-
-    def offer(self, frame: Frame) -> bool:
-        """Sends a frame if that does not wait, from any thread and in destructors.
-
-        Args:
-            frame: One without loans, of a few KiB at the most.
-
-        Returns:
-            False if it was not sent, as there is no room now.
-
-        Raises:
-            EOFError: Nothing can be sent any more.
-            OSError: Likewise.
-        """
         ...
 
     def ask(self, kind: int, *fields: object) -> ObjectRef[Any]:
@@ -87,28 +71,24 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         """Sends a frame and blocks until the owner has answered it."""
         ...
 
-    def wait_here(self, ref: ObjectRef[Any]) -> None:
-        """Blocks any thread until the owner has answered; for short questions."""
-        ...
-
     def later(self, callback: Callable[[], object]) -> None:
-        """Calls back where no other work of the engine is under way."""
+        """Calls a function when no other work of the engine is under way."""
         ...
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
-        """Gives a ref the number under which its answer will come."""
+        """Assigns a ref the number of its answer."""
         ...
 
     def release_if_unused(self, ref: ObjectRef[Any]) -> None:
-        """From now on the call is cancelled if nobody holds the ref any more."""
+        """Cancels the call from now on when the ref has no holder."""
         ...
 
     def new_id(self, kind: int) -> bytes:
-        """Makes an id for something of a kind that is created here."""
+        """Creates an id for an object of a kind that is created here."""
         ...
 
     def where(self, method: str) -> str:
-        """Names a method of the actor, for messages."""
+        """Returns the name of a method of the actor, for messages."""
         ...
 
     def arguments(
@@ -116,7 +96,7 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         borrowed: Collection[CountedId] | None,
         payload: Payload | tuple[Any, ...],
     ) -> tuple[list[Any] | tuple[Any, ...], dict[str, Any]]:
-        """Decodes the arguments of a call; a tuple has them as they are."""
+        """Loads the arguments of a call; a tuple contains them as values."""
         ...
 
     def borrowing(
@@ -126,53 +106,51 @@ class WorkerEngine(SendingEngine, StreamOwner, Protocol):
         ...
 
     def set_interface(self, interface: Callable[[], Interface]) -> None:
-        """Takes what gives the interface of the actor's class."""
+        """Sets the function that returns the interface of the actor's class."""
         ...
 
     def link_call_began(self, call: int, method: str) -> None:
-        """Notes that a call which came over a link runs from now on."""
+        """Records that a call over a link runs from now on."""
         ...
 
     def return_borrowed_soon(self) -> None:
-        """Gives the borrowed references back that nothing here holds any more."""
+        """Returns the borrowed references that have no holder here."""
         ...
 
 
 class LinkSource(Protocol):
     """A link that is read."""
 
-    def fileno(self) -> int:
-        """Its descriptor."""
-        ...
+    def fileno(self) -> int: ...
 
     @property
     def has_more(self) -> bool:
-        """Whether ``read_next`` may have left something."""
+        """Whether ``read_next`` may have left frames."""
         ...
 
     def read(self) -> list[Frame]:
-        """Reads all that has come, as frames of a pipe; does not wait."""
+        """Reads all that has arrived, as frames of a pipe, without waiting."""
         ...
 
     def read_next(self) -> list[Frame]:
-        """Reads what has come next, and more if that is likely; see ``read``."""
+        """Reads the next frames; does not wait."""
         ...
 
 
 class LinkReader(Protocol):
-    """Reads links beside the pipe, as each inbox does."""
+    """Reads links next to the pipe, as each inbox does."""
 
     def watch(self, source: LinkSource) -> None:
         """Reads a link from now on."""
         ...
 
     def unwatch(self, source: LinkSource) -> None:
-        """Reads it no more."""
+        """Stops reading a link."""
         ...
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; False if there is no loop.
+        """Calls a function at the end of this turn of the loop; False without a loop.
 
-        What is sent until then may leave together.
+        Frames that are sent until then may leave together.
         """
         ...

@@ -1,4 +1,4 @@
-"""Decides which thread of a worker reads what comes, and which threads are woken."""
+"""Decides which thread of a worker reads, and wakes waiting threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from actorlib._core.current_call import running
 from actorlib._wire.messages import (
@@ -41,28 +41,28 @@ INTERRUPTED = "the call was interrupted: cancel(ref, interrupt=True)"
 """The message of the error that a method gets when it is interrupted."""
 
 _ROUNDS = 8
-"""How often links are read that many callers may never leave empty."""
+"""Reads of links at most: with many callers they may never be empty."""
 _SHORT = 0.05
-"""Seconds below which a wait is not timed by the kernel's limit of reads.
+"""Seconds below which a wait uses ``poll``, not the kernel's timeout of reads.
 
-That limit counts in ticks of up to 10 ms.
+That timeout counts in ticks of up to 10 ms.
 """
 
 
 class Inbox(ABC):
-    """Lets one thread at a time read what comes to a worker, for all that wait.
+    """Lets one thread at a time read the frames of a worker, for all waiting threads.
 
-    The right to read is the *turn*. A thread that waits takes the turn and reads. While
-    another thread has it, the thread sleeps; the reader wakes it as soon as its
-    condition holds, and wakes one sleeper to read on when it leaves itself. At the end
-    of the pipe each of them gets EOFError that way.
+    The right to read is the *turn*. A thread that waits acquires the turn and reads. If
+    another thread has it, the thread sleeps. The reader wakes a sleeping thread as soon
+    as its condition holds, and wakes another one to continue reading when it leaves. At
+    the end of the pipe, every waiting thread gets EOFError that way.
 
-    An event loop has the turn while it runs. It gives the turn away while plain code
-    blocks it, and takes it back afterwards: the reader is woken and gives it up.
+    An event loop has the turn while it runs. It gives up the turn while plain code
+    blocks it, and acquires it again afterwards: the reader is woken and gives it up.
 
     Attributes:
-        free_loop: The thread of the event loop, while the loop runs and so has the
-            turn; 0 while plain code blocks it, and where there is no loop.
+        free_loop: The thread of the event loop while the loop runs and has the turn. 0
+            while plain code blocks it, and without a loop.
         deferred: The callbacks that wait for ``run_deferred``.
         interrupted: The numbers of the calls whose methods are to be interrupted.
     """
@@ -73,9 +73,10 @@ class Inbox(ABC):
         self.interrupted: set[int] = set()
         self._turn = threading.RLock()
         self._is_wanted = False
-        # What wakes each sleeper: half the time of a ``threading.Event``.
+        # One queue per sleeping thread: half the time of a ``threading.Event``.
         self._waiting: dict[SimpleQueue[None], Callable[[], bool]] = {}
-        # Not reentrant: what a deferred callback sends does not wait for the others.
+        # Not reentrant: a frame that a deferred callback sends does not wait for the
+        # other callbacks.
         self._deferring = threading.Lock()
         self._method_thread = threading.get_ident()
         self._interrupts: InterruptSignal | None = None
@@ -84,7 +85,7 @@ class Inbox(ABC):
 
     @abstractmethod
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
-        """Reads once, with the turn; False if nothing came in that time.
+        """Reads once, with the turn; False if nothing arrived in that time.
 
         Raises:
             EOFError: The owner is gone.
@@ -92,11 +93,11 @@ class Inbox(ABC):
 
     @abstractmethod
     def _pull_available(self) -> None:
-        """Reads what has come, with the turn; does not wait."""
+        """Reads what has arrived, with the turn, without waiting."""
 
     @abstractmethod
     def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back once when a ref is done, from whichever thread."""
+        """Calls a function once a ref is done, from any thread."""
 
     @abstractmethod
     def watch(self, source: LinkSource) -> None:
@@ -108,7 +109,7 @@ class Inbox(ABC):
 
     @abstractmethod
     def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """Calls back at the end of this turn of the loop; see LinkReader."""
+        """Calls a function at the end of this turn of the loop; see LinkReader."""
 
     # Waiting.
 
@@ -118,13 +119,14 @@ class Inbox(ABC):
         timeout: float | None = None,
         ref: ObjectRef[Any] | None = None,
     ) -> bool:
-        """Reads, or sleeps while another thread does, until a condition holds.
+        """Reads, or sleeps while another thread reads, until a condition holds.
 
         Args:
             until: The condition.
-            timeout: Seconds after which it returns as soon as nothing is to be read;
-                None for as long as it takes.
-            ref: The ref that is waited for, which something else may fill, too.
+            timeout: The limit of the wait in seconds; None for no limit. Frames that
+                have arrived are read first.
+            ref: The ref that the condition depends on, if any: its result may come from
+                elsewhere.
 
         Returns:
             Whether the condition holds.
@@ -139,23 +141,24 @@ class Inbox(ABC):
             while not until():
                 if self.interrupted:
                     self.stop_if_interrupted()
-                left = (
+                seconds = (
                     None if deadline is None else max(0.0, deadline - time.monotonic())
                 )
                 if self.try_turn():
                     try:
-                        # Another thread may have read it since the last look.
-                        is_in_time = until() or self._pull(until, left)
+                        # Another thread may have read it since the last check.
+                        is_in_time = until() or self._pull(until, seconds)
                     finally:
                         self._turn.release()
                     if self._waiting:
                         self._wake_done()
                 elif waiter is None:
-                    # Before the turn is tried again, so that no wake-up is lost.
+                    # Registered before the turn is tried again, so that no wake-up is
+                    # lost.
                     waiter = self._add_waiter(until, ref)
                     continue
                 else:
-                    is_in_time = _sleep(waiter, left)
+                    is_in_time = _sleep(waiter, seconds)
                 if not is_in_time:
                     return until()
             if self.interrupted:
@@ -168,7 +171,7 @@ class Inbox(ABC):
                 self._hand_over()
 
     def read_available(self) -> None:
-        """Reads what has come without waiting, unless another thread reads."""
+        """Reads what has arrived without waiting, unless another thread reads."""
         if self.try_turn():
             try:
                 self._pull_available()
@@ -192,42 +195,42 @@ class Inbox(ABC):
     # The turn.
 
     def try_turn(self) -> bool:
-        """Takes the turn, unless another thread has it or the loop wants it."""
-        # It is not waited for: whoever has it may want what this thread holds.
+        """Acquires the turn, unless another thread has it or the loop wants it."""
+        # Never waits: the thread that has the turn may wait for a lock of this thread.
         return not self._is_wanted and self._turn.acquire(blocking=False)
 
     def give_turn(self) -> None:
-        """Gives up the turn, as often as it was taken."""
+        """Releases the turn once."""
         self._turn.release()
         if not self.free_loop:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Runs what was deferred meanwhile, and wakes a thread that reads from now on.
+        """Runs deferred callbacks, and wakes a thread that continues reading.
 
-        A thread that is woken and need not read any more does the same as it leaves.
+        A thread that is woken and no longer needs to read does the same when it leaves.
         """
         while self.deferred and not self._deferring.locked() and self.try_turn():
             try:
                 self.run_deferred()
             finally:
                 self._turn.release()
-        if self._waiting and self.try_turn():  # else the thread that has it does this
+        if self._waiting and self.try_turn():  # otherwise the thread with the turn does
             self._turn.release()
             for waiter in [*self._waiting][:1]:
                 waiter.put(None)
 
-    # Callbacks for whoever has the turn.
+    # Deferred callbacks.
 
     def later(self, callback: Callable[[], object]) -> None:
-        """Has a callback run by whoever has the turn, in the order of this.
+        """Makes the thread with the turn run a callback, in the order of these calls.
 
         For destructors, which may run anywhere.
         """
         self.deferred.append(callback)
 
     def run_deferred(self) -> None:
-        """Runs what was deferred; returns at once inside one of those callbacks."""
+        """Runs the deferred callbacks; returns at once inside of one."""
         while self.deferred and self._deferring.acquire(blocking=False):
             try:
                 while self.deferred:
@@ -238,9 +241,9 @@ class Inbox(ABC):
     # Interrupts.
 
     def take_interrupts(self) -> None:
-        """Interrupts methods where they are from now on, on this thread.
+        """Interrupts methods in the middle from now on, on this thread.
 
-        It is the main one of its process, and runs all of them.
+        It is the main thread of its process, and runs all methods.
         """
         from actorlib._worker.executors.interrupt_signal import (  # noqa: PLC0415  # not inline
             InterruptSignal,
@@ -255,9 +258,9 @@ class Inbox(ABC):
         )
 
     def interrupt(self, call: int) -> None:
-        """Interrupts the method of a call, if it runs; called by whoever reads."""
+        """Interrupts the method of a call if it runs; called by the reading thread."""
         self.interrupted.add(call)
-        # A thread of the user's may be who reads that.
+        # A thread of the user's code may be the one that reads.
         if (
             self._interrupts is not None
             and threading.get_ident() != self._method_thread
@@ -270,10 +273,10 @@ class Inbox(ABC):
             self.stop_if_interrupted()
 
     def stop_if_interrupted(self) -> None:
-        """Stops the method that this thread runs, if it is to be interrupted.
+        """Stops the method of this thread if it is to be interrupted.
 
         Raises:
-            KeyboardInterrupt: It is; once for each call.
+            KeyboardInterrupt: It is to be interrupted; once for each call.
         """
         call = running.get()
         if call is not None and call[0] in self.interrupted:
@@ -282,7 +285,7 @@ class Inbox(ABC):
 
 
 def _sleep(waiter: SimpleQueue[None], seconds: float | None) -> bool:
-    """Waits until another thread wakes this one; False if none did in that time."""
+    """Waits until another thread wakes this one; False after the timeout."""
     try:
         waiter.get(timeout=seconds)
     except Empty:
@@ -290,29 +293,43 @@ def _sleep(waiter: SimpleQueue[None], seconds: float | None) -> bool:
     return True
 
 
+class FrameConsumer(Protocol):
+    """The client of a worker, as far as an inbox passes frames to it."""
+
+    def settle(self, frame: Frame) -> None:
+        """Fills the ref that a RESULT or FAILURE frame answers."""
+        ...
+
+    def item(self, frame: Frame) -> None:
+        """Adds an item to a stream that this worker reads."""
+        ...
+
+    def take_other(self, frame: Frame) -> list[Frame]:
+        """Handles a frame about links or events; returns the frames that follow."""
+        ...
+
+
 class PipeInbox(Inbox):
     """Reads the pipe and the links of a worker without an event loop; sorts frames.
 
-    Answers go to their refs at once, calls stay here in order.
+    Answers fill their refs at once. Calls stay here in order.
 
     Attributes:
-        calls: The calls that have not begun, and the streams to go on with.
-        cancelled: The numbers of calls that were cancelled.
-        streams: The streams that this actor makes; they are woken in order with calls.
-        settle: Takes an answer to something that this worker asked.
-        item: Takes an item of a stream that this worker reads.
-        take_other: Takes a frame about links or events; gives those that follow.
+        calls: The calls that have not begun, and the streams to resume.
+        cancelled: The numbers of the calls that were cancelled.
+        streams: The streams that this actor produces; they resume in order with calls.
     """
 
-    settle: Callable[[Frame], None]
-    item: Callable[[Frame], None]
-    take_other: Callable[[Frame], list[Frame]]
-
-    def __init__(self, pipe: BlockingChannel, unread: int = -1) -> None:
+    def __init__(
+        self, client: FrameConsumer, pipe: BlockingChannel, max_unread: int = -1
+    ) -> None:
         super().__init__()
+        self._settle = client.settle
+        self._item = client.item
+        self._take_other = client.take_other
         self.calls: deque[Frame] = deque()
         self.cancelled: set[int] = set()
-        self.streams = OutgoingStreams(self.calls.append, unread)
+        self.streams = OutgoingStreams(self.calls.append, max_unread)
         self._pipe = pipe
         self._poller = select.poll()
         self._poller.register(pipe.sock, select.POLLIN)
@@ -321,13 +338,12 @@ class PipeInbox(Inbox):
         self._events: select.epoll | None = None
 
     def _pull(self, until: Callable[[], bool], seconds: float | None) -> bool:
-        """Reads once; see Inbox."""
         del until
         if self.deferred:
             self.run_deferred()
         if self._frames:
-            # This very thread is loading a value, and the user's code that does so
-            # waits for another one; or what was loaded interrupted whoever read.
+            # The code of a value that this thread is loading waits for another value,
+            # or the loading of a value interrupted the reader.
             self._sort_each(())
             return True
         if self._events is not None:
@@ -335,7 +351,7 @@ class PipeInbox(Inbox):
         if seconds is None:
             self._pipe.set_read_timeout(0)
         elif seconds >= _SHORT:
-            # Rounded, as a limit that is set already costs nothing.
+            # Rounded, because a timeout that is set already costs nothing.
             self._pipe.set_read_timeout(math.ceil(seconds * 100) / 100)
         elif not self._has_more(seconds):
             return False
@@ -346,7 +362,6 @@ class PipeInbox(Inbox):
         return True
 
     def _pull_available(self) -> None:
-        """Reads what has come; see Inbox."""
         try:
             self._sort_each(())
             for _ in range(_ROUNDS):
@@ -354,19 +369,18 @@ class PipeInbox(Inbox):
                     break
             while self._has_more(0):
                 self._sort_each(self._pipe.receive_some())
-        except EOFError:  # told to whoever reads next: nobody wants the rest
+        except EOFError:  # the next read raises it again; the rest is of no use
             self.calls.clear()
             self.streams.end_all()
 
     def call_when_done(self, ref: ObjectRef[Any], then: Callable[[], None]) -> None:
-        """Calls back from whichever thread fills the ref; see Inbox."""
         ref.add_done_callback(lambda _: then())
 
     def _has_more(self, seconds: float) -> bool:
         return bool(self._poller.poll(math.ceil(seconds * 1000)))
 
     def _sort_each(self, frames: Iterable[Frame]) -> None:
-        # Kept where ``_read_on`` finds those that are left.
+        # Stored, so that the next read finds the remaining frames after an interrupt.
         self._frames.extend(frames)
         while self._frames:
             self._sort(self._frames.popleft())
@@ -376,20 +390,20 @@ class PipeInbox(Inbox):
         if kind == CALL_SCALARS:
             self.calls.append((CALL, frame[1], frame[2], None, frame[3:]))
         elif kind in (RESULT, FAILURE):
-            self.settle(frame)
+            self._settle(frame)
         elif kind == CANCEL:
             self._note_cancelled(frame)
         elif kind in (CALL, CALL_WITH, STOP):
             self.calls.append(frame)
         elif kind == ITEM:
-            self.item(frame)
+            self._item(frame)
         elif kind == STREAM_ACK:
             self.streams.acknowledge(frame[1], frame[2])
         elif kind == STREAM_EXPIRE:
             for call in self.streams.stalled():
                 self.streams.cancel(call, CUT_OFF)
         else:
-            for following in self.take_other(frame):
+            for following in self._take_other(frame):
                 self._sort(following)
 
     def _note_cancelled(self, frame: Frame) -> None:
@@ -401,7 +415,6 @@ class PipeInbox(Inbox):
     # Links.
 
     def watch(self, source: LinkSource) -> None:
-        """Reads a link from now on; see Inbox."""
         if self._events is None:
             self._events = select.epoll()
             self._events.register(self._pipe.sock, select.EPOLLIN)
@@ -409,32 +422,31 @@ class PipeInbox(Inbox):
         self._events.register(source.fileno(), select.EPOLLIN)
 
     def unwatch(self, source: LinkSource) -> None:
-        """Stops reading a link; see Inbox."""
         if self._sources.pop(source.fileno(), None) is not None and self._events:
             self._events.unregister(source.fileno())
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> bool:
-        """Returns False: there is no loop, so what is sent leaves at once."""
+        """Returns False: without a loop, frames leave at once."""
         del callback
         return False
 
     def take(self, frames: list[Frame]) -> None:
-        """Takes frames that were read elsewhere."""
+        """Sorts frames that were read elsewhere."""
         for frame in frames:
             self._sort(frame)
 
     def _receive(self, seconds: float | None, *, is_next: bool = True) -> bool:
-        """Reads once from everything that has something; False if nothing has.
+        """Reads once from everything that is ready; False if nothing is.
 
         Args:
-            seconds: How long to wait for something.
+            seconds: The limit of the wait.
             is_next: Whether the next message of a link is enough.
         """
         assert self._events is not None
         ready = [fd for fd, _ in self._events.poll(seconds)]
         pipe = self._pipe.sock.fileno()
-        # Links first: what has come over one was sent before what the pipe brings of
-        # somebody who was told of it.
+        # Links first: a call over a link was sent before a frame on the pipe whose
+        # sender knew of the call.
         has_pipe = pipe in ready
         for fd in ready:
             source = self._sources.get(fd)

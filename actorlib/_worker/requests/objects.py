@@ -1,4 +1,4 @@
-"""Tells the owner of the refs that a worker sends, and fetches those sent to it."""
+"""Announces the refs that a worker sends, and fetches those that it receives."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 
 class WorkerObjects:
-    """Announces, keeps and fetches the objects that this worker knows of.
+    """Announces, keeps and fetches the objects of this worker.
 
     Args:
         engine: The engine of the worker.
-        prefix: How the ids of its own objects begin.
-        new_ref: Makes a ref of a class, that this worker's threads may wait for.
+        prefix: The prefix of the ids of its own objects.
+        new_ref: Creates a ref of a class, for which this worker's threads may wait.
     """
 
     def __init__(
@@ -55,11 +55,10 @@ class WorkerObjects:
         self._borrowed = BorrowedRefs(lambda: engine)
 
     def name(self) -> ObjectId:
-        """An id for what a ref of this worker stands for."""
         return ObjectId(new_id(self._prefix, OBJECT_KIND, next(self._numbers)))
 
     def travel(self, ref: ObjectRef[Any]) -> tuple[object, ...]:
-        """How a ref is pickled; the owner is told of it first."""
+        """Pickles a ref, which is announced to the owner first."""
         object_id = ObjectId(ref.object_id)
         reduced = reduce_ref(object_id)
         if object_id.startswith(self._prefix) and object_id not in self._announced:
@@ -69,22 +68,22 @@ class WorkerObjects:
         return reduced
 
     def put(self, value: object) -> ObjectRef[Any]:
-        """Has the owner keep a value as it is now; see Engine."""
+        """Stores the current value at the owner; see Engine."""
         engine = self._engine
-        payload, lent = encode_shared(engine, value)
+        payload, borrowed = encode_shared(engine, value)
         ref = self._new_ref(ObjectRef)
         object_id = ObjectId(ref.object_id)
         engine.post((OBJECT_ANNOUNCE, object_id, 0))
         self._hold_while_alive(ref, object_id)
-        engine.post((OBJECT_PUT, object_id, True, lent or None, payload))
-        fill_encoded(ref, payload, lent)
+        engine.post((OBJECT_PUT, object_id, True, borrowed or None, payload))
+        fill_encoded(ref, payload, borrowed)
         return ref
 
     def borrow(self, object_id: ObjectId) -> ObjectRef[Any]:
-        """The ref of an object that was sent to this worker."""
-        known = self._borrowed.get(object_id)
-        if known is not None:
-            return known
+        """Returns the ref of an object that was sent to this worker."""
+        existing = self._borrowed.get(object_id)
+        if existing is not None:
+            return existing
         ref = self._new_ref(BorrowedRef)
         assert isinstance(ref, BorrowedRef)
         want = partial(self._fetch, weakref.ref(ref), object_id)
@@ -93,7 +92,7 @@ class WorkerObjects:
         return ref
 
     def _hold_while_alive(self, ref: ObjectRef[Any], object_id: ObjectId) -> None:
-        """This worker holds its own object for as long as the ref is here."""
+        """Holds an object of this worker as long as the ref exists here."""
         self._announced.add(object_id)
         self._engine.refcount.borrow((object_id,))
         self._engine.retain(object_id)
@@ -104,34 +103,35 @@ class WorkerObjects:
 
         weakref.finalize(ref, gone).atexit = False
 
-    def _fetch(self, made: weakref.ref[BorrowedRef[Any]], object_id: ObjectId) -> None:
-        ref = made()
+    def _fetch(
+        self, weak_ref: weakref.ref[BorrowedRef[Any]], object_id: ObjectId
+    ) -> None:
+        ref = weak_ref()
         if ref is not None:
             self._engine.adopt(ref)
             self._engine.post((OBJECT_GET, ref.call, object_id))
 
     def _put_result(self, ref: ObjectRef[Any], object_id: ObjectId) -> None:
-        """Passes on what a ref was filled with."""
         error: BaseException | None
         if ref.cancelled():
             error = TaskCancelledError("the call was cancelled")
         else:
             error = ref.exception()
-        lent: Collection[bytes] | None
+        borrowed: Collection[bytes] | None
         if error is None:
             try:
-                payload, lent = payload_of(self._engine, ref)
-            except Exception as trouble:  # noqa: BLE001  # whoever asks for it is told
-                error = trouble
+                payload, borrowed = payload_of(self._engine, ref)
+            except Exception as encoding_error:  # noqa: BLE001  # readers of the object get it
+                error = encoding_error
             else:
-                listed = [*(lent or ())] or None
+                listed = [*(borrowed or ())] or None
                 self._engine.post((OBJECT_PUT, object_id, True, listed, payload))
                 return
         else:
-            # It was looked at: said once more, as a future without a loop tells its
-            # callbacks before it takes note that nobody has.
+            # Retrieves the error once more: a future without a loop runs its callbacks
+            # before it records that the error was not retrieved.
             self._engine.later(ref.exception)
-        payload, lent = encode_error(self._engine, error)
+        payload, borrowed = encode_error(self._engine, error)
         self._engine.post(
-            (OBJECT_PUT, object_id, False, lent, payload or dump_exception(error))
+            (OBJECT_PUT, object_id, False, borrowed, payload or dump_exception(error))
         )

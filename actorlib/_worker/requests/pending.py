@@ -1,8 +1,8 @@
 """Keeps the calls of a worker that are not sent yet, and those without an answer.
 
-A call whose arguments are refs of this worker waits here until they have their values,
-and those behind it to the same actor wait with it. The ref of an answer is held
-strongly until a wait for it is cancelled, and weakly from then on.
+A call whose arguments are refs of this worker waits here for their values, and later
+calls to the same actor wait behind it. The ref of an answer is held strongly until its
+holder cancels the wait, and weakly from then on.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class PendingResults:
     """Fills the refs and streams that wait for an answer, by number.
 
     Args:
-        loop: What they take for their loop.
-        owner: The engine that they belong to.
+        loop: The loop of the refs.
+        owner: The engine of the refs.
 
     Attributes:
-        stopped: The calls that were cancelled, and are answered when they have ended:
-            their refs are cancelled then, whatever the answer is.
+        stopped: Calls that were cancelled and are answered when they have ended. Their
+            refs are cancelled then, whatever the answer is.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, owner: ResultOwner) -> None:
@@ -58,14 +58,14 @@ class PendingResults:
         self._lost: Exception | None = None
 
     def __contains__(self, call: object) -> bool:
-        """Whether somebody waits for a call."""
+        """Whether a call has no answer yet."""
         return call in self._entries
 
     def new(self, owner: ResultOwner | None = None) -> ObjectRef[Any]:
-        """A ref with the number under which its answer will come.
+        """Creates a ref with the number of its answer.
 
         Args:
-            owner: Cancels it and waits for it; None for the engine.
+            owner: Cancels the ref and waits for it; None for the engine.
         """
         ref: ObjectRef[Any] = ObjectRef(loop=self._loop)
         self.adopt(ref)
@@ -74,25 +74,25 @@ class PendingResults:
         return ref
 
     def new_unasked(self, cls: type[ObjectRef[Any]]) -> ObjectRef[Any]:
-        """A ref that no answer comes for yet."""
+        """Creates a ref without a number: nothing was requested yet."""
         ref = cls(loop=self._loop)
         ref.bind(self._owner, 0)
         return ref
 
     def adopt(self, ref: ObjectRef[Any]) -> None:
-        """Gives a ref the number under which its answer will come."""
+        """Assigns a ref the number of its answer."""
         ref.bind(self._owner, next(self._numbers))
         self._entries[ref.call] = ref
         if self._lost is not None:
             self.fail(ref.call, self._lost)
 
     def add(self, reader: StreamReader) -> None:
-        """Gives a stream the number under which its items will come."""
+        """Assigns a stream the number of its items."""
         reader.bind(self._owner, next(self._numbers))
         self._entries[reader.call] = reader
 
     def drop(self, call: int) -> bool:
-        """Forgets a call that nobody waits for any more; False if nobody did."""
+        """Forgets a call; returns False if it was answered or forgotten before."""
         return self._entries.pop(call, None) is not None
 
     def release_if_unused(
@@ -102,13 +102,12 @@ class PendingResults:
 
         Args:
             ref: The ref.
-            gone: Called when nobody holds it; anywhere.
+            gone: Called when the ref has no holder; on any thread.
         """
         if ref.call in self._entries:
             self._entries[ref.call] = weakref.ref(ref, gone)
 
     def settle(self, frame: Frame) -> None:
-        """Fills the ref that a frame answers."""
         ref = self._take_out(frame[1])
         if self.stopped and frame[1] in self.stopped:
             self.stopped.discard(frame[1])
@@ -117,10 +116,9 @@ class PendingResults:
         elif ref is not None and not ref.done():
             fill_future(ref, frame)
             if frame[0] == FAILURE and frame[2] == CANCELLED:
-                ref.exception()  # no report of a ref that nobody awaits any more
+                ref.exception()  # no report of a ref that is no longer awaited
 
     def item(self, frame: Frame) -> None:
-        """Gives an item to the stream that it is of."""
         reader = self._entries.get(frame[1])
         if isinstance(reader, StreamReader):
             reader.put(
@@ -128,20 +126,20 @@ class PendingResults:
             )
 
     def fail(self, call: int, error: BaseException) -> None:
-        """Fails the ref of a call: it gets no answer."""
+        """Fails the ref of a call that gets no answer."""
         ref = self._take_out(call)
         if ref is not None and not ref.done():
             ref.set_exception(error)
 
     def fail_all(self, error: Exception) -> None:
-        """Fails all refs, those of later calls too; nobody need look at them."""
+        """Fails all refs, and those of later calls; their errors need no retrieval."""
         self._lost = error
         self.stopped.clear()
         for call, entry in list(self._entries.items()):
             ref = entry() if isinstance(entry, weakref.ref) else entry
             self.fail(call, error)
             if isinstance(ref, ObjectRef):
-                mark_seen(ref)  # it is not a fault of a call's
+                mark_seen(ref)  # the call is not to blame
 
     def _take_out(self, call: int) -> ObjectRef[Any] | StreamReader | None:
         entry = self._entries.pop(call, None)
@@ -149,15 +147,15 @@ class PendingResults:
 
 
 class OrderedSender:
-    """Sends frames about actors, each behind those that wait for their arguments.
+    """Sends frames about actors, each behind earlier frames that wait for arguments.
 
     Args:
-        engine: Counts the holders of the references in frames that wait.
+        engine: Counts the holders of the references in waiting frames.
         results: The calls without an answer.
         post: Sends a frame.
 
     Attributes:
-        lock: Held while a frame is sent, so that none passes another.
+        lock: Held while a frame is sent, so that no frame overtakes another.
         deferred: The numbers of the calls that wait for their arguments.
     """
 
@@ -175,19 +173,19 @@ class OrderedSender:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a frame waits, so that another may have to wait behind it."""
+        """Whether a frame waits, so that others may have to wait behind it."""
         return bool(self._order)
 
     def send(self, call: Call, frame: FrameMaker) -> None:
-        """Sends a call when it has its arguments and those before it have gone.
+        """Sends a call when its arguments are ready and earlier calls were sent.
 
         Args:
             call: The call.
-            frame: Makes its frame from its arguments and what they lend; None if it is
-                sent already.
+            frame: Creates its frame from its arguments and their references; None if
+                the call was sent over a link.
         """
         with self.lock:
-            if not call.arguments.refs and not self._order:  # the usual case, at hand
+            if not call.arguments.refs and not self._order:  # the usual case
                 self._post_if(self._frame_of(call, frame))
                 return
             self.post(
@@ -202,11 +200,11 @@ class OrderedSender:
         if call.number not in self._results:  # cancelled while it waited
             return None
         try:
-            payload, lent = call.arguments.payload()
-        except Exception as error:  # noqa: BLE001  # it is the answer
+            payload, borrowed = call.arguments.payload()
+        except Exception as error:  # noqa: BLE001  # it becomes the answer
             self._results.fail(call.number, error)
             return (CANCEL, call.number, False)
-        return frame(call, payload, lent)
+        return frame(call, payload, borrowed)
 
     def post(
         self,
@@ -217,14 +215,14 @@ class OrderedSender:
         may_overtake: bool = False,
         call: Call | None = None,
     ) -> None:
-        """Sends a frame about an actor, behind those that wait for their arguments.
+        """Sends a frame about an actor, behind frames that wait for their arguments.
 
         Args:
-            actor: Whom it is about.
-            frame: Makes it when it may go; None if it need not any more.
-            arguments: What it waits for.
-            may_overtake: Whether it may go before what waits longer.
-            call: The call that it makes, which is announced if it has to wait.
+            actor: The actor.
+            frame: Creates the frame when it is sent; None if it is no longer needed.
+            arguments: The arguments that the frame waits for.
+            may_overtake: Whether the frame may overtake waiting frames.
+            call: The call of the frame, which is announced if it has to wait.
         """
         refs = arguments.refs if arguments is not None else ()
         actors: list[CountedId] = [actor]
@@ -249,7 +247,7 @@ class OrderedSender:
             if call is not None:
                 self.deferred.add(call.number)
                 self._post(call.deferred())
-            for other in actors:  # until the frame has gone: nobody else may hold them
+            for other in actors:  # held until the frame is sent
                 self._engine.retain(other)
 
         def settled() -> None:
@@ -268,13 +266,13 @@ class OrderedSender:
         call_when_done(refs, settled)
 
     def send_ready(self) -> None:
-        """Sends what has its arguments by now, while the loop cannot say so."""
+        """Sends the frames whose arguments are ready, while the loop is blocked."""
         for settled, refs in list(self._unready.items()):
             if all(ref.done() for ref in refs):
                 settled()
 
     def when_all_sent(self, then: Callable[[], None]) -> None:
-        """Calls back when no frame waits for its arguments any more, perhaps now."""
+        """Calls a function when no frame waits for its arguments, possibly now."""
         with self.lock:
             if self._order:
                 self._when_all_sent.append(then)

@@ -1,4 +1,4 @@
-"""Asks the owner for placement groups, on behalf of the code of a worker."""
+"""Requests placement groups from the owner for the code of a worker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 @final
 class GroupRequests(PlacementGroups):
-    """Passes the verbs of placement groups to the owner; see PlacementGroups.
-
-    Args:
-        engine: The engine of the worker.
-    """
+    """Passes the operations of placement groups to the owner; see PlacementGroups."""
 
     def __init__(self, engine: WorkerEngine) -> None:
         self._engine = engine
@@ -31,10 +27,10 @@ class GroupRequests(PlacementGroups):
     @override
     def reserve(self, spec: GroupSpec) -> GroupSpec:
         spec = replace(spec, id=GroupId(self._engine.new_id(GROUP_KIND)))
-        ref = self._engine.ask(GROUP, "reserve", dump(spec))
-        if spec.name:  # it may be taken
-            self._engine.wait_here(ref)
-            ref.result()
+        if spec.name:  # another group may have the name
+            self._ask("reserve", spec)
+        else:
+            self._engine.ask(GROUP, "reserve", dump(spec))
         return spec
 
     @override
@@ -55,7 +51,5 @@ class GroupRequests(PlacementGroups):
         infos: list[GroupInfo] = self._ask("infos", None)
         return infos
 
-    def _ask(self, verb: str, about: object) -> Any:
-        ref = self._engine.ask(GROUP, verb, dump(about))
-        self._engine.wait_here(ref)
-        return ref.result()
+    def _ask(self, operation: str, argument: object) -> Any:
+        return self._engine.ask_and_wait(GROUP, operation, dump(argument))

@@ -1,10 +1,10 @@
-"""Counts the holders of each borrowed reference, and says which can be given back.
+"""Counts the holders of borrowed references, and finds those that can be returned.
 
-A reference is to an actor, an object or a block of memory; the owner counts how often
-it has lent each to this worker. A holder may die anywhere: in another thread, or when
-the garbage collector runs in the middle of one of these methods or of a write to the
-pipe. So a release only takes a note; it is counted, and the references given back,
-where nothing else is under way.
+A reference is to an actor, an object or a block of memory. The owner counts how often
+it has lent each to this worker. A holder may be destroyed anywhere: on another thread,
+or by the garbage collector in the middle of one of these methods or of a write to the
+pipe. So a release is only recorded. It is counted, and references are returned, where
+no other work is under way.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class LocalRefCount:
     """Counts the holders of each reference, and how often it was lent to this worker.
 
     Attributes:
-        awaits_answer: Says whether an actor has yet to answer a call that the owner
-            does not know of: references to it are not given back before.
-        released: The references whose holders are gone, before that is counted.
-        awaited: The actors of which that is so, and which nothing here holds.
+        awaits_answer: Whether an actor has to answer a call that the owner does not
+            know. References to the actor are not returned before the answer.
+        released: The references whose holders are gone, until they are counted.
+        awaited: The actors for which ``awaits_answer`` is true and that have no holder.
     """
 
     def __init__(self) -> None:
@@ -40,28 +40,29 @@ class LocalRefCount:
         self._lock = threading.Lock()
 
     def retain(self, actor: CountedId) -> None:
-        """Counts one more handle here."""
+        """Counts one more holder."""
         with self._lock:
             self._holders[actor] = self._holders.get(actor, 0) + 1
 
     def release(self, actor: CountedId) -> None:
-        """Notes that a handle here is gone; safe in a destructor."""
+        """Records that a holder is gone; safe in a destructor."""
         self.released.append(actor)
 
     def release_all(self, actors: Collection[CountedId]) -> None:
-        """Notes that handles here are gone; safe in a destructor."""
+        """Records that holders are gone; safe in a destructor."""
         self.released.extend(actors)
 
     def borrow(self, actors: Iterable[CountedId]) -> None:
-        """Counts references that the owner has noted; who has them retains them."""
+        """Counts references that the owner has lent; the caller retains them."""
         with self._lock:
             for actor in actors:
                 self._borrowed[actor] = self._borrowed.get(actor, 0) + 1
 
     def arrived(self, actors: Iterable[CountedId]) -> None:
-        """Counts the references that one frame brought, and holds them.
+        """Counts the references of a frame, and holds them.
 
-        Both at once: what another thread lets go of meanwhile is not the last holder.
+        Both under one lock, so that a release on another thread is not the last one
+        meanwhile.
         """
         holders, borrowed = self._holders, self._borrowed
         with self._lock:
@@ -70,23 +71,23 @@ class LocalRefCount:
                 borrowed[actor] = borrowed.get(actor, 0) + 1
 
     def was_answered(self, actor: CountedId) -> bool:
-        """Says whether references to an actor can go back, now that it has answered."""
+        """Whether references to an actor can be returned now that it has answered."""
         with self._lock:
             if actor not in self.awaited or self.awaits_answer(actor):
                 return False
             self.awaited.discard(actor)
-            if actor in self._holders:  # there is another handle by now
+            if actor in self._holders:  # there is a new holder
                 return False
             self._holders[actor] = 1
         self.release(actor)
         return True
 
     def take_returned(self, *, wait: bool = True) -> list[tuple[CountedId, int]]:
-        """Takes out what can be given back now, as nothing here holds it any more.
+        """Removes and returns the references that have no holder, with their counts.
 
         Args:
-            wait: Whether to wait for another thread that is counting; without, what
-                was noted stays noted until the next time.
+            wait: Whether to wait for another thread that is counting. If not, the
+                records stay until the next time.
         """
         if not self.released or not self._lock.acquire(blocking=wait):
             return []
@@ -97,9 +98,9 @@ class LocalRefCount:
                 self._holders[actor] -= 1
                 if not self._holders[actor]:
                     del self._holders[actor]
-                    # Nobody calls a block; what is held of a function has no id.
+                    # Blocks are not called. References of functions have no id.
                     if actor == NO_ACTOR or kind_of(actor) != BLOCK_KIND:
-                        # First noted, then asked: the answer may come at any time.
+                        # Added before the check: the answer may come at any time.
                         self.awaited.add(actor)
                         if self.awaits_answer(actor):
                             continue

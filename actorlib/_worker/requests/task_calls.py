@@ -1,4 +1,4 @@
-"""Sends the calls of functions that are made here, and each function once before."""
+"""Sends the calls of functions that a worker makes, and each function once before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from actorlib._worker.requests.pending import PendingResults
 
 _Registered: TypeAlias = tuple[int, bytes]
-"""The number of a function here; its label and options as the owner reads them."""
+"""The number of a function in this worker, and its description for the owner."""
 
 
 class TaskCalls:
@@ -36,9 +36,9 @@ class TaskCalls:
     Args:
         engine: The engine of the worker.
         results: The calls without an answer.
-        loop: What streams take for their loop.
-        check: Raises where nothing can be called.
-        is_inline: Whether it is no process of its own, and none is started.
+        loop: The loop of streams.
+        check: Raises if calls are impossible in this process.
+        is_inline: Whether the worker is a thread, so that no process is started.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class TaskCalls:
         self._registered: weakref.WeakKeyDictionary[FunctionSpec, _Registered] = (
             weakref.WeakKeyDictionary()
         )
-        # All else that an owner of refs does is the engine's.
+        # The engine does the rest of an owner of refs.
         self.cancel = engine.cancel
         self.release_if_unused = engine.release_if_unused
         self.watch = engine.watch
@@ -71,7 +71,7 @@ class TaskCalls:
         self.travel = engine.travel
 
     def force_cancel(self, call: int, *, recursive: bool = True) -> None:
-        """Stops a call, and ends the process that runs it."""
+        """Cancels a call, and ends the process that runs it."""
         self._engine.post((FORCE_CANCEL, call, recursive))
         self._engine.cancel(call, recursive=recursive)
 
@@ -81,7 +81,6 @@ class TaskCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> ObjectRef[Any]:
-        """Calls a function; see Engine."""
         send = self._prepare(spec, args, kwargs)
         ref = self._results.new(self)
         ref.callee = spec.name  # not the function, which may capture handles
@@ -94,14 +93,13 @@ class TaskCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> StreamReader:
-        """Calls a function that yields; see Engine."""
         send = self._prepare(spec, args, kwargs)
-        reading = StreamReader.of(spec, self._loop, self._engine)
-        reading.allow_force(self.force_cancel)
-        self._results.add(reading)
-        reading.callee = spec.name
-        send(reading.call)
-        return reading
+        reader = StreamReader.of(spec, self._loop, self._engine)
+        reader.allow_force(self.force_cancel)
+        self._results.add(reader)
+        reader.callee = spec.name
+        send(reader.call)
+        return reader
 
     def _prepare(
         self,
@@ -109,7 +107,10 @@ class TaskCalls:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> Callable[[int], None]:
-        """Takes a call as it is when it is made; gives what sends it under a number.
+        """Captures a call as it is now; returns the function that sends it.
+
+        Returns:
+            A function of the number of the call.
 
         Raises:
             SerializationError: The function, or an argument, cannot be sent.
@@ -121,8 +122,10 @@ class TaskCalls:
         headers = headers_of(spec, parent_call, self._engine.where)
         arguments = Arguments(self._engine, spec.name, args, kwargs)
 
-        def frame(call: Call, payload: Payload, lent: list[CountedId] | None) -> Frame:
-            return (RUN, call.number, parent, *registered, headers, lent, payload)
+        def frame(
+            call: Call, payload: Payload, borrowed: list[CountedId] | None
+        ) -> Frame:
+            return (RUN, call.number, parent, *registered, headers, borrowed, payload)
 
         def send(number: int) -> None:
             call = Call(number, spec, arguments, headers, parent)
@@ -135,8 +138,8 @@ class TaskCalls:
 
         Raises:
             SerializationError: The function cannot be sent.
-            UnsupportedOptionError: It asks for variables or a directory, and there
-                are no processes; or for a function of this process to be called back.
+            UnsupportedOptionError: It requests variables or a directory, but there are
+                no processes; or it requests a callback in this process.
         """
         if self._is_inline:
             refuse_env(spec.options.runtime_env)
@@ -147,14 +150,14 @@ class TaskCalls:
             self._engine.post(
                 (REGISTER_FUNCTION, number, spec.name, borrowed or None, source)
             )
-            # Not before: another thread's call under it would be ahead of that.
+            # Set afterwards, or another thread's call could overtake the registration.
             self._numbers[spec.source] = number
         options = spec.options
         options.refuse_callbacks()
-        # Apart from the rest, as the owner may not have the modules they are of.
+        # Pickled separately: the owner may not have the modules of these classes.
         listed = dump(options.retry_exceptions)
         env = merged_env(self._engine.context.runtime_env, options.runtime_env)
-        heir = options.updated({"retry_exceptions": False, "runtime_env": env})
-        description = dump((spec.name, heir, listed, spec.is_stream))
+        options = options.updated({"retry_exceptions": False, "runtime_env": env})
+        description = dump((spec.name, options, listed, spec.is_stream))
         registered = self._registered[spec] = number, description
         return registered

@@ -1,13 +1,14 @@
-"""The process that forks workers and cleans up after everyone.
+"""The template: the process that forks workers and cleans up after them.
 
 In reading order:
 
-* ``forkserver``: the template: forks workers, and cleans up after everyone.
-* ``prefork``: workers that are forked before somebody asks for them.
-* ``demand``: says how many of them, by what was asked for lately.
-* ``preload``: imports what workers need before the template forks, and says whether it
-  may still fork then.
-* ``shared_numpy``: imports NumPy in the template once a worker has, for later ones.
+* ``forkserver``: serves requests for workers, and reaps processes.
+* ``prefork``: forks workers before they are requested.
+* ``demand``: decides how many, from recent requests.
+* ``preload``: imports modules before the template forks, and checks whether it may
+  still fork afterwards.
+* ``shared_numpy``: imports NumPy in the template after the first worker has done so.
 * ``huge_pages``: makes forks of a template with large preloads cheap.
-* ``immortal``: has forks copy less, as they count no references to what they share.
+* ``immortal``: makes forks copy less memory by not counting references to shared
+  objects.
 """

@@ -1,28 +1,29 @@
-"""The template: the process that workers come from and that cleans up after everyone.
+"""The template: the process that workers are forked from and that cleans up after them.
 
-One small, single-threaded process without accelerators, started with the runtime. It
-has the worker's side of actorlib and the user's preloads imported, and forks a worker
-whenever the owner asks; memory is shared until it is written to. Once it has, it keeps
-some ready for whoever comes next (``prefork``). With ``start_method="spawn"`` it
-imports nothing and starts a fresh interpreter instead.
+It is a small, single-threaded process without accelerators, which starts with the
+runtime. It imports the worker's side of actorlib and the user's preloads, and forks a
+worker at each request of the owner. Memory is shared until it is written to. After the
+first request it keeps some workers ready for the next ones (``prefork``). With
+``start_method="spawn"`` it imports nothing and starts a new interpreter for each
+worker.
 
-It is also what outlives the owner. It is the parent of every worker and adopts their
-orphans (``PR_SET_CHILD_SUBREAPER``), so it can promise:
+The template outlives the owner. It is the parent of every worker and adopts their
+orphans (``PR_SET_CHILD_SUBREAPER``), so it can guarantee:
 
-* when a worker ends, for whatever reason, its whole process group is killed, and so
-  are descendants that left the group and still carry its mark in their environment;
-* when the owner's socket closes, for whatever reason, every worker is given a second
-  to leave and is then killed with all it started, and then the template goes; if the
-  owner is gone it removes what features have left before;
-* when the template itself is killed, the kernel kills the workers with it
+* When a worker ends, for any reason, its whole process group is killed, and so are
+  descendants that have left the group and still carry its mark in their environment.
+* When the owner's socket closes, for any reason, every worker has a second to leave.
+  Then it is killed with all its processes, and the template ends. If the owner has
+  ended, the template first removes what features have left on the machine.
+* When the template itself is killed, the kernel kills the workers
   (``PR_SET_PDEATHSIG``).
 
 None of this depends on signals, which the program or a preload may block, ignore or
-handle. The descriptor of each child's process tells of its end, and a regular check
-finds adopted orphans. SIGCHLD only makes that sooner, and serves alone where processes
-have no descriptors.
+handle. The descriptor of each child process reports its end, and a regular check finds
+adopted orphans. SIGCHLD only makes both faster. It is needed only on kernels without
+process descriptors.
 
-What it is asked and what it reports is agreed in ``_wire/forkserver_protocol``.
+Requests and reports are defined in ``_wire/forkserver_protocol``.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ _NO_WAIT = int(socket.MSG_DONTWAIT)
 
 
 class Request(NamedTuple):
-    """Is what the owner asks of the template: a process for a worker.
+    """A request of the owner: a process for a worker.
 
     Attributes:
         worker: The number of the worker.
-        descriptors: Its pipe and its output; whoever takes them closes them.
+        descriptors: Its pipe and its output, which the receiver closes.
     """
 
     worker: int
@@ -106,13 +107,13 @@ class Request(NamedTuple):
 
 
 def next_request(control: socket.socket) -> Request | None:
-    """Reads the next request; None if the owner is gone.
+    """Reads the next request; returns None if the owner is gone.
 
     Raises:
-        BlockingIOError: Nothing more was asked by now.
+        BlockingIOError: No further request has arrived.
     """
     try:
-        # socket.recv_fds takes flags and forgets them (CPython 3.11 to 3.13).
+        # socket.recv_fds ignores its flags (CPython 3.11 to 3.13).
         record, ancillary, _, _ = control.recvmsg(REQUEST.size, _ROOM, _NO_WAIT)
         descriptors = _received_fds(ancillary)
         while record and len(record) < REQUEST.size:
@@ -129,35 +130,34 @@ def next_request(control: socket.socket) -> Request | None:
 
 
 def _received_fds(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    found = array.array("i")
+    descriptors = array.array("i")
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-            found.frombytes(data[: len(data) - len(data) % _int])
-    return list(found)
+            descriptors.frombytes(data[: len(data) - len(data) % _int])
+    return list(descriptors)
 
 
 Report: TypeAlias = tuple[Any, ...]
 
 _REHEARSALS = 10
 _FIRST_FORK_DELAY = 0.25
-"""Seconds without a first fork after which idle time is used.
+"""Seconds to wait for the first request before idle time is used.
 
-The owner imports for longer than this process, and then asks for its first worker.
+The owner imports for longer than this process, and then requests its first worker.
 """
 _BATCH = 32
-"""How many requests are served before children that have ended are reaped."""
+"""Requests that are served before children are reaped."""
 _CHECK_INTERVAL = 5.0
-"""Seconds between two looks for ended children that no event tells of.
+"""Seconds between two checks for ended children without an event.
 
-Those are orphans, and children without a process descriptor, if SIGCHLD does not come.
-A look takes 0.2 to 0.7 ms of CPU on a busy machine, as its caches are cold.
+These are orphans, and children without a process descriptor if SIGCHLD does not come.
+A check takes 0.2 to 0.7 ms of CPU on a busy machine, because its caches are cold.
 """
 _SPARE_DESCRIPTORS = 16
-"""Descriptors that are left for requests, which bring three each."""
+"""Descriptors that stay free for requests, which bring three each."""
 
-# In numbers, without the face that makes words of them: a child would have to copy
-# forty pages of memory for that.
-# And a preload may replace the functions of that face.
+# The C module instead of ``signal``: the enums of ``signal`` would make a child copy
+# forty pages of memory, and a preload may replace its functions.
 _signal: Any = importlib.import_module("_signal")
 _handle = _signal.signal
 _SIGCHLD, _SIGINT, _SIG_DFL = map(int, (signal.SIGCHLD, signal.SIGINT, signal.SIG_DFL))
@@ -172,10 +172,10 @@ class Template:
     Args:
         control: The socket to the owner.
         owner: The owner's process id.
-        mark: The runtime's own mark; workers get it with their number.
+        mark: The runtime's mark; workers get it with their number.
         preload: Modules to import.
         spawn: Whether to start interpreters instead of forking.
-        shares_numpy: Whether NumPy is imported here once a worker has imported it.
+        shares_numpy: Whether to import NumPy after a worker has imported it.
     """
 
     def __init__(
@@ -221,15 +221,15 @@ class Template:
         )
 
     def run(self) -> None:
-        """Serves until the owner is gone and every worker with it."""
+        """Serves requests until the owner and all workers are gone."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._reset_signals()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         name_process("actorlib")
         title = ProcessTitle()
         title.show(f"actorlib: workers of pid {self._owner}")
-        # A preload may take for ever, and nobody serves requests meanwhile: the kernel
-        # ends this process with the owner until it can look for itself.
+        # A preload may never return, and no request is served meanwhile. Until the
+        # loop watches the owner, the kernel ends this process with it.
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != self._owner:
             return
@@ -240,7 +240,7 @@ class Template:
             if self._numpy is not None:
                 self._numpy.install()
             self._run_worker = warm_up(title)
-            if self._preload:  # that takes its time anyway
+            if self._preload:  # imports take long in any case
                 from actorlib._worker.template.huge_pages import collapse_heap  # noqa: PLC0415  # few have preloads
 
                 self._load_rest()
@@ -251,8 +251,8 @@ class Template:
         poller = self._poller
         poller.register(self._control, select.POLLIN)
         poller.register(self._wakeup, select.POLLIN)
-        # A child that the owner forked keeps a copy of its socket open; its process
-        # descriptor tells the truth.
+        # A fork of the owner keeps a copy of its socket open, so the owner's process
+        # descriptor is watched, too.
         control, owner = self._control.fileno(), watch(self._owner)
         self._watched = owner
         if owner is not None:
@@ -260,7 +260,7 @@ class Template:
         is_idle = False
         while self._owner_is_there:
             ready = self._wait(self._pause(is_idle=is_idle))
-            is_idle = not ready  # until it is asked for more
+            is_idle = not ready  # until the next request
             if is_idle:
                 self._use_idle_time()
             if control in ready:
@@ -273,10 +273,10 @@ class Template:
         self._end_workers()
 
     def _reset_signals(self) -> None:
-        """Has SIGCHLD wake the loop, and blocks no signal here or in workers.
+        """Makes SIGCHLD wake the loop, and unblocks all signals here and in workers.
 
-        The program that started this process may have blocked or ignored some, and a
-        preload may have changed them. Where SIGCHLD is ignored, the kernel reaps
+        The program that started this process may have blocked or ignored signals, and a
+        preload may have changed them. While SIGCHLD is ignored, the kernel reaps
         children itself and drops their exit statuses.
         """
         _handle(_SIGCHLD, _wake_up)
@@ -287,10 +287,10 @@ class Template:
         """Waits for an event, and reaps children that have ended.
 
         Args:
-            seconds: For how long at most; None for ever.
+            seconds: The limit of the wait; None for no limit.
 
         Returns:
-            The descriptors that are ready; none if there was no event.
+            The descriptors that are ready; empty after the limit.
         """
         if self._workers or has_children():
             seconds = min(
@@ -303,10 +303,10 @@ class Template:
         return ready
 
     def _pause(self, *, is_idle: bool) -> float | None:
-        """Says for how many seconds to wait for a request before idle time is used."""
-        self._look_for_numpy()
+        """Returns the seconds to wait for a request before idle time is used."""
+        self._check_numpy()
         if self._rest:
-            # A program that places one actor and ends does so soon, and needs none.
+            # A program that places one actor and ends needs none of the rest.
             delay = IDLE_DELAY if self._has_forked else _FIRST_FORK_DELAY
             return 0.0 if is_idle else delay
         if self._spare_time is not None:
@@ -322,8 +322,8 @@ class Template:
         else:
             self._prefork()
 
-    def _look_for_numpy(self) -> None:
-        """Has NumPy imported, and children forked anew, once a worker imports it."""
+    def _check_numpy(self) -> None:
+        """Plans the import of NumPy, after which waiting children are replaced."""
         if self._numpy is not None and (steps := self._numpy.steps()):
             self._rest += [*steps, collect_garbage, self._preforked.renew]
 
@@ -332,23 +332,21 @@ class Template:
             self._rest.pop(0)()
 
     def _rehearse(self) -> None:
-        """Lives the lives of a few small actors, of which children have what is kept.
+        """Runs a few small actors, so that children share what the interpreter caches.
 
-        The interpreter keeps in memory what it has looked up, and how code has run.
-        Each child would write that anew: a tenth of the pages that it copies.
+        The interpreter caches lookups and specialises code as it runs. Each child would
+        write that again, which is a tenth of the pages that it copies.
         """
         for _ in range(_REHEARSALS):
-            with contextlib.suppress(
-                BaseException
-            ):  # an actor's life shows what is wrong
+            with contextlib.suppress(BaseException):  # a real actor reports errors
                 run_warm_up(self._frames())
         gc.collect()
         gc.freeze()
 
     def _plan_immortality(self) -> None:
-        """Has what lives now made immortal, when nobody waits for a fork.
+        """Plans to make the objects of the template immortal in idle time.
 
-        All forks together gain from it; the next alone would come sooner without.
+        All later forks gain from it; the next one alone would start sooner without it.
         """
         from actorlib._worker.template.immortal import immortal_steps, is_known  # noqa: PLC0415  # not everywhere
 
@@ -362,10 +360,10 @@ class Template:
     # Requests.
 
     def _serve_requests(self) -> None:
-        """Serves what has been asked by now, and then reports all of it.
+        """Serves all requests that have come, then reports all of them.
 
-        Each fork makes this process copy what it touches until the next, so little is
-        done between two of them.
+        After each fork this process copies the pages that it touches, so little is done
+        between two forks.
         """
         reports: list[Report] = []
         for _ in range(_BATCH):
@@ -381,31 +379,31 @@ class Template:
             self._send(*reports)
 
     def _start_worker(self, worker: int, descriptors: list[int]) -> Report:
-        """Starts a worker: a preforked child becomes it, or a new one."""
-        # The second to come and all others share what is imported now.
-        self._look_for_numpy()
+        """Makes a preforked child a worker, or forks a new one."""
+        # All workers but the first share what is imported now.
+        self._check_numpy()
         if self._has_forked:
             self._load_rest()
         self._has_forked = True
-        trouble = ""
+        error_text = ""
         pid = 0 if self._spawn else self._preforked.assign(worker, descriptors)
         if not pid:
             try:
                 pid = self._fork(lambda: self._fork_worker(descriptors, worker))
             except OSError as error:
-                trouble, pid = f"fork failed: {error}", 0
+                error_text, pid = f"fork failed: {error}", 0
         for descriptor in descriptors:
             os.close(descriptor)
         if pid:
             self._pids[worker] = pid
             self._workers[pid] = worker
-        return (FORKED, worker, pid, trouble)
+        return (FORKED, worker, pid, error_text)
 
     def _prefork(self) -> None:
         if not self._preforked.is_one_missing(time.monotonic()):
             return
-        self._frames()  # which children share
-        # What fails here fails again, and is told, when there is somebody who needs it.
+        self._frames()  # now, so that children share them
+        # An error here recurs, and is reported, when a worker is requested.
         with contextlib.suppress(OSError), contextlib.ExitStack() as unused:
             ours, theirs = map(unused.enter_context, socket.socketpair())
             pid = self._fork(lambda: self._become_preforked(theirs, ours))
@@ -414,10 +412,10 @@ class Template:
             self._preforked.add(PreforkedChild(pid, ours))
 
     def _fork(self, child: Callable[[], NoReturn]) -> int:
-        """Forks a child that does something else and never comes back; gives its pid.
+        """Forks a child that runs a function which never returns; returns its pid.
 
         Raises:
-            OSError: There can be none.
+            OSError: The fork failed.
         """
         pid = os.fork()
         if pid == 0:
@@ -433,11 +431,11 @@ class Template:
     # In the child.
 
     def _begin_child(self) -> None:
-        """Makes a fork a process of its own."""
+        """Separates a fork from the template: session, signals, descriptors."""
         os.setsid()
         parent = os.getppid()
         prctl(PR_SET_PDEATHSIG, _SIGKILL)
-        if os.getppid() != parent:  # it died before the kernel was told to watch
+        if os.getppid() != parent:  # it ended before the kernel watched it
             os._exit(1)
         signal.set_wakeup_fd(-1)
         _handle(_SIGCHLD, _SIG_DFL)
@@ -451,7 +449,7 @@ class Template:
         self._preforked.close()
 
     def _take_descriptors(self, descriptors: list[int], worker: int) -> int:
-        """Gives a process its output and its number; returns its pipe."""
+        """Applies a worker's output and mark to this process; returns its pipe."""
         pipe, out, err = descriptors
         os.dup2(out, 1)
         os.dup2(err, 2)
@@ -469,7 +467,7 @@ class Template:
     ) -> NoReturn:
         self._begin_child()
         templates.close()
-        with contextlib.suppress(BaseException):  # its own life shows what is wrong
+        with contextlib.suppress(BaseException):  # a real actor reports errors
             run_warm_up(self._frames())
         self._serve_worker(*wait_for_work(sock))
 
@@ -484,14 +482,12 @@ class Template:
         self._begin_child()
         pipe = self._take_descriptors(descriptors, worker)
         os.set_inheritable(pipe, True)  # noqa: FBT003  # the os API
-        os.execv(  # our own interpreter and module
-            sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)]
-        )
+        os.execv(sys.executable, [sys.executable, "-m", "actorlib._worker", str(pipe)])
 
     # Endings.
 
     def _watch_child(self, pid: int) -> None:
-        """Has the loop wake when a child ends, if there is a descriptor for that."""
+        """Makes the end of a child wake the loop, where process descriptors exist."""
         if pid in self._pidfds:
             return
         with contextlib.suppress(AttributeError, OSError):
@@ -514,7 +510,7 @@ class Template:
         """Reaps the children that have ended, and reports workers among them.
 
         Args:
-            ready: The descriptors that are ready; none after a while without events.
+            ready: The descriptors that are ready; empty if no event came for a while.
         """
         with contextlib.suppress(OSError):
             while self._wakeup.recv(4096):
@@ -528,11 +524,11 @@ class Template:
         ended = [watched[descriptor] for descriptor in ready if descriptor in watched]
         for pid in ended if ready else self._workers.keys() - self._pidfds.keys():
             if has_child(pid):
-                # It has not ended, or a debugger holds it: the regular check reaps it.
+                # It has not ended, or a debugger holds it. The regular check reaps it.
                 self._unwatch_child(pid)
                 continue
-            # SIGCHLD was ignored, and the kernel has reaped it. Its number is that of
-            # its group for as long as that has members.
+            # SIGCHLD was ignored, and the kernel has reaped it. Its process group keeps
+            # its number as long as it has members.
             self._reset_signals()
             has_reaped = True
             if pid in self._workers:
@@ -546,9 +542,9 @@ class Template:
         """Forgets a child, and keeps the report of a worker.
 
         Args:
-            pid: The process.
-            status: How it ended; None if that is lost.
-            peak: The most memory it had, in KiB; 0 if unknown.
+            pid: The process id.
+            status: The exit status; None if it was lost.
+            peak: The peak memory in KiB; 0 if unknown.
         """
         self._unwatch_child(pid)
         has_missed = self._preforked.missed_assignment(pid)
@@ -562,28 +558,27 @@ class Template:
             )
 
     def _report_ended(self) -> None:
-        """Reports the workers of which nothing is left, and ends what is of others.
+        """Reports workers of which no process remains; kills remaining processes.
 
-        What left its group and then lost its parent has become a child of this
-        process; it may have children of its own, which come when it is gone.
+        A process that has left its group and lost its parent is now a child of the
+        template. Its own children follow when it has ended.
         """
-        left: set[str] = set()
+        remaining: set[str] = set()
         for pid in children():
             if pid in self._workers or self._preforked.has(pid):
                 continue
-            # Remembered, as one that is dying has no environment to be read any more.
+            # Kept, because a process that is ending has no readable environment.
             mark = self._orphan_marks.get(pid) or mark_of(pid)
             self._orphan_marks[pid] = mark
             if mark in self._ended:
-                left.add(mark)
+                remaining.add(mark)
                 self._watch_child(pid)
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        for mark in [mark for mark in self._ended if mark not in left]:
+        for mark in [mark for mark in self._ended if mark not in remaining]:
             self._send(self._ended.pop(mark))
 
     def _kill_orphans(self) -> None:
-        """Kills every child that is no worker."""
         for pid in children():
             if pid not in self._workers:
                 with contextlib.suppress(ProcessLookupError):
@@ -594,27 +589,27 @@ class Template:
             kill_group(pid, signal.SIGKILL)
 
     def _end_workers(self) -> None:
-        """Gives the workers a moment to follow their owner, then ends them all."""
+        """Lets the workers follow their owner for a moment, then ends them all."""
         self._preforked.close()
         deadline = time.monotonic() + LEAVE_TIMEOUT
-        while self._pids and (left := deadline - time.monotonic()) > 0:
-            self._wait(left)
+        while self._pids and (seconds := deadline - time.monotonic()) > 0:
+            self._wait(seconds)
         for pid in self._workers:
             kill_group(pid, signal.SIGKILL)
         while self._pids:
             self._wait(0.1)
-        # What an orphan leaves behind when it is killed comes here in its turn.
+        # The children of a killed orphan become children of this process.
         deadline = time.monotonic() + LEAVE_TIMEOUT
         while has_children() and time.monotonic() < deadline:
             self._kill_orphans()
             self._wait(0.01)
         if self._has_owner_ended():
-            from actorlib._worker.features import remove_leftovers  # noqa: PLC0415  # owners see to that
+            from actorlib._worker.features import remove_leftovers  # noqa: PLC0415  # normally the owner cleans up
 
             remove_leftovers(self._owner)
 
     def _has_owner_ended(self) -> bool:
-        """Whether the owner is gone or going, and has not just closed its runtime."""
+        """Whether the owner itself ends, and has not just closed its runtime."""
         if self._watched is None:
             return False
         poller = select.poll()
@@ -623,25 +618,26 @@ class Template:
 
     def _send(self, *reports: Report) -> None:
         result = b"".join(cast("bytes", encode(report)) for report in reports)
-        with contextlib.suppress(OSError):  # a lost owner is noticed where it is read
+        with contextlib.suppress(OSError):  # the loop notices that the owner is gone
             self._control.sendall(result)
 
 
 def _parts() -> list[Callable[[], object]]:
-    """Makes the steps that import what only some workers ask for.
+    """Creates the steps that import what only some workers need.
 
-    In between this process looks for requests, and whether its owner is there.
+    Between two steps this process serves requests and checks for its owner.
     """
     return [*(partial(importlib.import_module, name) for name in PARTS), import_parts]
 
 
 def _wake_up(*_: object) -> None:
-    """Does nothing: without a handler the signal would not wake the loop."""
+    """Does nothing; without a handler the signal would not wake the loop."""
 
 
 def main() -> None:
-    """Serves with the arguments that the owner started this process with."""
-    fill_standard_streams()  # or a worker's pipe takes a number that is its output's
+    """Runs the template with the arguments of this process."""
+    # Otherwise a worker's pipe could get the number of an output stream.
+    fill_standard_streams()
     control = socket.socket(fileno=int(sys.argv[1]))
     owner, mark, method, *preload = sys.argv[2:]
     Template(

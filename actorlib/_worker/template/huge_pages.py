@@ -1,12 +1,11 @@
 """Puts the heap of a large template into huge pages, so that a fork copies less.
 
-A fork copies an entry for each page of the heap, 4 KiB, and the end of the child takes
-it away again: 60 us for each MiB, whether the child looks at it or not. One entry may
-stand for 2 MiB. The kernel takes it apart when somebody writes into those, which costs
-what the fork would have cost, and copies the one page that is written: no memory is
-taken that was not taken before.
+A fork copies one page table entry for each 4 KiB page of the heap, and the end of the
+child removes it: 60 us per MiB, even if the child never uses it. A huge page has one
+entry for 2 MiB. A write splits the huge page, which costs as much as the fork would
+have cost, and copies the single page that is written. No additional memory is used.
 
-Of a small heap, the workers write into every part: there is nothing to be gained.
+Workers write into every part of a small heap, so nothing would be gained there.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIZE = 2 << 20
-"""Bytes of a huge page; where they are larger, nothing is changed."""
+"""Bytes of a huge page; on machines with larger ones nothing changes."""
 
 _PAGE = 4096
 _PAGES = SIZE // _PAGE
 _MOST_MISSING = _PAGES // 16
 _COLLAPSE = 25  # MADV_COLLAPSE, since Linux 6.1; unknown elsewhere, and an error
 _ENOUGH = 16
-"""How many huge pages a heap is worth: 32 MiB, twice what every template has."""
+"""The smallest heap, in huge pages: 32 MiB, twice the heap of a small template."""
 _SWITCH = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 
 def collapse_heap() -> int:
-    """Puts what this process has in memory into huge pages; gives how many those are.
+    """Moves the memory of this process into huge pages; returns their number.
 
-    It takes about a millisecond for each. Where the system has none, or has switched
-    them off, nothing is done.
+    Each takes about a millisecond. Does nothing if the system has no huge pages or has
+    switched them off.
     """
     try:
         with open(_SWITCH) as switch, open("/proc/self/maps") as maps:  # noqa: PTH123  # no pathlib in the template
@@ -44,21 +43,21 @@ def collapse_heap() -> int:
         collapse, look = libc.madvise, libc.mincore
     except (OSError, AttributeError):
         return 0
-    found = [start for start in pieces(areas) if _is_full(look, start)]
-    if len(found) < _ENOUGH:
+    starts = [start for start in pieces(areas) if _is_full(look, start)]
+    if len(starts) < _ENOUGH:
         return 0
-    done = 0
-    for start, size in runs(found):
+    count = 0
+    for start, size in runs(starts):
         if collapse(ctypes.c_void_p(start), ctypes.c_size_t(size), _COLLAPSE) == 0:
-            done += size // SIZE
-    return done
+            count += size // SIZE
+    return count
 
 
 def pieces(areas: str) -> Iterator[int]:
-    """Gives the addresses of pieces of private memory that fit into a huge page.
+    """Yields the addresses of pieces of private memory that fit a huge page.
 
     Args:
-        areas: What the kernel says of the areas of a process: ``/proc/self/maps``.
+        areas: The memory areas of the process, as in ``/proc/self/maps``.
     """
     for line in areas.splitlines():
         bounds, rights, _, _, _, *name = line.split(maxsplit=5)
@@ -68,9 +67,10 @@ def pieces(areas: str) -> Iterator[int]:
 
 
 def runs(pieces: list[int]) -> Iterator[tuple[int, int]]:
-    """Gives the addresses and the sizes of what lies side by side.
+    """Yields the address and the size of each run of adjacent pieces.
 
-    Each time that it is asked, the kernel first has every CPU finish something.
+    The kernel interrupts every CPU for each request, so adjacent pieces are requested
+    together.
 
     Args:
         pieces: The addresses of huge pages, in order.
@@ -83,7 +83,7 @@ def runs(pieces: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _is_full(look: Any, start: int) -> bool:
-    """Whether nearly all of a piece is in memory: the rest would be from then on."""
-    found = ctypes.create_string_buffer(_PAGES)
+    """Whether nearly all of a piece is in memory: the rest will be, too, afterwards."""
+    residency = ctypes.create_string_buffer(_PAGES)
     at, size = ctypes.c_void_p(start), ctypes.c_size_t(SIZE)
-    return look(at, size, found) == 0 and found.raw.count(0) <= _MOST_MISSING
+    return look(at, size, residency) == 0 and residency.raw.count(0) <= _MOST_MISSING

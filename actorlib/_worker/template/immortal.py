@@ -1,17 +1,18 @@
-"""Makes what lives in the template immortal, so that its forks share more of it.
+"""Makes the objects of the template immortal, so that forks share more of its memory.
 
-Whoever looks at a Python object counts a reference, and that write copies the page
-that was shared with the template: a third of the pages that a small actor copies.
-Since CPython 3.12 there are objects that nobody counts, ``None`` for one: those in
-whose count the lower 32 bits are all set (PEP 683). No call makes one there, so the
-count is written where it lies. That is known of the versions in ``_KNOWN``, which were
-tried, and is tried on a throw-away object each time; of any other interpreter nothing
-is touched.
+Each use of a Python object changes its reference count, and the write copies a page
+that was shared with the template. That is a third of the pages that a small actor
+copies. CPython 3.12 and later have immortal objects, such as ``None``, whose references
+are not counted: the lower 32 bits of their count are all set (PEP 683). No function
+makes an object immortal, so the count is written in memory. That is done only for the
+tested versions in ``_KNOWN``, and is tested on a temporary object each time. Other
+interpreters are left unchanged.
 
-What is immortal is never freed. Of the template that is what lives for as long as it
-anyway, and its forks end without taking the interpreter apart (``exit_process``), so no
-destructor is missed that would have run. Of preloads nobody knows that: the user's code
-may drop what they hold, and wait for its end. A template that has some is left alone.
+Immortal objects are never freed. The objects of the template live as long as the
+template, and its forks end without interpreter teardown (``exit_process``), so no
+destructor is skipped that would have run. That is unknown of preloaded objects: the
+user's code may drop them and expect their destructors. A template with preloads is left
+unchanged.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SWITCH = "ACTORLIB_IMMORTAL"
-"""The variable that turns this off: ``0``."""
+"""The environment variable that switches this off with the value ``0``."""
 
 _KNOWN = ((3, 12), (3, 13))
 _IMMORTAL = 0xFFFFFFFF
 _STEP = 5000
-"""How many objects are looked at in a step, which takes some milliseconds."""
+"""Objects per step, which takes a few milliseconds."""
 _TRIED = 100
 _FLEETING = (FrameType, GeneratorType)
-"""What runs, this file's own steps for one, which hold what they work on."""
+"""Objects of running code, such as the steps of this file, which hold other objects."""
 
 
 def is_known() -> bool:
-    """Whether this interpreter counts references in the way that was tried."""
+    """Whether this interpreter counts references as in the tested versions."""
     return (
         os.environ.get(SWITCH, "1") not in {"", "0"}
         and sys.implementation.name == "cpython"
@@ -52,47 +53,48 @@ def is_known() -> bool:
 
 
 def _is_as_known() -> bool:
-    """Makes a throw-away object immortal, and looks whether it then is."""
-    made = object()
-    count = ctypes.c_ssize_t.from_address(id(made))
+    """Makes a temporary object immortal, and checks that it is."""
+    temporary = object()
+    count = ctypes.c_ssize_t.from_address(id(temporary))
     own = count.value
-    if own != sys.getrefcount(made) - 1 or sys.getrefcount(None) != _IMMORTAL:
+    if own != sys.getrefcount(temporary) - 1 or sys.getrefcount(None) != _IMMORTAL:
         return False
-    references = [made] * _TRIED
+    references = [temporary] * _TRIED
     is_counted = count.value == own + _TRIED
     references.clear()
     if not is_counted or count.value != own:
         return False
-    _make_immortal(made)
-    references = [made] * _TRIED
+    _make_immortal(temporary)
+    references = [temporary] * _TRIED
     is_immortal = count.value == _IMMORTAL
     references.clear()
     return is_immortal and count.value == _IMMORTAL
 
 
-def _make_immortal(made: object) -> None:
-    ctypes.c_uint32.from_address(id(made)).value = _IMMORTAL
+def _make_immortal(target: object) -> None:
+    ctypes.c_uint32.from_address(id(target)).value = _IMMORTAL
 
 
 def immortal_steps() -> Iterator[None]:
-    """Makes all that lives now immortal, a step of some milliseconds at a time.
+    """Makes all objects immortal, in steps of a few milliseconds.
 
-    Only where ``is_known`` says so.
+    Call it only if ``is_known()`` is true.
     """
     gc.unfreeze()
-    found: list[Any] = gc.get_objects()
+    objects: list[Any] = gc.get_objects()
     gc.freeze()
-    seen = set(map(id, found))  # none is freed, so none has the place of another
-    while found:
-        part = [one for one in found[-_STEP:] if type(one) not in _FLEETING]
-        del found[-_STEP:]
+    # No object is freed, so no two have the same id.
+    known_ids = set(map(id, objects))
+    while objects:
+        part = [one for one in objects[-_STEP:] if type(one) not in _FLEETING]
+        del objects[-_STEP:]
         reached = gc.get_referents(*part)
         for one in part:
-            if type(one) is CodeType:  # of which the collector knows nothing
+            if type(one) is CodeType:  # the collector does not track what it refers to
                 reached += (one.co_consts, one.co_names)
             _make_immortal(one)
         for one in reached:
-            if id(one) not in seen:
-                seen.add(id(one))
-                found.append(one)
+            if id(one) not in known_ids:
+                known_ids.add(id(one))
+                objects.append(one)
         yield

@@ -1,16 +1,17 @@
-"""Forks workers before somebody asks for them, and warms them up.
+"""Forks workers before they are requested, and warms them up.
 
-A fork and what it copies first are half of the time until an actor answers. So after
-the template has forked and nothing more was asked for a moment, it forks one more: a
-process of its own in every respect, but without a number, a pipe, or a line of the
-user's code. It blocks until it is assigned a worker's number, and ends when nobody can
-assign one any more. A runtime that places nothing has none; after a burst there are a
-few (``demand``), forked one after the other, so that who was asked for has the CPUs.
+A fork and the pages that it copies first are half of the time until an actor answers.
+After the template has forked, and no request came for a moment, it forks one more
+worker. That is a complete process, but without a number, a pipe, or a line of the
+user's code. It blocks until it is assigned the number of a worker, and ends when the
+template closes its socket. A runtime that places no actor has none. After a burst there
+are several (``demand``). They are forked one after the other, so that requested workers
+have the CPUs.
 
-Most of the time from a worker's first frame to its first answer goes into copying the
-pages that it writes to and shares with its parent. A preforked child has time for that:
-it serves a small actor of its own, made, called and stopped, over a pipe to nobody.
-What is left of it is the garbage of one actor, in this process alone.
+Most of the time from a worker's first frame to its first answer is spent on copying the
+pages that it writes to and shares with its parent. A preforked child does that ahead:
+it serves a small actor of its own, which is created, called and stopped over a pipe
+without an owner. Only the garbage of one actor remains, in this process alone.
 """
 
 from __future__ import annotations
@@ -43,14 +44,11 @@ _DESCRIPTORS = 3
 
 
 class PreforkedChild:
-    """Is the template's end of the pair of sockets with a preforked child.
+    """The template's end of the socket pair with a preforked child.
 
     Args:
-        pid: Its process id.
-        sock: The template's end of a socket pair; closed by ``close``.
-
-    Attributes:
-        pid: Its process id.
+        pid: The child's process id.
+        sock: The template's end of the pair; closed by ``close``.
     """
 
     def __init__(self, pid: int, sock: socket.socket) -> None:
@@ -59,13 +57,13 @@ class PreforkedChild:
         self._was_stuck = False
 
     def assign(self, worker: int, descriptors: list[int]) -> bool:
-        """Makes it a worker; False if it cannot become one.
+        """Makes the child a worker; returns False if that is impossible.
 
         Args:
             worker: The worker's number.
             descriptors: The worker's pipe and output.
         """
-        if is_stopped(self.pid):  # by a signal: nobody knows for how long
+        if is_stopped(self.pid):  # by a signal, for an unknown time
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             return False
@@ -76,62 +74,62 @@ class PreforkedChild:
         return True
 
     def kill_if_stuck(self) -> None:
-        """Kills one that a signal stopped before it has read what it was assigned."""
+        """Kills the child if a signal stopped it before it read its assignment."""
         if not is_stopped(self.pid):
             return
         with contextlib.suppress(OSError):
             if self._sock.recv(1, socket.MSG_DONTWAIT) == b"":
-                return  # it has read it and is a worker, whom anybody may stop
+                return  # it has read it and is a worker, which the user may stop
         self._was_stuck = True
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def missed_assignment(self) -> bool:
-        """Whether one that has ended had not read what it was assigned."""
+        """Whether the child, which has ended, had not read its assignment."""
         if self._was_stuck:
             return True
         try:
             self._sock.recv(1)
         except OSError:
-            return True  # what was sent was lost with its end of the pair
+            return True  # the assignment was lost with the child's end of the pair
         return False
 
     def close(self) -> None:
-        """Lets it end, or forgets it in a process that is not the template."""
+        """Lets the child end, or forgets it in another process than the template."""
         self._sock.close()
 
 
 IDLE_DELAY = 0.02
-"""Seconds without a request after which the template has time for what can wait.
+"""Seconds without a request after which the template does other work.
 
-That is importing the rest, a step at a time, and then preforking if that is wanted.
+It imports the remaining modules, a step at a time, and then preforks if needed.
 """
 
 
 class PreforkedChildren:
-    """Keeps the template's preforked children, as many as demand and room ask for.
+    """Keeps the preforked children, as many as demand and resources allow.
 
     Args:
-        room: Says how many there is room for.
+        room: Returns the number of children that the machine has room for.
     """
 
     def __init__(self, room: Callable[[], int]) -> None:
         self._room = room
         self._waiting: deque[PreforkedChild] = deque()
-        # One that has been assigned a moment ago may not have read it yet.
+        # A child that was assigned a moment ago may not have read that yet.
         self._assigned: dict[int, PreforkedChild] = {}
         self._demand = Demand()
-        self._asked = 0
+        self._requests = 0
         self._missing = 0
 
     def assign(self, worker: int, descriptors: list[int]) -> int:
-        """Makes one a worker; gives its process id, 0 if there is none to be had.
+        """Makes a child a worker; returns its process id, or 0 if there is none.
 
         Args:
             worker: The worker's number.
             descriptors: The worker's pipe and output.
         """
-        self._asked += 1
+        self._requests += 1
         while self._waiting:
             child = self._waiting.popleft()
             if child.assign(worker, descriptors):
@@ -146,60 +144,54 @@ class PreforkedChildren:
         self._assigned[child.pid] = child
 
     def pause(self, now: float) -> float | None:
-        """Says how long to wait for a request until ``is_one_missing`` is asked.
+        """Returns the seconds to wait for a request before ``is_one_missing``.
 
         Args:
             now: The time, in seconds.
 
         Returns:
-            Seconds, None if for ever.
+            None to wait without limit.
         """
-        if self._asked or self._missing:
+        if self._requests or self._missing:
             return IDLE_DELAY
         change = self._demand.next_change()
         return None if change == float("inf") else max(change - now, 0.0)
 
     def is_one_missing(self, now: float) -> bool:
-        """Whether a child is to be forked now; lets those end that are too many.
+        """Whether to fork a child now; also lets surplus children end.
 
-        True once for each that is missing, however many of them end: what kills one
+        True once for each missing child, even if forked children end: what kills one
         may kill the next.
 
         Args:
             now: The time, in seconds.
         """
-        if self._asked or now >= self._demand.next_change():
-            asked, self._asked = self._asked, 0
-            self._demand = self._demand.after(asked, now)
+        if self._requests or now >= self._demand.next_change():
+            requests, self._requests = self._requests, 0
+            self._demand = self._demand.after(requests, now)
             number = min(self._demand.number, self._room())
             while len(self._waiting) > number:
                 self._waiting.pop().close()
-            self._missing = number - len(self._waiting) if asked else 0
+            self._missing = number - len(self._waiting) if requests else 0
         if not self._missing:
             return False
         self._missing -= 1
         return True
 
     def renew(self) -> None:
-        """Lets all end that wait, and has as many forked anew."""
+        """Replaces all waiting children by new forks."""
         self._missing += len(self._waiting)
         while self._waiting:
             self._waiting.pop().close()
 
     def add(self, child: PreforkedChild) -> None:
-        """Takes in one that was forked."""
         self._waiting.append(child)
 
     def has(self, pid: int) -> bool:
-        """Whether a process is one that waits."""
         return any(child.pid == pid for child in self._waiting)
 
     def missed_assignment(self, pid: int) -> bool:
-        """Whether a process that has ended had not read what it was assigned.
-
-        Args:
-            pid: A child of the template's, which is forgotten here.
-        """
+        """Forgets an ended child; returns True if it had not read its assignment."""
         for child in [child for child in self._waiting if child.pid == pid]:
             self._waiting.remove(child)
             child.close()
@@ -211,16 +203,16 @@ class PreforkedChildren:
         return has_missed
 
     def kill_stuck(self) -> None:
-        """Kills those that were stopped before they have read what they were assigned.
+        """Kills children that were stopped before they read their assignment.
 
-        A signal that was sent before may stop one only when it was assigned: its end
-        is told as that of one that has missed it, and there is another worker.
+        A signal may stop a child only after its assignment. Its end is then reported as
+        a missed assignment, and another worker is started.
         """
         for child in self._assigned.values():
             child.kill_if_stuck()
 
     def close(self) -> None:
-        """Lets all end, or forgets them in a process that is not the template."""
+        """Lets all children end, or forgets them outside the template."""
         for child in (*self._waiting, *self._assigned.values()):
             child.close()
         self._waiting.clear()
@@ -228,7 +220,6 @@ class PreforkedChildren:
 
 
 def room_for_children() -> int:
-    """Says how many preforked children this process and the machine have room for."""
     open_files = os.sysconf("SC_OPEN_MAX")
     return affordable(_available_memory(), None if open_files < 0 else open_files)
 
@@ -247,10 +238,10 @@ def _available_memory() -> int | None:
 def wait_for_work(sock: socket.socket) -> tuple[list[int], int]:
     """Blocks in a preforked child until it is assigned descriptors and a number.
 
-    Ends the process if it never will be.
+    Ends the process if the template closes its socket.
 
     Args:
-        sock: The child's end of the socket pair; closed by then.
+        sock: The child's end of the socket pair; closed on return.
     """
     try:
         record, descriptors, _, _ = socket.recv_fds(sock, _NUMBER.size, _DESCRIPTORS)
@@ -267,9 +258,9 @@ _NAME = "actorlib"
 
 
 def warm_up_frames() -> list[bytes]:
-    """Makes what the owner of a small actor would send; once, and in the template."""
+    """Creates the frames of the owner of a small actor, in the template."""
 
-    class WarmUp:  # a local class travels by value, as those of a script do
+    class WarmUp:  # a local class is pickled by value, like the classes of a script
         def __init__(self, value: object) -> None:
             self.value = value
 
@@ -300,12 +291,8 @@ def warm_up_frames() -> list[bytes]:
 
 
 def run_warm_up(frames: list[bytes]) -> list[bytes]:
-    """Serves the actor of these frames; gives what it has sent.
-
-    Args:
-        frames: What ``warm_up_frames`` gave.
-    """
-    # In packets, as the frames of an owner come one after the other too.
+    """Serves the actor of these frames; returns the frames that it has sent."""
+    # In packets, because the frames of an owner also arrive one by one.
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with near, far:
         for frame in frames:

@@ -1,4 +1,7 @@
-"""Imports what workers need in the template, and says if it may still fork then."""
+"""Imports the modules that workers need into the template.
+
+Also checks whether the template may still fork afterwards.
+"""
 
 from __future__ import annotations
 
@@ -20,43 +23,43 @@ if TYPE_CHECKING:
 
 
 def preload(names: Sequence[str], begins: Callable[[str], None]) -> tuple[str, str]:
-    """Imports modules; says what failed, and which one took an accelerator.
+    """Imports modules.
 
     Args:
         names: The modules.
-        begins: Called with each before it is imported, which it may not survive.
+        begins: Called with each name before the import, which may end the process.
 
     Returns:
-        The traceback of the import that failed, or empty; the module that has
-        initialised an accelerator and how it is known, or empty.
+        The traceback of the import that failed, or empty. The module that has
+        initialised an accelerator and the evidence, or empty.
     """
     if names:
-        # The user's modules find imported what they would find in the owner, as
-        # importing it may take effect: modules that are patched, for example.
+        # The user's modules find the same modules imported as in the owner: an import
+        # may have effects, such as a patch.
         _load_names()
         gc.enable()
     culprit = ""
     nvml_check = "PYTORCH_NVML_BASED_CUDA_CHECK"
-    asked = os.environ.setdefault(nvml_check, "1")
+    check_mode = os.environ.setdefault(nvml_check, "1")
     for name in names:
         begins(name)
         try:
             importlib.import_module(name)
         except BaseException:  # noqa: BLE001  # the user's module
             return traceback.format_exc(), ""
-        if not culprit and (taken := accelerator_taken()):
-            culprit = f"{name} ({taken})"
-    if asked == "1":
+        if not culprit and (evidence := accelerator_taken()):
+            culprit = f"{name} ({evidence})"
+    if check_mode == "1":
         os.environ.pop(nvml_check, None)
     return "", culprit
 
 
 def accelerator_taken() -> str:
-    """Says how this process has initialised an accelerator, or the empty string.
+    """Returns how this process has initialised an accelerator, or an empty string.
 
-    A driver that was initialised before a fork does not work after it. torch says so
-    itself; otherwise the device files that only an initialised driver keeps open tell
-    (NVML, which is harmless, does not open ``nvidia-uvm``).
+    A driver that was initialised before a fork does not work after it. torch reports
+    it. Otherwise the process has a device file open that only an initialised driver
+    opens. NVML is harmless and does not open ``nvidia-uvm``.
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None:
@@ -71,11 +74,11 @@ _DEVICE_FILES = (
     *("/dev/accel", "/dev/vfio/", "/dev/neuron", "/dev/hl", "/dev/davinci"),
     *("/dev/rbln", "/dev/rngd", "/dev/aries", "/dev/regulus", "/dev/tenstorrent"),
 )
-"""How the files begin that a vendor's driver keeps open once it is initialised."""
+"""The prefixes of the device files that an initialised driver keeps open."""
 
 
 def device_file_among(files: list[str]) -> str:
-    """Says which file is open that only an initialised accelerator driver keeps."""
+    """Returns a message about the first device file of an initialised driver, or ""."""
     for name in files:
         if name.startswith(_DEVICE_FILES):
             return f"it holds {name} open"
@@ -83,35 +86,36 @@ def device_file_among(files: list[str]) -> str:
 
 
 def _open_files() -> list[str]:
-    found: list[str] = []
+    files: list[str] = []
     with contextlib.suppress(OSError):
         for descriptor in os.listdir("/proc/self/fd"):  # noqa: PTH208  # no pathlib in the template
             with contextlib.suppress(OSError):
-                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
-    return found
+                files.append(os.readlink(f"/proc/self/fd/{descriptor}"))  # noqa: PTH115
+    return files
 
 
 def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
-    """Imports what every worker needs, and keeps collectors from copying it.
+    """Imports the modules that every worker needs, and freezes the garbage collector.
 
-    What is frozen is not written to by the collector of a child, and is not copied. The
-    garbage that is frozen with it is collected in idle time: see ``rest``.
+    The collector of a child does not write to frozen objects, so they are not copied.
+    Garbage that is frozen with them is collected in idle time; see ``rest``.
 
     Args:
-        title: Shows what a fork is.
+        title: Shows the role of a fork.
 
     Returns:
-        Serves an actor by the worker's end of its pipe, in a fork of this process.
+        A function that serves an actor in a fork of this process, from its end of the
+        pipe.
     """
     importlib.import_module("actorlib._worker.executors.serial_executor")
     from actorlib._worker.__main__ import WarmWorker, flush_each_line, run_worker  # noqa: PLC0415  # warm now
-    from actorlib._worker.features import attach_to_process_and_forks  # noqa: PLC0415  # likewise
+    from actorlib._worker.features import attach_to_process_and_forks  # noqa: PLC0415  # on demand
 
     flush_each_line()
     attach_to_process_and_forks()
     warm = WarmWorker(title)
-    # Pool threads of numerical libraries survive a fork by handlers of their own. What
-    # forks in a worker is the user's, and workers have these filters too.
+    # Numerical libraries handle forks of their pool threads. The filter is limited to
+    # this module because workers inherit it, and their forks are the user's.
     warnings.filterwarnings(
         "ignore",
         "This process.*multi-threaded",
@@ -124,10 +128,10 @@ def warm_up(title: ProcessTitle) -> Callable[[socket.socket], NoReturn]:
 
 
 def rest() -> list[Callable[[], object]]:
-    """Makes the steps that import what some workers need; each takes milliseconds.
+    """Creates the steps that import what some workers need; each takes milliseconds.
 
-    The first worker of a runtime is forked before them and imports what it needs
-    itself: most programs wait for their first worker, and few of those need any of it.
+    The first worker of a runtime is forked before them and imports on demand: most
+    programs wait for their first worker, and few of those need these modules.
     """
     modules = (
         "actorlib._worker.executors.async_executor",
@@ -136,18 +140,18 @@ def rest() -> list[Callable[[], object]]:
         "uvloop",
     )
     loads = (partial(_load, name) for name in modules)
-    from actorlib._worker.features import attach_to_forks  # noqa: PLC0415  # likewise
+    from actorlib._worker.features import attach_to_forks  # noqa: PLC0415  # on demand
 
     return [*loads, _load_names, attach_to_forks, collect_garbage]
 
 
 def _load(name: str) -> None:
-    with contextlib.suppress(ImportError):  # the worker that needs it says why
+    with contextlib.suppress(ImportError):  # the worker that needs it reports it
         importlib.import_module(name)
 
 
 def _load_names() -> None:
-    """Loads what the package has by name, which modules of users ask for."""
+    """Loads the public names of the package, which the user's modules use."""
     package = importlib.import_module("actorlib")
     for name in package.__all__:
         with contextlib.suppress(ImportError):
@@ -155,7 +159,7 @@ def _load_names() -> None:
 
 
 def collect_garbage() -> None:
-    """Collects what is garbage, and keeps the collectors of forks from the rest."""
+    """Collects garbage, then freezes the remaining objects for the forks."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()

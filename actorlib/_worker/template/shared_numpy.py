@@ -1,26 +1,27 @@
-"""Imports NumPy in the template once a worker has done so, for those that come later.
+"""Imports NumPy in the template after a worker has done so, for later workers.
 
-An import of NumPy takes tens of milliseconds of CPU. A worker that begins one tells the
-template, by a byte of memory that they share and a signal, and the template imports it
-too, in idle time or before the next fork. It puts the modules aside, and a worker that
-imports NumPy finds them. To one that does not, nothing has changed: its ``sys.modules``
-has nothing of it. While no worker needs NumPy, none pays for it: with it a fork takes
-some tenths of a millisecond more, and half a megabyte.
+An import of NumPy takes tens of milliseconds of CPU. A worker that begins one notifies
+the template through a byte of shared memory and a signal. The template then imports
+NumPy, too, in idle time or before the next fork, and puts the modules aside. A worker
+that imports NumPy later gets these modules. For other workers nothing changes: their
+``sys.modules`` has no NumPy. As long as no worker imports NumPy, this costs nothing;
+afterwards a fork takes a few tenths of a millisecond more, and half a megabyte.
 
-What a worker finds is what it would have imported itself:
+The result is the same as that of a normal import:
 
-* The same file. Its own ``sys.path`` is searched, and where that leads to another NumPy
-  the one that was put aside is forgotten.
-* As many threads of the BLAS. NumPy's wheels bring an OpenBLAS, which starts one for
-  each CPU when it is loaded, unless a variable says otherwise. In the template it is
-  loaded with one thread, the main one: a fork takes no other along. When a worker
-  imports NumPy, its variables are read anew, as the line before may have set them, and
-  its threads are started.
+* The same file. The worker's own ``sys.path`` is searched. If it leads to another
+  NumPy, the modules that were put aside are dropped.
+* The same number of BLAS threads. NumPy's wheels contain an OpenBLAS, which starts a
+  thread per CPU when it is loaded unless a variable says otherwise. In the template it
+  is loaded with one thread, because a fork has only one. When a worker imports NumPy,
+  its variables are read again, as the user's code may have set them, and the threads
+  are started.
 * Random numbers of its own.
 
-Where the BLAS is another one, or not where the wheels have it, nothing is imported.
-What remains: variables that are read once, when NumPy is loaded, as those that switch
-off instructions of the CPU, have to be the owner's. A worker with others is warned.
+If the BLAS is another one, or is not where the wheels have it, nothing is imported. One
+difference remains: variables that NumPy reads when it is loaded, such as those that
+switch off CPU instructions, have to be set in the owner. A worker with other values
+gets a warning.
 """
 
 from __future__ import annotations
@@ -47,48 +48,48 @@ if TYPE_CHECKING:
 _NAME = "numpy"
 _RANDOM = "numpy.random"
 _THREADS = ("OPENBLAS_NUM_THREADS", "OPENBLAS_DEFAULT_NUM_THREADS")
-_SAYING_THREADS = (_THREADS, ("GOTO_NUM_THREADS",), ("OMP_NUM_THREADS",))
-"""The variables that an OpenBLAS reads: of each group the first that is set counts, and
-of the groups the first that says a number above 0 (``driver/others/openblas_env.c`` and
-``memory.c`` in its sources). It has functions that read them, but those of NumPy 2.5
-are not to be seen from outside.
+_THREAD_VARIABLES = (_THREADS, ("GOTO_NUM_THREADS",), ("OMP_NUM_THREADS",))
+"""The variables that OpenBLAS reads. Of each group the first that is set counts, and of
+the groups the first with a number above 0 (``driver/others/openblas_env.c`` and
+``memory.c`` in its sources). OpenBLAS has functions that read them, but NumPy 2.5 does
+not export them.
 """
 _READ_ONCE = ("NPY_", "NUMPY_", "OPENBLAS_CORETYPE")
 _OPENMP = 2
 
 
 class OpenBlas(NamedTuple):
-    """Holds the functions of an OpenBLAS.
+    """The functions of an OpenBLAS.
 
     Attributes:
-        processors: Says how many threads there are at most.
-        set_threads: Has it use so many, and start them.
+        processors: Returns the maximum number of threads.
+        set_threads: Sets the number of threads, and starts them.
     """
 
     processors: Callable[[], int]
     set_threads: Callable[[int], object]
 
     def start_threads(self, environ: Mapping[str, str]) -> None:
-        """Starts as many threads as there would be if it were loaded now.
+        """Starts as many threads as an OpenBLAS that is loaded now would start.
 
         Args:
-            environ: The variables of this process.
+            environ: The environment variables of this process.
         """
         at_most = self.processors()
-        number = min(threads_said(environ) or at_most, at_most)
+        number = min(configured_threads(environ) or at_most, at_most)
         if number > 1:
             self.set_threads(number)
 
 
-def threads_said(environ: Mapping[str, str]) -> int:
-    """Reads how many threads an OpenBLAS is to have; 0 if nothing says so.
+def configured_threads(environ: Mapping[str, str]) -> int:
+    """Reads the configured number of threads of an OpenBLAS; 0 if not configured.
 
     Args:
-        environ: The variables of a process.
+        environ: The environment variables of a process.
     """
-    for names in _SAYING_THREADS:
+    for names in _THREAD_VARIABLES:
         text = next((environ[name] for name in names if name in environ), "")
-        # As C reads a number: what follows it, as in "4,2", does not count.
+        # C ignores what follows the number, as in "4,2".
         number = re.match(r"\s*\+?(\d+)", text, re.ASCII)
         if number is not None and int(number[1]) > 0:
             return int(number[1])
@@ -96,16 +97,15 @@ def threads_said(environ: Mapping[str, str]) -> int:
 
 
 def openblas_of(library: Any) -> OpenBlas | None:
-    """Finds the functions of an OpenBLAS.
+    """Returns the functions of an OpenBLAS.
 
-    What is put before and behind their names keeps several builds apart that are in one
-    process.
+    Their names have a prefix and a suffix if several builds may be in one process.
 
     Args:
-        library: A library that is loaded.
+        library: A loaded library.
 
     Returns:
-        None if it is something else, or one whose threads are those of OpenMP.
+        None if it is another library, or if its threads are those of OpenMP.
     """
     for before, behind in itertools.product(("scipy_", ""), ("64_", "")):
         with suppress(AttributeError):
@@ -119,10 +119,10 @@ def openblas_of(library: Any) -> OpenBlas | None:
 
 
 class SharedNumpy:
-    """Notices that workers import NumPy, and gives it to them once the template has it.
+    """Notices that a worker imports NumPy, and provides it after the template has it.
 
-    For that it is the first that Python asks where a module is, in the template and in
-    all its forks. It has an answer for NumPy alone.
+    It is the first finder of ``sys.meta_path`` in the template and in all its forks,
+    and finds NumPy only.
     """
 
     def __init__(self) -> None:
@@ -138,16 +138,16 @@ class SharedNumpy:
     # In the template.
 
     def install(self) -> None:
-        """Notices from now on who imports NumPy, in this process and in its forks."""
-        if _NAME in sys.modules:  # by a preload: that is the user's word
+        """Notices imports of NumPy from now on, in this process and in its forks."""
+        if _NAME in sys.modules:  # preloaded at the user's request
             self._has_begun = True
         else:
             sys.meta_path.insert(0, self)
 
     def steps(self) -> list[Callable[[], object]]:
-        """Makes the steps that import it, once a worker has; nothing before and after.
+        """Creates the steps that import NumPy, once a worker has imported it.
 
-        Each is done once, in this order.
+        Each runs once, in order.
         """
         if self._has_begun or not self._notice[0]:
             return []
@@ -155,15 +155,15 @@ class SharedNumpy:
         return [self._load_blas, self._import]
 
     def _load_blas(self) -> None:
-        """Loads the BLAS alone: behind an import it would be too late to refuse it."""
+        """Loads the BLAS alone; after the import of NumPy it could not be refused."""
         self._uninstall()
         spec = PathFinder.find_spec(_NAME)
         if spec is None or spec.origin is None:
             return
         packages = os.path.dirname(os.path.dirname(spec.origin))  # noqa: PTH120  # no pathlib in the template
         with suppress(OSError), _one_thread():
-            found = os.listdir(f"{packages}/numpy.libs")  # noqa: PTH208  # likewise
-            names = [name for name in found if "openblas" in name]
+            files = os.listdir(f"{packages}/numpy.libs")  # noqa: PTH208
+            names = [name for name in files if "openblas" in name]
             if len(names) == 1:
                 self._blas = _load(f"{packages}/numpy.libs/{names[0]}")
                 self._origin = spec.origin
@@ -171,7 +171,7 @@ class SharedNumpy:
     def _import(self) -> None:
         if self._blas is None:
             return
-        # A worker that imports it is told of an error: to it nothing is found here.
+        # A worker gets the error itself, because then it finds no modules here.
         with suppress(Exception), _one_thread():
             importlib.import_module(_NAME)
         own = [name for name in sys.modules if name.partition(".")[0] == _NAME]
@@ -186,7 +186,7 @@ class SharedNumpy:
     def find_spec(
         self, name: str, path: object = None, target: object = None
     ) -> ModuleSpec | None:
-        """Finds NumPy if it is the one that was put aside; see importlib."""
+        """Returns the spec of the NumPy that was put aside; see importlib."""
         del path, target
         if name != _NAME:
             return None
@@ -197,7 +197,7 @@ class SharedNumpy:
         if spec is None:
             return None
         if spec.origin != self._origin or not self._modules:
-            self._leave()  # another one, whose BLAS may still be the same file
+            self._leave()  # another NumPy, whose BLAS may still be the same file
             return None
         spec.loader = cast("Any", self)
         return spec
@@ -206,24 +206,24 @@ class SharedNumpy:
         self._uninstall()
         self._notice[0] = 1
         if os.getppid() == self._template:
-            with suppress(OSError):  # it looks when the next worker is asked for
+            with suppress(OSError):  # it also checks before the next fork
                 os.kill(self._template, signal.SIGCHLD)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Gives back what was put aside; see importlib."""
+        """Returns the module that was put aside; see importlib."""
         del spec
         self._leave()
         sys.modules.update(self._modules)
         module = self._modules[_NAME]
         self._spec = module.__spec__
-        if _RANDOM in self._modules:  # before NumPy 2 an import brings it along
+        if _RANDOM in self._modules:  # before NumPy 2, an import loads it
             cast("Any", self._modules[_RANDOM]).seed()
         if self._variables != _variables_read_once():
             warnings.warn(_TOO_LATE, RuntimeWarning, stacklevel=2)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leaves it as it is: it was imported in the template; see importlib."""
+        """Does nothing: the template has executed the module; see importlib."""
         module.__spec__ = self._spec
 
     def _leave(self) -> None:
@@ -232,14 +232,14 @@ class SharedNumpy:
             self._blas.start_threads(os.environ)
 
     def _uninstall(self) -> None:
-        with suppress(ValueError):  # two threads may look for it at once
+        with suppress(ValueError):  # two threads may import at once
             sys.meta_path.remove(self)
 
 
 _TOO_LATE = (
     "a variable that NumPy reads when it is loaded (NPY_..., OPENBLAS_CORETYPE) has no "
     "effect here: NumPy was imported before, for all workers. Set it where the runtime "
-    "is started, or start that with init(preload=())"
+    "is started, or start the runtime with init(preload=())"
 )
 
 
@@ -251,7 +251,7 @@ def _variables_read_once() -> dict[str, str]:
 
 @contextmanager
 def _one_thread() -> Generator[None]:
-    """Has an OpenBLAS that is loaded meanwhile start no threads."""
+    """Makes an OpenBLAS that is loaded in this context start no threads."""
     before = {name: os.environ.get(name) for name in _THREADS}
     os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
@@ -265,17 +265,17 @@ def _one_thread() -> Generator[None]:
 
 
 def _load(path: str) -> OpenBlas | None:
-    """Loads an OpenBLAS; nothing is left of one that cannot be used.
+    """Loads an OpenBLAS; unloads a library that cannot be used.
 
     Raises:
-        OSError: It is no library.
+        OSError: It is not a library.
     """
     before = _thread_count()
     library = ctypes.CDLL(path)
     blas = openblas_of(library)
     if blas is not None and _thread_count() == before:
         return blas
-    # Or who imports it later would find it loaded, with one thread.
+    # Otherwise a later import would find it loaded, with one thread.
     _ctypes.dlclose(library._handle)  # noqa: SLF001  # ctypes has no other way
     return None
 
